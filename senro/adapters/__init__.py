@@ -1,0 +1,1 @@
+"""The ports, carried out against the real world. Adapters import ports and domain, never each other."""

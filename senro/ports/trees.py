@@ -1,0 +1,93 @@
+"""Folders and archives: how a workspace leaves the coordinator and how it comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from senro.domain.tree import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """One tree to pack: its place in the archive (members are named `<index>/...`), its folder, what to pack of it."""
+
+    index: int
+    folder: str
+    tree: Tree
+
+
+class Archive(Protocol):
+    """A tar, read once from front to back."""
+
+    @property
+    def length(self) -> int:
+        """Its exact size in bytes, known before the first one is read."""
+        ...
+
+    async def read(self) -> bytes:
+        """The next piece, 64 to 128 KiB except at the end; b"" at the end.
+
+        Raises `TreeError` naming the file if one changed or vanished since it was walked: the archive so far is
+        torn and must not be used.
+        """
+        ...
+
+
+class Unpacking(Protocol):
+    """An archive that comes in. Nothing of it touches the destinations before `replace`."""
+
+    async def write(self, data: bytes) -> None:
+        """Take the next piece, cut anywhere. Raises `TreeError` for a member that must not be unpacked."""
+        ...
+
+    async def finish(self) -> Mapping[int, Tree]:
+        """Check that the archive is whole, its two end blocks included; returns what came, by index.
+
+        Raises `TreeError` (rule `truncated`) if it is not. Call `replace` next, or leave the context to drop it.
+        """
+        ...
+
+    async def replace(self) -> None:
+        """Swap what came in for each destination, whole, by rename. Only after `finish`."""
+        ...
+
+    @property
+    def received(self) -> int:
+        """Bytes of the archive taken so far."""
+        ...
+
+    @property
+    def members(self) -> int:
+        """Members of the archive seen so far, the roots not counted."""
+        ...
+
+
+class Trees(Protocol):
+    """Folders of this machine. Blocking work happens in worker threads; every call may be cancelled."""
+
+    async def walk(self, folder: str, *, exclude: Sequence[str] = ()) -> Tree:
+        """The folder as a tree with the digest of every file. `exclude` is in the words of `domain.excludes`.
+
+        Raises `TreeError` for a link that leaves the tree or is absolute, a file that cannot be read or that changes
+        while it is read; sockets, fifos and devices are left out and named in `Tree.left_out`.
+        """
+        ...
+
+    def pack(self, parts: Sequence[Packed], *, sentinel: str = "") -> AbstractAsyncContextManager[Archive]:
+        """One archive of all parts, in order; with `sentinel`, an empty file of that name is its last member,
+        in the first part. Leaving the context closes every file."""
+        ...
+
+    def unpack(self, destinations: Mapping[int, str]) -> AbstractAsyncContextManager[Unpacking]:
+        """Receive an archive of the parts `destinations`, each built beside its destination.
+
+        Leaving the context without `replace` removes what was built; after it, what was replaced.
+        """
+        ...
+
+    async def copy(self, tree: Tree, source: str, destination: str) -> None:
+        """Make `destination`, which must not exist or be empty, hold exactly `tree`, read from `source`."""
+        ...
