@@ -1,0 +1,23 @@
+"""What every test stands on: the anyio backend and how hard hypothesis tries."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# `make test` draws a modest number of examples from a fixed seed; `make soak` sets SENRO_TEST_PROFILE=soak.
+settings.register_profile(
+    "test", deadline=None, max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "soak", deadline=None, max_examples=2_000, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile(os.environ.get("SENRO_TEST_PROFILE", "test"))
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Asyncio is what httpx, and so senro, runs on."""
+    return "asyncio"
