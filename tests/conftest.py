@@ -11,9 +11,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile(
     "test", deadline=None, max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile(
-    "soak", deadline=None, max_examples=2_000, suppress_health_check=[HealthCheck.too_slow]
-)
+settings.register_profile("soak", deadline=None, max_examples=2_000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("SENRO_TEST_PROFILE", "test"))
 
 

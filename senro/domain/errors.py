@@ -175,10 +175,7 @@ class StreamBroken(ClusterError):
         self.received = received
 
     def __str__(self) -> str:
-        return (
-            f"{self.asked}: the stream broke after {self.sent} bytes out and {self.received} bytes in "
-            f"({self.cause})"
-        )
+        return f"{self.asked}: the stream broke after {self.sent} bytes out and {self.received} bytes in ({self.cause})"
 
 
 class ProtocolError(ClusterError):
