@@ -1,0 +1,263 @@
+"""The fields of a Pod that senro reads, and a decoder that no JSON surprises.
+
+Nothing here judges; `senro.domain.verdict` does. What is absent, null or of a wrong type is the field's default:
+an empty string, an empty tuple, an empty dict, None, 0 or False. Times stay the strings that the apiserver sent;
+`parse_time` reads them where a rule needs the moment.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+
+import msgspec
+
+_T = TypeVar("_T")
+_INT64_DIGITS = 20
+
+
+class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
+    """Who owns the object: the garbage collector takes it when the last owner is gone."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    """What every object of the API carries. `deletion_timestamp` is when its grace ends, not when it was asked."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    owner_references: tuple[OwnerReference, ...] = ()
+
+
+class Container(msgspec.Struct, frozen=True, rename="camel"):
+    """A container as asked for. `restart_policy` is `Always` for a sidecar among the init containers."""
+
+    name: str = ""
+    image: str = ""
+    restart_policy: str | None = None
+
+
+class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """What was asked for. `node_name` is empty until the pod is scheduled."""
+
+    node_name: str = ""
+    active_deadline_seconds: int | None = None
+    termination_grace_period_seconds: int | None = None
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+
+
+class Waiting(msgspec.Struct, frozen=True, rename="camel"):
+    """The container does not run yet. An empty reason is no error: created, not started."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class Running(msgspec.Struct, frozen=True, rename="camel"):
+    """The container's process runs, as far as the kubelet last knew."""
+
+    started_at: str | None = None
+
+
+class Terminated(msgspec.Struct, frozen=True, rename="camel"):
+    """The container ended. `started_at` is None or 1970 where it never started, or where nobody knows.
+
+    `exit_code` is None where the document has no number for it: an absent code must not read as a success.
+    """
+
+    exit_code: int | None = None
+    signal: int = 0
+    reason: str = ""
+    message: str = ""
+    started_at: str | None = None
+    finished_at: str | None = None
+    container_id: str = msgspec.field(name="containerID", default="")
+
+
+class ContainerState(msgspec.Struct, frozen=True, rename="camel"):
+    """At most one of the three is there; none of them means waiting, without a word."""
+
+    waiting: Waiting | None = None
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """What the kubelet says of one container. `last_state` tells of an instance before this one."""
+
+    name: str = ""
+    state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+    container_id: str = msgspec.field(name="containerID", default="")
+    image_id: str = msgspec.field(name="imageID", default="")
+    restart_count: int = 0
+    ready: bool = False
+    started: bool | None = None
+
+
+class Condition(msgspec.Struct, frozen=True, rename="camel"):
+    """One of the pod's conditions. `status` is `True`, `False` or `Unknown`."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+
+
+class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """What the cluster says of the pod. The phase may trail the containers by seconds (recording `exit-zero`)."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    start_time: str | None = None
+    conditions: tuple[Condition, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(msgspec.Struct, frozen=True, rename="camel"):
+    """A pod as the apiserver sent it, reduced to what senro reads."""
+
+    metadata: Metadata = Metadata()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def name(self) -> str:
+        """The pod's name."""
+        return self.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        """The namespace it lives in."""
+        return self.metadata.namespace
+
+    @property
+    def uid(self) -> str:
+        """What tells this pod from every other that ever had its name."""
+        return self.metadata.uid
+
+    def container(self, name: str) -> ContainerStatus | None:
+        """The status of the container of that name, None while there is none; their order means nothing."""
+        return next((status for status in self.status.container_statuses if status.name == name), None)
+
+    def init_container(self, name: str) -> ContainerStatus | None:
+        """The status of the init container of that name, None while there is none."""
+        return next((status for status in self.status.init_container_statuses if status.name == name), None)
+
+    def condition(self, kind: str) -> Condition | None:
+        """The condition of that type, None where the pod has none."""
+        return next((condition for condition in self.status.conditions if condition.type == kind), None)
+
+
+def decode_pod(data: bytes) -> Pod:
+    """The pod in a JSON document, whatever the document is; raises ValueError where `data` is not JSON.
+
+    Real pods decode in one pass straight into the structs. Anything else (a null list, a number where a string
+    belongs, no object at all) goes through `pod_from`.
+    """
+    return decode_object(data, Pod)
+
+
+def pod_from(value: object) -> Pod:
+    """The pod in a decoded JSON value; total: what cannot be used is absent."""
+    return object_from(value, Pod)
+
+
+def decode_object(data: bytes, shape: type[_T]) -> _T:
+    """As `decode_pod`, for any struct whose fields all have defaults."""
+    try:
+        return msgspec.json.decode(data, type=shape)
+    except (msgspec.MsgspecError, RecursionError):
+        return object_from(_parsed(data), shape)
+
+
+def object_from(value: object, shape: type[_T]) -> _T:
+    """As `pod_from`, for any struct whose fields all have defaults."""
+    mended = _mended(value, shape)
+    return shape() if mended is msgspec.UNSET else cast("_T", mended)
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """An RFC 3339 time, in UTC; None for anything else, a time without a zone included.
+
+    The apiserver writes whole seconds or six decimals and `Z`; nine decimals (log lines) are cut to six.
+    """
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.astimezone(UTC) if moment.tzinfo is not None else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _parsed(data: bytes) -> object:
+    """Any JSON, with what msgspec refuses too: numbers beyond a float, halves of surrogate pairs."""
+    try:
+        return json.loads(data.decode(), parse_int=_whole_number, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("JSON nested deeper than any Kubernetes object") from None
+
+
+def _whole_number(text: str) -> int | None:
+    # Python refuses to read integers of more than 4300 digits; int64 is what Kubernetes has.
+    return int(text) if len(text) <= _INT64_DIGITS else None
+
+
+def _refuse_constant(text: str) -> object:
+    raise ValueError(f"{text} is no JSON")
+
+
+def _mended(value: object, shape: Any) -> object:
+    """`value` as `shape`, or UNSET where it cannot be; a part that cannot be is left out, not the whole."""
+    if isinstance(shape, type) and issubclass(shape, msgspec.Struct):
+        return _mended_struct(value, shape)
+    arguments = get_args(shape)
+    if get_origin(shape) is tuple:
+        parts = [_mended(part, arguments[0]) for part in value] if isinstance(value, list) else []
+        return tuple(part for part in parts if part is not msgspec.UNSET)
+    if get_origin(shape) is dict:
+        pairs = value.items() if isinstance(value, dict) else ()
+        return {_text(key): _text(text) for key, text in pairs if isinstance(key, str) and isinstance(text, str)}
+    if arguments:  # T | None
+        return _mended(value, arguments[0])
+    if isinstance(value, str) and shape is str:
+        return _text(value)
+    if type(value) is shape:  # bool is no int here
+        return value
+    return int(value) if shape is int and isinstance(value, float) and value.is_integer() else msgspec.UNSET
+
+
+def _mended_struct(value: object, shape: type[msgspec.Struct]) -> object:
+    if not isinstance(value, dict):
+        return msgspec.UNSET
+    mended = {name: _mended(value.get(key), hint) for name, key, hint in _fields(shape)}
+    return shape(**{name: part for name, part in mended.items() if part is not msgspec.UNSET})
+
+
+@cache
+def _fields(shape: type[msgspec.Struct]) -> tuple[tuple[str, str, Any], ...]:
+    """Each field's name, its name on the wire, and its type."""
+    hints = get_type_hints(shape)
+    return tuple((field.name, field.encode_name, hints[field.name]) for field in msgspec.structs.fields(shape))
+
+
+def _text(text: str) -> str:
+    """The text with half a surrogate pair as `?`: it goes on to logs and ledgers in UTF-8."""
+    return text.encode("utf-8", "replace").decode()
