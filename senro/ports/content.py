@@ -8,8 +8,11 @@ from senro.domain.tree import Tree
 
 
 class ContentStore(Protocol):
-    """A snapshot is an index and the bodies that it names. Each is written aside, verified, then renamed into place:
-    nothing is visible before it is whole, and what is there already is not written again."""
+    """Keeps snapshots: an index each, and the bodies that it names.
+
+    Each is written aside, verified, then renamed into place: nothing is visible before it is whole, and what is there
+    already is not written again.
+    """
 
     async def put(self, tree: Tree, folder: str) -> str:
         """Keep `tree`, whose files lie in `folder`; returns its digest, `sha256:<hex>`.

@@ -77,8 +77,10 @@ class Trees(Protocol):
         ...
 
     def pack(self, parts: Sequence[Packed], *, sentinel: str = "") -> AbstractAsyncContextManager[Archive]:
-        """One archive of all parts, in order; with `sentinel`, an empty file of that name is its last member,
-        in the first part. Leaving the context closes every file."""
+        """One archive of all parts, in order. Leaving the context closes every file.
+
+        With `sentinel`, an empty file of that name is its last member, in the first part.
+        """
         ...
 
     def unpack(self, destinations: Mapping[int, str]) -> AbstractAsyncContextManager[Unpacking]:
