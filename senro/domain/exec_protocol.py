@@ -7,7 +7,7 @@ of stdin (facts/exec-protocol.md sections 4 to 6).
 Two small machines, coupled only where the session ends::
 
     input    open ----close_stdin----> closed          starts closed where stdin was not asked for
-    session  running --status, close, end of stream--> ended
+    session  running --status, close, broken--> ended
 
 `ExecProtocol` takes whole messages and gives events; it knows neither frames nor sockets nor clocks.
 """
@@ -20,7 +20,7 @@ from typing import Literal
 
 import msgspec
 
-from senro.domain.errors import ProtocolError
+from senro.domain.errors import ProtocolError, StreamBroken
 from senro.domain.status import Status, bounded
 
 V4 = "v4.channel.k8s.io"
@@ -73,9 +73,9 @@ class ExecFailure:
 
 @dataclass(frozen=True, slots=True)
 class StatusLost:
-    """The stream ended in order and no status had come: nobody can say how the command ended.
+    """The server closed in order and no status had come: nobody can say how the command ended.
 
-    `close_code` is the WebSocket's, 1005 for a close frame without one, 1006 where the stream ended with none.
+    `close_code` is the WebSocket's, 1005 for a close frame without one.
     """
 
     close_code: int
@@ -142,6 +142,8 @@ class ExecProtocol:
         self._input = Input.OPEN if stdin else Input.CLOSED
         self._session = Session.RUNNING
         self._may_close = stdin
+        self._sent = 0
+        self._received = 0
 
     def __repr__(self) -> str:
         return f"<ExecProtocol {self._session.value}, stdin {self._input.value}>"
@@ -165,6 +167,7 @@ class ExecProtocol:
         if not 0 < len(data) <= STDIN_LIMIT:
             raise ValueError(f"a message to stdin has 1 to {STDIN_LIMIT} bytes, not {len(data)}")
         self._move("send")
+        self._sent += len(data)
         return b"\x00" + data
 
     def close_stdin(self) -> bytes:
@@ -185,24 +188,27 @@ class ExecProtocol:
         if self._session is Session.ENDED or len(message) < 2:
             return None
         channel, payload = message[0], message[1:]
-        if channel == STDOUT:
-            return Stdout(payload)
-        if channel == STDERR:
-            return Stderr(payload)
-        if channel != STATUS:
+        if channel == STATUS:
+            return self._end(decode_status(self._asked, payload))
+        if channel not in (STDOUT, STDERR):
             return None
-        result = decode_status(self._asked, payload)
-        return self._end(result)
+        self._received += len(payload)
+        return Stdout(payload) if channel == STDOUT else Stderr(payload)
 
     def receive_text(self, text: str) -> None:
         """A text message, which neither subprotocol has: always raises ProtocolError."""
         raise ProtocolError(self._asked, rule="binary messages", got=f"a text message: {bounded(text, 200)!r}")
 
     def receive_close(self, close_code: int) -> Ended | None:
-        """The server closed in order, or the stream ended at a message's edge; None where the status had come."""
+        """The server's close frame; None where the status had come before it, as it should."""
         if self._session is Session.ENDED:
             return None
         return self._end(StatusLost(close_code))
+
+    def broken(self, cause: str) -> StreamBroken:
+        """The connection failed, or ended without a close frame; the error says how much had crossed it."""
+        self._end(StatusLost(1006))
+        return StreamBroken(self._asked, cause=cause, sent=self._sent, received=self._received)
 
     def _move(self, move: Move) -> None:
         following = LEGAL_MOVES.get((self._session, self._input, move))
@@ -211,8 +217,7 @@ class ExecProtocol:
         self._input = following
 
     def _end(self, result: ExecResult) -> Ended:
-        self._session = Session.ENDED
-        self._input = Input.CLOSED
+        self._session, self._input = Session.ENDED, Input.CLOSED
         return Ended(result)
 
 

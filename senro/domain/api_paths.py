@@ -1,0 +1,86 @@
+"""Where things lie on an apiserver: request targets as strings, each part escaped.
+
+A target is a path and a query, ready to be put behind the server's address. Blanks are `%20`, never `+`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from urllib.parse import quote, urlencode
+
+VERSION = "/version"
+"""GET, and no rights are needed."""
+
+
+def pods(namespace: str) -> str:
+    """Where pods are created. Unknown fields are refused, not dropped with a warning that nobody reads."""
+    return _join(_core(namespace, "pods"), [("fieldValidation", "Strict")])
+
+
+def pod(namespace: str, name: str) -> str:
+    """One pod, to get and to delete."""
+    return _core(namespace, "pods", name)
+
+
+def secrets(namespace: str) -> str:
+    """Where Secrets are created."""
+    return _join(_core(namespace, "secrets"), [("fieldValidation", "Strict")])
+
+
+def secret(namespace: str, name: str) -> str:
+    """One Secret, to delete."""
+    return _core(namespace, "secrets", name)
+
+
+def secret_patch(namespace: str, name: str) -> str:
+    """One Secret, to patch."""
+    return _join(_core(namespace, "secrets", name), [("fieldValidation", "Strict")])
+
+
+def log(
+    namespace: str,
+    name: str,
+    container: str,
+    *,
+    follow: bool,
+    since: str | None = None,
+    tail_lines: int | None = None,
+    limit_bytes: int | None = None,
+) -> str:
+    """A container's log with timestamps. `since` is an RFC 3339 time, which the apiserver cuts to whole seconds."""
+    query = [("container", container), ("timestamps", "true")]
+    if follow:
+        query.append(("follow", "true"))
+    if since is not None:
+        query.append(("sinceTime", since))
+    if tail_lines is not None:
+        query.append(("tailLines", str(tail_lines)))
+    if limit_bytes is not None:
+        query.append(("limitBytes", str(limit_bytes)))
+    return _join(_core(namespace, "pods", name, "log"), query)
+
+
+def exec_(namespace: str, name: str, container: str, command: Sequence[str], *, stdin: bool) -> str:
+    """An exec without a terminal.
+
+    The argv travels in the URL, in order; what is false is left out, as absent is false (facts/exec-protocol.md
+    section 1).
+    """
+    query = [("container", container), *(("command", word) for word in command)]
+    if stdin:
+        query.append(("stdin", "true"))
+    query += [("stdout", "true"), ("stderr", "true")]
+    return _join(_core(namespace, "pods", name, "exec"), query)
+
+
+def _core(namespace: str, *parts: str) -> str:
+    for part in (namespace, *parts):
+        if part in ("", ".", ".."):
+            # An empty name would ask for the whole collection: `DELETE .../pods/` takes every pod.
+            raise ValueError(f"{part!r} is no name on an apiserver")
+    escaped = "/".join(quote(part, safe="") for part in (namespace, *parts))
+    return f"/api/v1/namespaces/{escaped}"
+
+
+def _join(path: str, query: Iterable[tuple[str, str]]) -> str:
+    return f"{path}?{urlencode(list(query), quote_via=quote, safe='')}"
