@@ -1,48 +1,48 @@
 r"""What a folder holds, as a value: entries in one order, and a digest that says whether two folders are equal.
 
 Paths are POSIX paths relative to the folder's root. Bytes that are not UTF-8 are kept by `surrogateescape`, as the
-operating system hands them to Python; `raw` gives the bytes back.
+operating system hands them to Python (see `senro.domain.paths`).
 
-**The digest** of a tree is `sha256:<hex>` over this text, encoded as `raw` does::
+**The digest** of a tree is `sha256:<hex>` of this text, which `encode` writes and `decode` reads::
 
-    senro tree 1\n
-    F <length>:<path> <digest>\n      a file that nobody may execute
-    X <length>:<path> <digest>\n      a file that is executable
-    D <length>:<path>\n               a directory
-    L <length>:<path> <length>:<target>\n
+    senro tree 2\n
+    F <size> <digest> <length>:<path>\n      a file that nobody may execute
+    X <size> <digest> <length>:<path>\n      a file that is executable
+    D <length>:<path>\n                      a directory
+    L <length>:<path> <length>:<target>\n    a symbolic link
 
-one line an entry, sorted by the bytes of the path; lengths count bytes, so no name can pass for the next line;
-`<digest>` is the `sha256:<hex>` of the file's content. Modification times, owners and other mode bits are not in it:
-they differ between two machines that hold the same files.
+one line an entry, sorted by the bytes of the path; numbers are decimal, lengths and sizes count bytes, so no name
+can pass for the next line; `<digest>` is the `sha256:<hex>` of the file's content. Modification times, owners and
+other mode bits are not in it: they differ between two machines that hold the same files.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from senro.domain.errors import TreeError
+from senro.domain.paths import check_link, check_path, raw, text
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+_HEAD = b"senro tree 2\n"
+# At most 18 digits: enough for any size, and int() stays cheap whatever a damaged file holds.
+_LINE = re.compile(
+    rb"(?:(?P<file>[FX]) (?P<size>\d{1,18}) (?P<digest>sha256:[0-9a-f]{64})|(?P<other>[DL])) (?P<length>\d{1,18}):"
+)
+_LENGTH = re.compile(rb" (?P<length>\d{1,18}):")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 Kind = Literal["file", "directory", "link"]
 """What an entry is. Sockets, fifos and devices are no entries: they have no content that could travel."""
 
+EXECUTABLE = 0o100
+"""The mode bit that makes a file executable here: the owner's, as git has it."""
+
 EMPTY_FILE = "sha256:" + hashlib.sha256().hexdigest()
 """The digest of a file without content."""
-
-
-def raw(text: str) -> bytes:
-    """The bytes of a path or a link's target, as they stand on disk and in an archive."""
-    return text.encode("utf-8", "surrogateescape")
-
-
-def text(data: bytes) -> str:
-    """The path or target that `data` spells; `raw` is its inverse."""
-    return data.decode("utf-8", "surrogateescape")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +78,8 @@ class Tree:
 
     @cached_property
     def digest(self) -> str:
-        """`sha256:<hex>`, by the format in this module's docstring."""
-        seen = hashlib.sha256(b"senro tree 1\n")
-        for entry in self.entries:
-            seen.update(_line(entry))
-        return "sha256:" + seen.hexdigest()
+        """`sha256:<hex>`, by the format that this module's docstring gives."""
+        return "sha256:" + hashlib.sha256(encode(self)).hexdigest()
 
     @cached_property
     def size(self) -> int:
@@ -95,64 +92,27 @@ class Tree:
         return sum(entry.kind == "file" for entry in self.entries)
 
 
-def check_path(path: str) -> None:
-    """Raise `TreeError` (rule `path`) unless `path` is a relative path in its shortest form that stays below its root.
-
-    Refused: the empty path, absolute ones, `.`, `..` and empty segments, a trailing slash, NUL, and text that no
-    file system can have handed out (lone surrogates that are not escaped bytes).
-    """
-    if not path:
-        raise TreeError(path, "path", "an entry without a name")
-    if path.startswith("/"):
-        raise TreeError(path, "path", "the name is absolute; it must be relative to the tree")
-    if "\0" in path:
-        raise TreeError(path, "path", "the name holds a NUL")
-    if not path.isascii() and not _is_from_bytes(path):
-        raise TreeError(ascii(path), "path", "the name is no text that a file system has")
-    if path.startswith(".") or "//" in path or "/." in path or path.endswith("/"):
-        segments = path.split("/")
-        if ".." in segments:
-            raise TreeError(path, "path", "the name has a `..` and may leave the tree")
-        if "" in segments or "." in segments:
-            raise TreeError(path, "path", "the name has an empty or `.` segment")
+def encode(tree: Tree) -> bytes:
+    """The text whose sha256 is the tree's digest; the whole tree but `left_out` is in it."""
+    return b"".join([_HEAD, *map(_line, tree.entries)])
 
 
-def check_link(path: str, target: str, links: Iterable[str] = ()) -> None:
-    """Raise `TreeError` (rule `link`) unless the link at `path` points into its tree, or at its root.
-
-    `links` holds the paths of the tree's links (a set). The parents of `path` are directories, so `..` at the front
-    of a target goes where it seems to; after a name it does so only if that name is no link, hence that is refused.
-    With this rule for every link of a tree, no chain of them leads out. A target that does not exist is fine.
-    """
-    if not target:
-        raise TreeError(path, "link", "the link has no target")
-    if "\0" in target:
-        raise TreeError(path, "link", "the link's target holds a NUL")
-    if target.startswith("/"):
-        raise TreeError(path, "link", f"the link is absolute ({target}); make it relative to its folder or exclude it")
-    place = path.split("/")[:-1]
-    for segment in target.split("/"):
-        if segment in {"", "."}:
-            continue
-        if segment != "..":
-            place.append(segment)
-            continue
-        if not place:
-            raise TreeError(path, "link", f"the link leaves the tree ({target}); make it point inside or exclude it")
-        if "/".join(place) in links:
-            raise TreeError(
-                path,
-                "link",
-                f"the link goes through another link and up again ({target}); point it at its end, or exclude it",
-            )
-        place.pop()
-
-
-def _is_from_bytes(path: str) -> bool:
-    try:
-        return text(raw(path)) == path
-    except UnicodeEncodeError:
-        return False
+def decode(data: bytes) -> Tree:
+    """The tree that `encode` wrote. Raises `TreeError` (rule `index`) for anything that it does not write."""
+    if not data.startswith(_HEAD):
+        raise TreeError("", "index", f"the text does not begin with {_HEAD!r}")
+    entries = []
+    at = len(_HEAD)
+    while at < len(data):
+        match = _LINE.match(data, at)
+        if not match:
+            raise TreeError("", "index", f"no entry at byte {at}")
+        entry, at = _read_entry(data, match)
+        entries.append(entry)
+    tree = Tree(tuple(entries))
+    if encode(tree) != data:
+        raise TreeError("", "index", "the entries are not in their one order or form")
+    return tree
 
 
 def _check(entries: tuple[Entry, ...]) -> None:
@@ -170,13 +130,39 @@ def _check(entries: tuple[Entry, ...]) -> None:
             raise TreeError(path, "parent", f"`{parent}` is not a directory of the tree")
         if entry.kind == "link":
             check_link(path, entry.target, links)
+        elif entry.kind == "file" and not _DIGEST.fullmatch(entry.digest):
+            raise TreeError(path, "digest", f"{entry.digest!r} is no sha256:<64 hexadecimal digits>")
 
 
 def _line(entry: Entry) -> bytes:
     path = raw(entry.path)
     if entry.kind == "file":
-        return b"%b %d:%b %b\n" % (b"X" if entry.executable else b"F", len(path), path, entry.digest.encode())
+        letter = b"X" if entry.executable else b"F"
+        return b"%b %d %b %d:%b\n" % (letter, entry.size, entry.digest.encode(), len(path), path)
     if entry.kind == "directory":
         return b"D %d:%b\n" % (len(path), path)
     target = raw(entry.target)
     return b"L %d:%b %d:%b\n" % (len(path), path, len(target), target)
+
+
+def _read_entry(data: bytes, match: re.Match[bytes]) -> tuple[Entry, int]:
+    path, at = _read_text(data, match.end(), int(match["length"]))
+    if match["file"]:
+        size, digest = int(match["size"]), match["digest"].decode()
+        entry = Entry(path, "file", executable=match["file"] == b"X", size=size, digest=digest)
+    elif match["other"] == b"D":
+        entry = Entry(path, "directory")
+    else:
+        second = _LENGTH.match(data, at)
+        if not second:
+            raise TreeError(path, "index", f"no link target at byte {at}")
+        target, at = _read_text(data, second.end(), int(second["length"]))
+        entry = Entry(path, "link", target=target)
+    if data[at : at + 1] != b"\n":
+        raise TreeError(path, "index", f"the entry does not end at byte {at}")
+    return entry, at + 1
+
+
+def _read_text(data: bytes, start: int, length: int) -> tuple[str, int]:
+    end = start + length
+    return text(data[start:end]), end

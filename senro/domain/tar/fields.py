@@ -1,0 +1,77 @@
+"""The fields of a header block, as GNU tar, busybox tar and others write them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from senro.domain.errors import TreeError
+from senro.domain.paths import text
+
+BLOCK = 512
+
+_MAGICS = {
+    b"ustar\x0000": True,  # POSIX: the prefix field continues the name
+    b"ustar  \0": False,  # GNU and busybox: other things stand where the prefix would
+    bytes(8): False,  # before POSIX
+}
+_OCTAL = re.compile(rb" *([0-7]*)[ \0]*\Z")
+_RECORD = re.compile(rb"(\d{1,9}) ")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A header block, taken apart: names are bytes without their padding, numbers are checked."""
+
+    name: bytes
+    kind: bytes
+    mode: int
+    size: int
+    target: bytes
+
+
+def read_header(block: bytes) -> Header:
+    """Take a header block apart. Raises `TreeError`: rules `checksum`, `format`, `size`."""
+    # The sum counts its own field as spaces (POSIX ustar).
+    if _number(block[148:156], "checksum") != sum(block) - sum(block[148:156]) + 8 * 32:
+        raise TreeError("", "checksum", "a member's header does not match its checksum; the archive is damaged")
+    has_prefix = _MAGICS.get(block[257:265])
+    if has_prefix is None:
+        raise TreeError("", "format", f"a member's header is in no known form ({block[257:265]!r})")
+    name = block[:100].partition(b"\0")[0]
+    if has_prefix and block[345]:
+        name = block[345:500].partition(b"\0")[0] + b"/" + name
+    return Header(
+        name=name,
+        kind=block[156:157],
+        mode=_number(block[100:108], "format"),
+        size=_number(block[124:136], "size"),
+        target=block[157:257].partition(b"\0")[0],
+    )
+
+
+def read_pax(body: bytes) -> dict[bytes, bytes]:
+    """The records of a PAX header. Raises `TreeError` (rule `pax`) for anything but whole records."""
+    records = {}
+    at = 0
+    while at < len(body):
+        match = _RECORD.match(body, at)
+        end = at + int(match[1]) if match else 0
+        if not match or end <= match.end() or body[end - 1 : end] != b"\n":
+            raise TreeError("", "pax", f"a PAX header is malformed at byte {at}")
+        keyword, equals, value = body[match.end() : end - 1].partition(b"=")
+        if not equals:
+            raise TreeError("", "pax", f"a PAX record has no value: {text(keyword[:80])!r}")
+        records[keyword] = value
+        at = end
+    return records
+
+
+def _number(field: bytes, rule: str) -> int:
+    """An octal number, or one in base 256 (GNU; never negative here)."""
+    if field[0] == 0x80:
+        return int.from_bytes(field[1:], "big")
+    match = _OCTAL.match(field)
+    if not match:
+        raise TreeError("", rule, f"a member's header holds {field!r} where a number belongs")
+    return int(match[1] or b"0", 8)

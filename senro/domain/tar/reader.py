@@ -1,0 +1,276 @@
+"""A reader of archives that come from a pod: bytes in, cut anywhere; events out; no I/O.
+
+It reads what GNU tar and busybox tar write: ustar, GNU long names, PAX headers, base-256 numbers, hard links. What a
+hostile or broken pod may send ends in a `TreeError` whose `rule` is one of
+
+==========  =====================================================================================================
+checksum    a header does not match its checksum, or holds no number where one belongs
+format      a header of no known form, or an extension header where none may stand
+pax         a malformed PAX header, or one that would rename every member
+limit       an extension header past `MAX_EXTENSION`, a name past `MAX_NAME`, more than `MAX_MEMBERS` members
+index       a name that is not `<index>/<path>` with an index that is expected
+path        a name that is absolute or has `..`, an empty segment or a NUL
+link        a link that is absolute or leaves its tree
+hardlink    a hard link to another tree
+type        a device, a fifo, a sparse file or another kind that is no file, directory or link
+size        a size past `MAX_SIZE`, or content where there can be none
+end         something other than zeros after the end, or a lone zero block
+truncated   the bytes ended before the end blocks did
+==========  =====================================================================================================
+
+The first event after which a member may be created is its own; rules between members are `manifest`'s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from senro.domain.errors import TreeError
+from senro.domain.paths import check_link, check_path, text
+from senro.domain.tar.fields import BLOCK, Header, read_header, read_pax
+from senro.domain.tree import EXECUTABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+MAX_EXTENSION = 1 << 20
+"""Bytes of one extension header. Linux bounds all extended attributes of a file to 64 KiB each; names to 4 KiB."""
+
+MAX_NAME = 4095
+"""Bytes of a name or a target: Linux' PATH_MAX without the final NUL."""
+
+MAX_SIZE = 1 << 43
+"""Bytes of a file, 8 TiB. ext4 holds 16; a header that says more than this is no honest one."""
+
+MAX_MEMBERS = 4_000_000
+"""Members of an archive. Each costs about half a kilobyte of memory here."""
+
+_MAX_EXTENSIONS = 8  # GNU tar writes at most one of each of its four kinds before a member
+_FILES = {b"0", b"\0", b"7"}
+_NAMES = {
+    b"3": "a character device",
+    b"4": "a block device",
+    b"6": "a fifo",
+    b"S": "a sparse file",
+    b"M": "the rest of a file from another volume",
+    b"V": "a volume label",
+    b"D": "a directory of an incremental backup",
+}
+_ZERO_BLOCK = bytes(BLOCK)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member begins. `kind` "hardlink" repeats the content of the earlier member `target` of the same tree.
+
+    The root of a tree comes as a directory whose path is "". `size` bytes of `Data` follow for a file.
+    """
+
+    index: int
+    path: str
+    kind: Literal["file", "directory", "link", "hardlink"]
+    executable: bool = False
+    size: int = 0
+    target: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """A piece of the content of the file that began last; never empty."""
+
+    data: bytes | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfMember:
+    """The file that began last is whole. Sent for files alone, the empty ones included."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfArchive:
+    """Both end blocks are there. Nothing but zeros may follow."""
+
+
+Event = Member | Data | EndOfMember | EndOfArchive
+"""What `ArchiveReader.receive_data` returns."""
+
+
+class ArchiveReader:
+    """Give it the bytes in order, then `receive_eof`. After a `TreeError` it must not be used again.
+
+    `indexes` are the trees that may come. `members` counts what came so far, roots not counted. A `Data` may be a
+    view of the bytes given: use it before they change.
+    """
+
+    def __init__(self, indexes: Collection[int]) -> None:
+        self._indexes = {b"%d" % index: index for index in indexes}
+        self._block = bytearray()  # the first bytes of a header block that is not whole yet
+        self._left = 0  # bytes of content to come
+        self._padding = 0  # bytes of padding to come after them
+        self._extension: tuple[bytes, bytearray] | None = None  # kind and body of the extension header under way
+        self._pending: dict[bytes, bytes] = {}  # what extension headers say of the next member
+        self._extensions = 0
+        self._zero_blocks = 0
+        self.members = 0
+
+    def receive_data(self, data: bytes) -> list[Event]:
+        """What these bytes bring. Raises `TreeError`."""
+        events: list[Event] = []
+        view = memoryview(data)
+        at = 0
+        end = len(view)
+        while at < end:
+            if self._left:
+                take = min(self._left, end - at)
+                self._take_content(view[at : at + take], events)
+                at += take
+            elif self._padding:
+                take = min(self._padding, end - at)
+                self._padding -= take
+                at += take
+            elif not self._block and end - at >= BLOCK:
+                self._take_block(bytes(view[at : at + BLOCK]), events)
+                at += BLOCK
+            else:
+                take = min(BLOCK - len(self._block), end - at)
+                self._block += view[at : at + take]
+                at += take
+                if len(self._block) == BLOCK:
+                    block = bytes(self._block)
+                    self._block.clear()
+                    self._take_block(block, events)
+        return events
+
+    def receive_eof(self) -> None:
+        """The bytes have ended. Raises `TreeError` (rule `truncated`) unless the archive is whole."""
+        if self._zero_blocks < 2:
+            raise TreeError(
+                "",
+                "truncated",
+                f"the archive ended after {self.members} members without its two end blocks; the transfer was cut",
+            )
+        if any(self._block):
+            raise TreeError("", "end", "something other than zeros follows the end of the archive")
+
+    def _take_content(self, piece: memoryview, events: list[Event]) -> None:
+        self._left -= len(piece)
+        if self._extension is None:
+            events.append(Data(piece))
+            if not self._left:
+                events.append(EndOfMember())
+            return
+        kind, body = self._extension
+        body += piece
+        if not self._left:
+            self._extension = None
+            self._take_extension(kind, bytes(body))
+
+    def _take_block(self, block: bytes, events: list[Event]) -> None:
+        if block == _ZERO_BLOCK:
+            self._zero_blocks += 1
+            if self._extensions:
+                raise TreeError("", "format", "an extension header stands before no member")
+            if self._zero_blocks == 2:
+                events.append(EndOfArchive())
+            return
+        if self._zero_blocks:
+            raise TreeError("", "end", "something other than zeros follows the end of the archive")
+        header = read_header(block)
+        if header.kind in {b"x", b"g", b"L", b"K"}:
+            self._begin_extension(header)
+        else:
+            self._begin_member(header, events)
+
+    def _begin_extension(self, header: Header) -> None:
+        self._extensions += 1
+        if header.size > MAX_EXTENSION or self._extensions > _MAX_EXTENSIONS:
+            raise TreeError("", "limit", f"the headers before a member are too large ({header.size} bytes)")
+        if not header.size:
+            raise TreeError("", "format", "an extension header is empty")
+        self._extension = (header.kind, bytearray())
+        self._left = header.size
+        self._padding = -header.size % BLOCK
+
+    def _take_extension(self, kind: bytes, body: bytes) -> None:
+        if kind == b"L":
+            self._pending.setdefault(b"path", body.removesuffix(b"\0"))
+        elif kind == b"K":
+            self._pending.setdefault(b"linkpath", body.removesuffix(b"\0"))
+        elif kind == b"x":
+            self._pending.update(read_pax(body))
+        else:
+            self._extensions = 0
+            if {b"path", b"linkpath", b"size"} & read_pax(body).keys():
+                raise TreeError("", "pax", "a global header would give every member one name or size")
+
+    def _begin_member(self, header: Header, events: list[Event]) -> None:
+        pending, self._pending, self._extensions = self._pending, {}, 0
+        name = pending.get(b"path", header.name)
+        shown = text(name[:MAX_NAME])
+        if len(name) > MAX_NAME:
+            raise TreeError(shown, "limit", f"the name has more than {MAX_NAME} bytes")
+        # Before POSIX a directory was a file whose name ends in a slash.
+        kind = b"5" if header.kind == b"\0" and name.endswith(b"/") else header.kind
+        if kind not in {b"1", b"2", b"5"} and kind not in _FILES:
+            what = _NAMES.get(kind, f"of the unknown kind {kind!r}")
+            raise TreeError(shown, "type", f"the member is {what}; only files, directories and links may come back")
+        if any(keyword.startswith(b"GNU.sparse.") for keyword in pending):
+            raise TreeError(shown, "type", "the member is a sparse file; only whole files may come back")
+        size = _size(pending.get(b"size"), header.size, shown)
+        index, path = self._place(name, directory=kind == b"5", shown=shown)
+        member = self._member(index, path, kind, header, pending.get(b"linkpath", header.target))
+        if member.kind != "file":
+            if size:
+                raise TreeError(shown, "size", f"a {member.kind} with {size} bytes of content")
+            events.append(member)
+        else:
+            events.append(Member(index, path, "file", executable=bool(header.mode & EXECUTABLE), size=size))
+            self._left = size
+            self._padding = -size % BLOCK
+            if not size:
+                events.append(EndOfMember())
+        self.members += bool(path)
+        if self.members > MAX_MEMBERS:
+            raise TreeError(shown, "limit", f"the archive has more than {MAX_MEMBERS} members")
+
+    def _member(self, index: int, path: str, kind: bytes, header: Header, target: bytes) -> Member:
+        if kind in _FILES:
+            return Member(index, path, "file")
+        if kind == b"5":
+            return Member(index, path, "directory")
+        if len(target) > MAX_NAME:
+            raise TreeError(path, "limit", f"the link's target has more than {MAX_NAME} bytes")
+        if kind == b"2":
+            check_link(path, text(target))
+            return Member(index, path, "link", target=text(target))
+        to, earlier = self._place(target, directory=False, shown=path)
+        if to != index:
+            raise TreeError(path, "hardlink", f"the hard link leads to another tree (`{text(target)}`)")
+        return Member(index, path, "hardlink", executable=bool(header.mode & EXECUTABLE), target=earlier)
+
+    def _place(self, name: bytes, *, directory: bool, shown: str) -> tuple[int, str]:
+        """Tree and path of a member. GNU tar puts `./` before names and a slash after a directory's."""
+        while name.startswith(b"./"):
+            name = name[2:]
+        if directory:
+            name = name.removesuffix(b"/")
+        head, _, rest = name.partition(b"/")
+        index = self._indexes.get(head)
+        if index is None:
+            check_path(text(name))
+            raise TreeError(shown, "index", "the name does not begin with the number of a mount that comes back")
+        path = text(rest)
+        if path or not directory:
+            check_path(path)
+        return index, path
+
+
+def _size(record: bytes | None, size: int, shown: str) -> int:
+    if record is not None:
+        if not record.isdigit() or len(record) > 20:
+            raise TreeError(shown, "pax", f"a PAX header gives the size {text(record[:40])!r}")
+        size = int(record)
+    if size > MAX_SIZE:
+        raise TreeError(shown, "size", f"the member claims {size} bytes; at most {MAX_SIZE} are taken")
+    return size

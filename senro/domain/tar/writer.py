@@ -1,0 +1,118 @@
+"""The bytes of an archive's members, ready to be sent.
+
+Plain ustar (POSIX.1-1988), so that any tar reads it. Names go in as the bytes they are: neither GNU nor busybox tar
+converts the fields of a ustar header, while GNU tar converts the values of a PAX header to its locale. A PAX header
+(POSIX.1-2001) stands only before a member whose name or link target does not fit the fields. Sizes past 8 GiB are
+base-256, since busybox does not read PAX sizes. Everything that differs between machines is constant: no owner, no
+time, and of the mode only the executable bit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from senro.domain.paths import raw
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from senro.domain.tree import Entry
+
+BLOCK = 512
+"""Bytes of a block; headers are one, contents are padded to whole ones."""
+
+END = bytes(2 * BLOCK)
+"""The two blocks that end an archive. Without them no reader may take it for whole."""
+
+_NAME = 100
+_PREFIX = 155
+_LAST_OCTAL_SIZE = 0o77777777777
+_NO_SIZE = b"00000000000\0"
+_ZERO = b"0000000\0"
+_SPACES = b"        "
+
+# What follows the checksum but the type and the link, and what stands before it but the name and the size.
+_MODES = {b"0": b"0000644\0", b"x": b"0000755\0", b"5": b"0000755\0", b"2": b"0000777\0"}
+_MIDDLE = _NO_SIZE
+_TAIL = b"ustar\x0000" + bytes(64) + _ZERO + _ZERO
+_PAX_NAME = b"PaxHeaders"
+
+
+def member_header(index: int, entry: Entry) -> bytes:
+    """The header of the entry as a member of the tree `index`: one block, or three and more with a PAX header.
+
+    A file's `entry.size` bytes follow it, then `padding(entry.size)` zeros.
+    """
+    name = b"%d/%b" % (index, raw(entry.path))
+    target = raw(entry.target)
+    if entry.kind == "file":
+        kind, mode = b"0", _MODES[b"x" if entry.executable else b"0"]
+    else:
+        kind = b"5" if entry.kind == "directory" else b"2"
+        mode = _MODES[kind]
+    if len(name) <= _NAME and len(target) <= _NAME:
+        return _header(name, mode, entry.size, kind, target)
+    records = b""
+    prefix, short = _split(name)
+    if not short:
+        records += _record(b"path", name)
+        # Shown by a reader without PAX; a slash at its end would make busybox tar see a directory.
+        short = name[:_NAME].rstrip(b"/")
+    if len(target) > _NAME:
+        records += _record(b"linkpath", target)
+        target = target[:_NAME]
+    extension = b""
+    if records:
+        extension = _header(_PAX_NAME, _MODES[b"0"], len(records), b"x", b"")
+        extension += records + bytes(padding(len(records)))
+    return extension + _header(short, mode, entry.size, kind, target, prefix=prefix)
+
+
+def padding(size: int) -> int:
+    """How many zeros fill the last block of `size` bytes."""
+    return -size % BLOCK
+
+
+def archive_length(parts: Iterable[tuple[int, Iterable[Entry]]]) -> int:
+    """The exact length in bytes of an archive of these trees' entries, its end blocks included."""
+    length = len(END)
+    for index, entries in parts:
+        room = _NAME - len(str(index)) - 1
+        for entry in entries:
+            # Most names are short, and then nothing needs to be built: a code point is at most 4 bytes.
+            if len(entry.path) * 4 <= room and len(entry.target) * 4 <= _NAME:
+                length += BLOCK
+            else:
+                length += len(member_header(index, entry))
+            length += entry.size + padding(entry.size)
+    return length
+
+
+def _header(name: bytes, mode: bytes, size: int, kind: bytes, target: bytes, *, prefix: bytes = b"") -> bytes:
+    if not size:
+        length = _NO_SIZE
+    elif size <= _LAST_OCTAL_SIZE:
+        length = b"%011o\0" % size
+    else:
+        length = b"\x80" + size.to_bytes(11, "big")
+    front = name.ljust(_NAME, b"\0") + mode + _ZERO + _ZERO + length + _MIDDLE
+    back = kind + target.ljust(_NAME, b"\0") + _TAIL + prefix.ljust(_PREFIX + 12, b"\0")
+    checksum = sum(front) + sum(_SPACES) + sum(back)
+    return b"%b%06o\0 %b" % (front, checksum, back)
+
+
+def _split(name: bytes) -> tuple[bytes, bytes]:
+    """The name as prefix and name field, joined by a slash that neither holds; two empty ones if it does not fit."""
+    if len(name) <= _NAME:
+        return b"", name
+    at = name.find(b"/", max(len(name) - _NAME - 1, 1), _PREFIX + 1)
+    return (name[:at], name[at + 1 :]) if at > 0 else (b"", b"")
+
+
+def _record(keyword: bytes, value: bytes) -> bytes:
+    """A PAX record: length, keyword, value and a newline, where the length counts its own digits too."""
+    rest = b" %b=%b\n" % (keyword, value)
+    length = len(rest)
+    while length != len(rest) + len(str(length)):
+        length = len(rest) + len(str(length))
+    return b"%d%b" % (length, rest)
