@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 OutputSink = Callable[[Literal["stdout", "stderr"], bytes], Awaitable[None]]
-"""Called with each piece of output, in order within a stream; the process waits while it does not return."""
+"""Called with each piece of output, in order within a stream, never twice at once; the process waits while it does
+not return. What it raises ends the whole group and is then raised by `run` as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,11 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessEnd:
-    """How it ended. `code` is the exit code, 128+n for signal n, None where it never started (`error` says why)."""
+    """How it ended. `code` is the exit code, 128+n for signal n, None where it never started (`error` says why).
+
+    An `error` beside a code says that something of the group could not be ended: another user's process, or one
+    that the kernel holds.
+    """
 
     code: int | None
     timed_out: bool = False

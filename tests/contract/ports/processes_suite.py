@@ -1,0 +1,192 @@
+"""What every `Processes` must do. `PROGRAMS` tells each program twice: as a command line and as a script."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import anyio
+import pytest
+
+from senro.ports.processes import Command, ProcessEnd, Processes
+from tests.fakes.processes import Action, Env, Exit, Handler, Hang, Out
+
+pytestmark = pytest.mark.anyio
+
+BIG = 300_000  # several pipes full
+
+PROGRAMS: dict[str, tuple[tuple[str, ...], list[Action]]] = {
+    "two streams": (
+        ("sh", "-c", "echo one; echo two; echo bad >&2; exit 3"),
+        [Out("stdout", b"one\n"), Out("stdout", b"two\n"), Out("stderr", b"bad\n"), Exit(3)],
+    ),
+    "silent": (("sh", "-c", ":"), [Exit(0)]),
+    "big": (
+        ("sh", "-c", f"head -c {BIG} /dev/zero; head -c {BIG} /dev/zero >&2; printf end"),
+        [Out("stdout", bytes(BIG)), Out("stderr", bytes(BIG)), Out("stdout", b"end"), Exit(0)],
+    ),
+    "killed": (("sh", "-c", "kill -KILL $$"), [Exit(137)]),
+    "hangs": (("sh", "-c", "echo ready; exec sleep 1000"), [Out("stdout", b"ready\n"), Hang()]),
+    "says goodbye": (
+        ("sh", "-c", "trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.01; done"),
+        [Handler((Out("stdout", b"bye\n"), Exit(7))), Out("stdout", b"ready\n"), Hang()],
+    ),
+    "ignores TERM": (
+        ("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.01; done"),
+        [Handler(), Out("stdout", b"ready\n"), Hang()],
+    ),
+    "tells its environment": (
+        (
+            "sh",
+            "-c",
+            'for name in OWN ADDED SENRO_K8S_TOKEN SENRO_SECRET_A SENRO_RUN; do eval "echo \\${$name-unset}"; done',
+        ),
+        [Env("OWN"), Env("ADDED"), Env("SENRO_K8S_TOKEN"), Env("SENRO_SECRET_A"), Env("SENRO_RUN")],
+    ),
+}
+
+COORDINATOR = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "OWN": "own",
+    "SENRO_K8S_TOKEN": "not-for-children",
+    "SENRO_SECRET_A": "not-for-children-either",
+    "SENRO_RUN": "run-1",
+}
+"""The environment that the factory gives the coordinator."""
+
+
+def command(program: str, *, timeout: float | None = None, grace: float = 30.0, **env: str) -> Command:
+    return Command(argv=PROGRAMS[program][0], cwd="/", env=env, timeout=timeout, grace=grace)
+
+
+@dataclass
+class Sink:
+    """Keeps what comes, and sets `ready` at the first piece."""
+
+    stdout: bytes = b""
+    stderr: bytes = b""
+    ready: anyio.Event = field(default_factory=anyio.Event)
+
+    async def __call__(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
+        if stream == "stdout":
+            self.stdout += data
+        else:
+            self.stderr += data
+        self.ready.set()
+
+
+class ProcessesSuite:
+    """Subclass it and give `processes`, with `COORDINATOR` as the coordinator's environment."""
+
+    @pytest.fixture
+    def processes(self) -> Processes:
+        raise NotImplementedError
+
+    async def test_streams_stay_apart(self, processes: Processes) -> None:
+        """The code and both streams arrive, each in its order."""
+        sink = Sink()
+        end = await processes.run(command("two streams"), sink)
+        assert end == ProcessEnd(code=3)
+        assert (sink.stdout, sink.stderr) == (b"one\ntwo\n", b"bad\n")
+
+    async def test_silence(self, processes: Processes) -> None:
+        """A command without output is a success and calls the sink never."""
+
+        async def never(stream: str, data: bytes) -> None:
+            raise AssertionError((stream, data))
+
+        assert await processes.run(command("silent"), never) == ProcessEnd(code=0)
+
+    async def test_every_byte(self, processes: Processes) -> None:
+        """Output larger than any pipe arrives whole on both streams."""
+        sink = Sink()
+        assert await processes.run(command("big"), sink) == ProcessEnd(code=0)
+        assert sink.stdout == bytes(BIG) + b"end"
+        assert sink.stderr == bytes(BIG)
+
+    async def test_one_call_at_a_time(self, processes: Processes) -> None:
+        """The sink is never called again before it has returned, whatever the stream."""
+        inside = 0
+        most = 0
+
+        async def slow(_stream: str, _data: bytes) -> None:
+            nonlocal inside, most
+            inside += 1
+            most = max(most, inside)
+            await anyio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
+            inside -= 1
+
+        assert (await processes.run(command("big"), slow)).code == 0
+        assert most == 1
+
+    async def test_signals_count_from_128(self, processes: Processes) -> None:
+        """A command that a signal ended has the code 128 plus its number."""
+        assert await processes.run(command("killed"), Sink()) == ProcessEnd(code=137)
+
+    async def test_missing_program(self, processes: Processes) -> None:
+        """A program that is not there is an end without a code, which names it."""
+        end = await processes.run(Command(argv=["senro-no-such-program"], cwd="/", env={}), Sink())
+        assert end.code is None
+        assert not end.timed_out
+        assert "'senro-no-such-program'" in end.error
+
+    @pytest.mark.slow  # the shell needs time to come up on a busy machine
+    async def test_timeout_terminates(self, processes: Processes) -> None:
+        """At the timeout SIGTERM ends a command that does not handle it."""
+        end = await processes.run(command("hangs", timeout=1.0), Sink())
+        assert end == ProcessEnd(code=143, timed_out=True)
+
+    @pytest.mark.slow  # the shell needs time to come up on a busy machine
+    async def test_timeout_lets_it_say_goodbye(self, processes: Processes) -> None:
+        """What a command prints while it handles SIGTERM arrives, and its own code counts."""
+        sink = Sink()
+        end = await processes.run(command("says goodbye", timeout=1.0), sink)
+        assert end == ProcessEnd(code=7, timed_out=True)
+        assert sink.stdout == b"ready\nbye\n"
+
+    @pytest.mark.slow  # the shell needs time to come up on a busy machine
+    async def test_grace_ends(self, processes: Processes) -> None:
+        """A command that ignores SIGTERM is killed once the grace is over."""
+        end = await processes.run(command("ignores TERM", timeout=1.0, grace=0.05), Sink())
+        assert end == ProcessEnd(code=137, timed_out=True)
+
+    @pytest.mark.parametrize("program", ["hangs", "says goodbye", "ignores TERM"])
+    async def test_cancelled_while_it_runs(self, processes: Processes, program: str) -> None:
+        """A cancelled run ends its command, whatever that does with SIGTERM, and then is cancelled."""
+        sink = Sink()
+        returned: list[ProcessEnd] = []
+
+        async def run() -> None:
+            returned.append(await processes.run(command(program, grace=0.05), sink))
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(run)
+                await sink.ready.wait()
+                tasks.cancel_scope.cancel()
+        assert returned == []
+        assert sink.stdout.startswith(b"ready\n")
+
+    async def test_cancelled_before_it_starts(self, processes: Processes) -> None:
+        """A run in a scope that is cancelled already returns by cancellation."""
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await processes.run(command("hangs", grace=0.05), Sink())
+        assert scope.cancelled_caught
+
+    async def test_a_sink_that_fails(self, processes: Processes) -> None:
+        """What the sink raises ends the command and comes out as it is."""
+
+        async def full(_stream: str, _data: bytes) -> None:
+            raise OSError(28, "No space left on device")
+
+        with anyio.fail_after(20), pytest.raises(OSError, match="No space left"):
+            await processes.run(command("hangs", grace=0.05), full)
+
+    async def test_environment(self, processes: Processes) -> None:
+        """A child has the coordinator's variables and the command's, but no credential and no secret."""
+        sink = Sink()
+        told = command("tells its environment", ADDED="added", SENRO_SECRET_A="nor-from-the-command")
+        assert (await processes.run(told, sink)).code == 0
+        assert sink.stdout == b"own\nadded\nunset\nunset\nrun-1\n"

@@ -1,0 +1,325 @@
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import anyio
+import pytest
+
+from senro.adapters.process import LocalProcesses
+from senro.adapters.process.environment import child_environment
+from senro.adapters.process.refusals import why_not_started
+from senro.ports.processes import Command, ProcessEnd, Processes
+from tests.contract.ports.processes_suite import COORDINATOR, PROGRAMS, ProcessesSuite, Sink
+from tests.fakes.processes import FakeProcesses
+
+pytestmark = pytest.mark.anyio
+
+
+class TestFakeProcesses(ProcessesSuite):
+    @pytest.fixture
+    def processes(self) -> Processes:
+        return FakeProcesses(dict(PROGRAMS.values()), COORDINATOR)
+
+
+class TestLocalProcesses(ProcessesSuite):
+    @pytest.fixture
+    def processes(self) -> Processes:
+        return LocalProcesses(COORDINATOR)
+
+
+def runs(pid: int) -> bool:
+    """Whether a process runs; a zombie that its parent has not reaped does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def open_files() -> set[int]:
+    """The file descriptors of this process that are open now."""
+    return {int(entry.name) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()}
+
+
+def shell(script: str, cwd: Path, *, timeout: float | None = None, grace: float = 0.1) -> Command:
+    return Command(argv=["sh", "-c", script], cwd=str(cwd), env={}, timeout=timeout, grace=grace)
+
+
+FAMILY = """
+sh -c 'trap "" TERM; echo $$ > grandchild; sleep 1000; sleep 1000' &
+sleep 1000 &
+echo $! > child
+while [ ! -s grandchild ]; do sleep 0.01; done
+echo ready
+"""
+"""A child, and a grandchild that ignores SIGTERM; `ready` once both run. They hold stdout and stderr open."""
+
+
+def family(folder: Path) -> list[int]:
+    return [int((folder / name).read_text()) for name in ("child", "grandchild")]
+
+
+@asynccontextmanager
+async def running(processes: Processes, command: Command) -> AsyncIterator[Callable[[], None]]:
+    """Run the command in a task until its first output; gives what cancels it, and waits for it at the end."""
+    sink = Sink()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(processes.run, command, sink)
+        with anyio.fail_after(20):
+            await sink.ready.wait()
+        yield tasks.cancel_scope.cancel
+
+
+@pytest.mark.slow  # the family needs time to come up on a busy machine
+async def test_timeout_ends_the_whole_group(tmp_path: Path) -> None:
+    """At the timeout no child and no grandchild of the group stays, a deaf one included."""
+    end = await LocalProcesses().run(shell(FAMILY + "wait", tmp_path, timeout=1.0), Sink())
+    assert end.timed_out
+    assert [pid for pid in family(tmp_path) if runs(pid)] == []
+
+
+async def test_cancelling_ends_the_whole_group(tmp_path: Path) -> None:
+    """When a cancelled run returns, no child and no grandchild of the group is left."""
+    async with running(LocalProcesses(), shell(FAMILY + "wait", tmp_path)) as cancel:
+        assert all(runs(pid) for pid in family(tmp_path))
+        cancel()
+    assert [pid for pid in family(tmp_path) if runs(pid)] == []
+
+
+async def test_what_a_command_leaves_behind_is_ended(tmp_path: Path) -> None:
+    """A command that ends before its children has its own code, and they are ended."""
+    sink = Sink()
+    end = await LocalProcesses(linger=0.05).run(shell(FAMILY + "exit 4", tmp_path), sink)
+    assert end == ProcessEnd(code=4)
+    assert sink.stdout == b"ready\n"
+    assert [pid for pid in family(tmp_path) if runs(pid)] == []
+
+
+async def test_what_a_command_leaves_behind_may_finish(tmp_path: Path) -> None:
+    """A child that writes out what it holds soon after the command ended is heard."""
+    sink = Sink()
+    end = await LocalProcesses().run(shell("(sleep 0.05; echo late) & exit 0", tmp_path), sink)
+    assert end == ProcessEnd(code=0)
+    assert sink.stdout == b"late\n"
+
+
+async def test_cancelled_while_it_lingers(tmp_path: Path) -> None:
+    """Cancelling after the command itself ended still ends what it left."""
+    async with running(LocalProcesses(linger=60), shell(FAMILY + "exit 0", tmp_path)) as cancel:
+        cancel()
+    assert [pid for pid in family(tmp_path) if runs(pid)] == []
+
+
+async def test_a_daemon_does_not_hang_the_call(tmp_path: Path) -> None:
+    """A process that left the group lives on, and the output that it holds open is not waited for."""
+    sink = Sink()
+    script = "setsid sh -c 'echo $$ > daemon; exec sleep 1000' & while [ ! -s daemon ]; do sleep 0.01; done; echo hi"
+    try:
+        with anyio.fail_after(20):
+            end = await LocalProcesses().run(shell(script, tmp_path), sink)
+        assert end == ProcessEnd(code=0)
+        assert sink.stdout == b"hi\n"
+        assert runs(int((tmp_path / "daemon").read_text()))
+    finally:
+        with suppress(OSError):
+            os.kill(int((tmp_path / "daemon").read_text()), signal.SIGKILL)
+
+
+async def test_a_daemon_that_writes_for_ever_does_not_hang_the_call(tmp_path: Path) -> None:
+    """Once the group has ended, what the pipe holds then is delivered, and no more."""
+    script = "setsid sh -c 'echo $$ > daemon; exec yes' & while [ ! -s daemon ]; do sleep 0.01; done"
+    try:
+        with anyio.fail_after(20):
+            assert await LocalProcesses().run(shell(script, tmp_path), Sink()) == ProcessEnd(code=0)
+    finally:
+        with suppress(OSError):
+            os.kill(int((tmp_path / "daemon").read_text()), signal.SIGKILL)
+
+
+async def test_cancelled_while_the_sink_is_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sink that never returns does not hold a cancelled run."""
+    monkeypatch.setattr("senro.adapters.process.local.DRAIN_SECONDS", 0.05)
+    called = anyio.Event()
+
+    async def stuck(_stream: str, _data: bytes) -> None:
+        called.set()
+        await anyio.sleep_forever()
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(LocalProcesses().run, shell(FAMILY + "wait", tmp_path), stuck)
+            await called.wait()
+            tasks.cancel_scope.cancel()
+    assert [pid for pid in family(tmp_path) if runs(pid)] == []
+
+
+async def test_cancelled_after_the_end_while_the_sink_is_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sink may take its time for the last output, until the run is cancelled."""
+    monkeypatch.setattr("senro.adapters.process.local.DRAIN_SECONDS", 0.05)
+    called = anyio.Event()
+
+    async def stuck(_stream: str, _data: bytes) -> None:
+        called.set()
+        await anyio.sleep_forever()
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(LocalProcesses().run, shell("echo $$ > leader; echo hi", tmp_path), stuck)
+            await called.wait()
+            while runs(int((tmp_path / "leader").read_text())):
+                await anyio.lowlevel.checkpoint()
+            tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("turns", range(12))
+async def test_cancelled_at_any_turn(tmp_path: Path, turns: int) -> None:
+    """Cancelled after any number of turns of the event loop, a run leaves no process and no open file."""
+    before = open_files()
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(LocalProcesses().run, shell("echo $$ > leader; exec sleep 1000", tmp_path), Sink())
+            for _ in range(turns):
+                await anyio.lowlevel.checkpoint()
+            tasks.cancel_scope.cancel()
+    leader = tmp_path / "leader"
+    pid = int(leader.read_text() or "0") if leader.exists() else 0
+    assert not (pid and runs(pid))
+    assert open_files() == before
+
+
+async def test_back_pressure(tmp_path: Path) -> None:
+    """While the sink does not return, the command waits: what it has written is bounded by pipe and piece."""
+    go_on = anyio.Event()
+    called = anyio.Event()
+    held = 0
+
+    async def slow(_stream: str, data: bytes) -> None:
+        nonlocal held
+        held += len(data)
+        called.set()
+        await go_on.wait()
+
+    script = "echo $$ > leader; head -c 1000000 /dev/zero; echo > written"
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(LocalProcesses().run, shell(script, tmp_path), slow)
+        with anyio.fail_after(20):
+            await called.wait()
+        for _ in range(50):
+            await anyio.lowlevel.checkpoint()
+        assert not (tmp_path / "written").exists()
+        assert held <= 64 * 1024
+        go_on.set()
+    assert held == 1_000_000
+
+
+async def test_env_for_real(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`env`, run for real from the environment of this process, shows no credential and no secret."""
+    monkeypatch.setenv("SENRO_K8S_SERVER", "https://127.0.0.1:6443")
+    monkeypatch.setenv("SENRO_K8S_TOKEN", "not-for-children")
+    monkeypatch.setenv("SENRO_SECRET_KUBECONFIG", "not-for-children")
+    monkeypatch.setenv("SENRO_CACHE_DIR", "/cache")
+    monkeypatch.setenv("KEPT", "old")
+    sink = Sink()
+    command = Command(argv=["env", "-0"], cwd=str(tmp_path), env={"KEPT": "new", "EMPTY": "", "LINES": "a\nb=c"})
+    assert (await LocalProcesses().run(command, sink)).code == 0
+    shown = dict(entry.split(b"=", 1) for entry in sink.stdout.split(b"\0") if entry)
+    assert [name for name in shown if name.startswith((b"SENRO_K8S_", b"SENRO_SECRET_"))] == []
+    assert b"not-for-children" not in sink.stdout
+    assert shown[b"SENRO_CACHE_DIR"] == b"/cache"
+    assert (shown[b"KEPT"], shown[b"EMPTY"], shown[b"LINES"]) == (b"new", b"", b"a\nb=c")
+
+
+def test_withheld_prefixes() -> None:
+    """Only the two prefixes are withheld, from the coordinator's variables and from the command's."""
+    own = {"SENRO_K8S_": "1", "SENRO_K8": "2", "XSENRO_K8S_A": "3", "senro_secret_a": "4", "SENRO_SECRETS": "5"}
+    assert child_environment(own, {"SENRO_SECRET_X": "6", "A": "7"}) == {
+        "SENRO_K8": "2",
+        "XSENRO_K8S_A": "3",
+        "senro_secret_a": "4",
+        "SENRO_SECRETS": "5",
+        "A": "7",
+    }
+
+
+async def test_stdin_is_empty(tmp_path: Path) -> None:
+    """A command that reads its stdin finds its end at once."""
+    sink = Sink()
+    assert (await LocalProcesses().run(shell("cat; echo done", tmp_path), sink)).code == 0
+    assert sink.stdout == b"done\n"
+
+
+async def test_it_leads_a_session_of_its_own(tmp_path: Path) -> None:
+    """A terminal's Ctrl-C does not reach the command: its session is not the coordinator's."""
+    sink = Sink()
+    script = "cut -d' ' -f1,5,6 /proc/$$/stat"
+    assert (await LocalProcesses().run(shell(script, tmp_path), sink)).code == 0
+    pid, group, session = sink.stdout.split()
+    assert pid == group == session
+
+
+async def refusal(argv: list[str], cwd: Path, **env: str) -> str:
+    end = await LocalProcesses().run(Command(argv=argv, cwd=str(cwd), env=env), Sink())
+    assert end.code is None
+    return end.error
+
+
+async def test_sentences_of_what_cannot_start(tmp_path: Path) -> None:
+    """Every way not to start has its own sentence, with what to do."""
+    (tmp_path / "plain").write_text("echo hi\n")
+    script = tmp_path / "orphan"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    (tmp_path / "noise").write_bytes(b"\x00\x01\x02")
+    (tmp_path / "noise").chmod(0o755)
+    gone = tmp_path / "gone"
+    assert await refusal(["./nope"], tmp_path) == (
+        f"cannot run './nope': there is no such file in '{tmp_path}'; check the path, and that an earlier step made it"
+    )
+    assert await refusal(["./plain"], tmp_path) == (
+        "cannot run './plain': it may not be executed; set its executable bit (chmod +x), or name its interpreter first"
+    )
+    missing = "the interpreter that its first line (or its ELF header) names does not exist; install that"
+    assert await refusal(["./orphan"], tmp_path) == f"cannot run './orphan': {missing}"
+    assert await refusal(["orphan"], tmp_path, PATH=str(tmp_path)) == f"cannot run 'orphan': {missing}"
+    assert await refusal(["./noise"], tmp_path) == (
+        "cannot run './noise': it is no program for this machine; a script needs a first line such as '#!/bin/sh'"
+    )
+    assert await refusal(["/"], tmp_path) == "cannot run '/': it is a folder; name the program in it"
+    assert await refusal(["true"], gone) == (
+        f"cannot run 'true': its folder '{gone}' does not exist; "
+        "create it in an earlier step, or correct the step's workdir"
+    )
+    assert await refusal(["true"], script) == (
+        f"cannot run 'true': '{script}' is not a folder; correct the step's workdir"
+    )
+    assert await refusal([], tmp_path) == "cannot run '': the command is empty; give the step a program to run"
+    assert await refusal(["true", "a\0b"], tmp_path) == (
+        "cannot run 'true': embedded null byte; no argument, folder or variable may hold that"
+    )
+    assert await refusal(["true", "x" * 3_000_000], tmp_path) == (
+        "cannot run 'true': its arguments and environment are larger than this machine takes; pass the data in a file"
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (errno.EAGAIN, "has no room for another process (Resource temporarily unavailable); run fewer steps at once"),
+        (errno.EPERM, "Operation not permitted; check that this user can run it by hand in '/'"),
+    ],
+)
+def test_sentences_of_what_a_machine_refuses(number: int, expected: str) -> None:
+    """What the kernel refuses for want of room or rights says so."""
+    command = Command(argv=["true"], cwd="/", env={})
+    assert expected in why_not_started(command, OSError(number, os.strerror(number)))
+
+
+async def test_no_value_of_a_variable_in_a_sentence(tmp_path: Path) -> None:
+    """A variable that no program can be given is refused without its value."""
+    error = await refusal(["true"], tmp_path, SETTING="hunter2\0")
+    assert "hunter2" not in error

@@ -1,0 +1,124 @@
+"""Child processes by script: no process is started, and the same argv always does the same.
+
+A script is what the command does, in order. `Handler` is what it does on SIGTERM before it ends; without one, SIGTERM
+ends it at once with 143. A program that has no script is one that is not installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import anyio
+
+from senro.ports.processes import Command, OutputSink, ProcessEnd
+
+
+@dataclass(frozen=True, slots=True)
+class Out:
+    """It writes to a stream."""
+
+    stream: Literal["stdout", "stderr"]
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Env:
+    """It writes the value of a variable of its environment to stdout, `unset` where it has none."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hang:
+    """It goes on until it is ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """From here on, SIGTERM makes it do this; an empty one ignores SIGTERM."""
+
+    actions: tuple[Out | Exit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """It ends with this code; 128+n for signal n."""
+
+    code: int
+
+
+Action = Out | Env | Hang | Handler | Exit
+_WITHHELD = ("SENRO_K8S_", "SENRO_SECRET_")
+
+
+class FakeProcesses:
+    """`Processes` from scripts by argv. `started` lists every command, `running` counts those that have not ended."""
+
+    def __init__(
+        self, scripts: Mapping[tuple[str, ...], Sequence[Action]], environ: Mapping[str, str] | None = None
+    ) -> None:
+        self.scripts = dict(scripts)
+        self.environ = dict(environ or {})
+        self.started: list[Command] = []
+        self.running = 0
+
+    async def run(self, command: Command, output: OutputSink) -> ProcessEnd:
+        await anyio.lowlevel.checkpoint()
+        script = self.scripts.get(tuple(command.argv))
+        if script is None:
+            return ProcessEnd(code=None, error=f"cannot run {command.argv[0]!r}: there is no such program in PATH")
+        self.started.append(command)
+        self.running += 1
+        try:
+            return await _Play(command, output, {**self.environ, **command.env}).run(script)
+        finally:
+            self.running -= 1
+
+
+class _Play:
+    def __init__(self, command: Command, output: OutputSink, environ: Mapping[str, str]) -> None:
+        self._command = command
+        self._output = output
+        self._environ = environ
+        self._handler: Handler | None = None
+
+    async def run(self, script: Sequence[Action]) -> ProcessEnd:
+        try:
+            with anyio.move_on_after(self._command.timeout):
+                return ProcessEnd(code=await self._act(script))
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self._terminate()
+            raise
+        with anyio.CancelScope(shield=True):
+            code = await self._terminate()
+        return ProcessEnd(code=code, timed_out=True)
+
+    async def _act(self, script: Sequence[Action]) -> int:
+        for action in script:
+            match action:
+                case Out(stream, data):
+                    await self._output(stream, data)
+                case Env(name):
+                    value = None if name.startswith(_WITHHELD) else self._environ.get(name)
+                    await self._output("stdout", (value or "unset").encode() + b"\n")
+                case Handler():
+                    self._handler = action
+                case Hang():
+                    await anyio.sleep_forever()
+                case Exit(code):
+                    return code
+        return 0
+
+    async def _terminate(self) -> int:
+        if self._handler is None:
+            return 143
+        with anyio.move_on_after(self._command.grace):
+            for action in self._handler.actions:
+                if isinstance(action, Exit):
+                    return action.code
+                await self._output(action.stream, action.data)
+            await anyio.sleep_forever()
+        return 137
