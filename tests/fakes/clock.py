@@ -1,0 +1,104 @@
+"""Virtual time and foreseeable chance.
+
+`FakeClock()` stands still until the test calls `await clock.advance(seconds)`. `FakeClock(auto=True)` moves on by
+itself to the next sleeper once nobody else has anything to do; use it only where everything else is a fake too, since
+a task that waits for a real process or socket looks as idle as one that sleeps.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from datetime import UTC, datetime, timedelta
+
+import anyio
+
+_IDLE_TURNS = 25  # turns of the event loop without a new sleeper after which all tasks count as waiting
+
+
+class FakeClock:
+    """`Clock` whose time is a number. `sleepers` counts the tasks that sleep now."""
+
+    def __init__(self, start: datetime = datetime(2026, 11, 29, 23, 13, 8, tzinfo=UTC), *, auto: bool = False) -> None:
+        self._start = start
+        self._auto = auto
+        self._elapsed = 0.0
+        self._order = itertools.count()
+        self._waiting: list[tuple[float, int, anyio.Event]] = []
+        self._slept = 0
+
+    def now(self) -> datetime:
+        return self._start + timedelta(seconds=self._elapsed)
+
+    def monotonic(self) -> float:
+        return 1000.0 + self._elapsed
+
+    @property
+    def sleepers(self) -> int:
+        return len(self._waiting)
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            await anyio.lowlevel.checkpoint()
+            return
+        self._slept += 1
+        entry = (self._elapsed + seconds, next(self._order), anyio.Event())
+        heapq.heappush(self._waiting, entry)
+        try:
+            if self._auto:
+                await self._drive(entry)
+            await entry[2].wait()
+        finally:
+            if entry in self._waiting:
+                self._waiting.remove(entry)
+                heapq.heapify(self._waiting)
+
+    def move(self, seconds: float) -> None:
+        """Let `seconds` pass at once, without a turn for anyone; sleepers that are due wake at the next await."""
+        target = self._elapsed + seconds
+        while self._waiting and self._waiting[0][0] <= target:
+            self._wake_first()
+        self._elapsed = target
+
+    async def advance(self, seconds: float) -> None:
+        """Let `seconds` pass; every sleeper wakes at its own moment and may sleep again before the next one does."""
+        target = self._elapsed + seconds
+        await self._settle()
+        while self._waiting and self._waiting[0][0] <= target:
+            self._wake_first()
+            await self._settle()
+        self._elapsed = target
+
+    def _wake_first(self) -> None:
+        moment, _, event = heapq.heappop(self._waiting)
+        self._elapsed = max(self._elapsed, moment)
+        event.set()
+
+    async def _settle(self) -> None:
+        """Wait until no task has gone to sleep for a while of turns."""
+        quiet = 0
+        while quiet < _IDLE_TURNS:
+            before = self._slept, len(self._waiting)
+            await anyio.lowlevel.checkpoint()
+            quiet = quiet + 1 if before == (self._slept, len(self._waiting)) else 0
+
+    async def _drive(self, entry: tuple[float, int, anyio.Event]) -> None:
+        """Whoever sleeps the shortest moves the time, once all others had their turns."""
+        while not entry[2].is_set():
+            await self._settle()
+            if self._waiting and self._waiting[0] is entry:
+                self._wake_first()
+
+
+class FakeChance:
+    """`Chance` by counting: tokens `0000000000000001`, `…2`; fractions as given, round and round."""
+
+    def __init__(self, *fractions: float) -> None:
+        self._count = itertools.count(1)
+        self._fractions = itertools.cycle(fractions or (0.5,))
+
+    def token(self) -> str:
+        return f"{next(self._count):016x}"
+
+    def fraction(self) -> float:
+        return next(self._fractions)
