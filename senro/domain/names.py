@@ -1,0 +1,138 @@
+"""Names that the apiserver takes: DNS-1123 names, label values, keys; and how senro makes them from its own ids.
+
+The grammars are the apiserver's (facts/api-rules.md section 2). They are matched against the whole text: `$` in a
+pattern would let a trailing newline pass.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from typing import Final
+
+NAME_BYTES: Final = 63
+"""The longest DNS-1123 label, label value, and name part of a label key. Characters, all of them ASCII."""
+
+SUBDOMAIN_BYTES: Final = 253
+"""The longest DNS-1123 subdomain, and the longest key in a Secret."""
+
+MANAGED_LABEL: Final = "senro.dev/managed"
+RUN_LABEL: Final = "senro.dev/run"
+STEP_LABEL: Final = "senro.dev/step"
+ATTEMPT_LABEL: Final = "senro.dev/attempt"
+STEP_ID_ANNOTATION: Final = "senro.dev/step-id"
+ATTEMPT_UID_ANNOTATION: Final = "senro.dev/attempt-uid"
+"""Holds the attempt's nonce: a pod that carries it is ours."""
+
+OWN_PREFIX: Final = "senro.dev"
+"""The prefix of label and annotation keys that are senro's alone."""
+
+RUN_VARIABLE: Final = "SENRO_RUN"
+STEP_VARIABLE: Final = "SENRO_STEP"
+ATTEMPT_VARIABLE: Final = "SENRO_ATTEMPT"
+OWN_VARIABLES: Final = "SENRO_"
+"""Begins the names of environment variables that are senro's alone."""
+
+_LABEL: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_DNS_LABEL: Final = re.compile(_LABEL)
+_DNS_SUBDOMAIN: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_QUALIFIED: Final = re.compile(r"[A-Za-z0-9](?:[-_.A-Za-z0-9]*[A-Za-z0-9])?")
+_VARIABLE: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+_SECRET_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+")
+_NO_DNS: Final = re.compile(r"[^a-z0-9]+")
+_NO_QUALIFIED: Final = re.compile(r"[^-_.A-Za-z0-9]+")
+
+_MARK: Final = ".."
+"""Stands before the hash of a shortened label value. Two dots in a row are legal there and nobody's habit."""
+
+_LABEL_HASH: Final = 26  # base32 characters: 130 bits
+_NAME_HASH: Final = 16  # base32 characters: 80 bits; the nonce is compared as well before a pod is taken for ours
+_SHORTENED: Final = re.compile(rf"(?:.*[A-Za-z0-9])?{re.escape('x' + _MARK)}[a-z2-7]{{{_LABEL_HASH}}}")
+
+
+def is_dns_label(text: str) -> bool:
+    """Whether `text` is a DNS-1123 label: the name of a namespace, a container, a volume."""
+    return len(text) <= NAME_BYTES and _DNS_LABEL.fullmatch(text) is not None
+
+
+def is_dns_subdomain(text: str) -> bool:
+    """Whether `text` is a DNS-1123 subdomain: the name of a pod, a Secret, a ServiceAccount."""
+    return len(text) <= SUBDOMAIN_BYTES and _DNS_SUBDOMAIN.fullmatch(text) is not None
+
+
+def is_label_value(text: str) -> bool:
+    """Whether `text` may be the value of a label; the empty text may."""
+    return not text or _is_qualified(text)
+
+
+def is_label_key(text: str) -> bool:
+    """Whether `text` may be the key of a label: an optional subdomain and `/`, then a name."""
+    prefix, slash, name = text.rpartition("/")
+    return _is_qualified(name) and (not slash or is_dns_subdomain(prefix))
+
+
+def is_annotation_key(text: str) -> bool:
+    """Whether `text` may be the key of an annotation: a label key, except that the prefix may be in upper case."""
+    return text.isascii() and is_label_key(text.lower())
+
+
+def is_variable(text: str) -> bool:
+    """Whether every supported apiserver takes `text` as the name of an environment variable.
+
+    The rule is that of versions before 1.32; later ones take nearly any ASCII.
+    """
+    return _VARIABLE.fullmatch(text) is not None and not _is_dotted(text)
+
+
+def is_secret_key(text: str) -> bool:
+    """Whether `text` may be a key of a Secret, and so the name of a file under `/run/senro/secrets`."""
+    return len(text) <= SUBDOMAIN_BYTES and _SECRET_KEY.fullmatch(text) is not None and not _is_dotted(text)
+
+
+def workspace_variable(name: str) -> str:
+    """The variable that tells where the workspace `name`, a DNS-1123 label, is mounted. No two share one."""
+    return "SENRO_WORKSPACE_" + name.upper().replace("-", "_")
+
+
+def label_value(text: str) -> str:
+    """A label value of at most 63 characters for any text; different texts never share one.
+
+    A text that is a label value is itself. Any other is what fits of it, the mark `x..` and 130 bits of its SHA-256;
+    so is, to keep the two kinds apart, a label value that has this very form. The whole text belongs in an annotation.
+    """
+    if is_label_value(text) and _SHORTENED.fullmatch(text) is None:
+        return text
+    end = "x" + _MARK + _hashed(_LABEL_HASH, text)
+    head = _NO_QUALIFIED.sub("-", text)[: NAME_BYTES - len(end)].strip("-_.")
+    return head + end
+
+
+def attempt_name(run_id: str, step_id: str, attempt: int, nonce: str) -> str:
+    """The name of an attempt's pod and Secret: `build-make-1-<hash>`, a DNS-1123 label.
+
+    At most 63 characters, since the pod's hostname is its name cut there. The head is for people; the hash of run,
+    step, attempt and nonce is what tells two attempts apart.
+    """
+    end = "-" + _hashed(_NAME_HASH, run_id, step_id, str(attempt), nonce)
+    number = f"-{attempt}"[:11]
+    head = _NO_DNS.sub("-", step_id.lower())[: NAME_BYTES - len(end) - len(number)].strip("-") or "step"
+    return head + number + end
+
+
+def _is_qualified(text: str) -> bool:
+    return len(text) <= NAME_BYTES and _QUALIFIED.fullmatch(text) is not None
+
+
+def _is_dotted(text: str) -> bool:
+    """Kubernetes refuses these where a name may become a file: `.`, `..` and all that begins with `..`."""
+    return text == "." or text.startswith("..")
+
+
+def _hashed(characters: int, *parts: str) -> str:
+    """So many characters of the parts' SHA-256. Each part's length is hashed too: ("a", "b") is not ("ab", "")."""
+    seen = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        seen.update(b"%d:%b" % (len(data), data))
+    return base64.b32encode(seen.digest()).decode().lower()[:characters]
