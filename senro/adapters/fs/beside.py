@@ -1,0 +1,174 @@
+"""A folder that is built beside the one it will replace, and swapped in by rename.
+
+For a destination `/runs/x/ws` the new tree is built in `/runs/x/.ws.senro-<random>.new`, private to this user. The
+swap renames the old tree to `/runs/x/.ws.senro-<random>.old`, the new one to `/runs/x/ws`, then removes the old one. A
+process that is killed between the two renames leaves no `ws`, and both siblings under one random part: the `.old` is
+then the content before, whole, and renaming it back is the repair. At any other moment `ws` is whole and siblings are
+leftovers that may be removed.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from senro.adapters.fs.work import naming
+from senro.domain.errors import TreeError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+_NAME_BYTES = 200  # of 255, so that the suffix fits
+
+
+class Beside:
+    """One destination's new tree, while it is built. `discard` it on every path; after `swap` that is the old one."""
+
+    def __init__(self, destination: str) -> None:
+        # Not resolved: a link in its place is refused, not followed and replaced where it leads.
+        self.destination = Path(destination).absolute()
+        parent = self.destination.parent
+        name = os.fsdecode(os.fsencode(f".{self.destination.name}")[:_NAME_BYTES])
+        stem = f"{name}.senro-{secrets.token_hex(6)}"
+        self.built = parent / f"{stem}.new"
+        self.old = parent / f"{stem}.old"
+        with naming(destination):
+            parent.mkdir(parents=True, exist_ok=True)
+            self._mode = _mode(self.destination)
+            self.built.mkdir(mode=0o700)
+            try:
+                self.root = os.open(self.built, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+            except BaseException:
+                self.built.rmdir()
+                raise
+
+    def directory(self, path: str) -> None:
+        """Make a directory in it; one that is there already is fine."""
+        with naming(path):
+            try:
+                os.mkdir(path, 0o755, dir_fd=self.root)
+            except FileExistsError:
+                # A name that differs from it in case alone would be a second directory elsewhere.
+                if not stat.S_ISDIR(os.stat(path, dir_fd=self.root, follow_symlinks=False).st_mode):
+                    raise
+
+    def create(self, path: str, *, executable: bool) -> int:
+        """Create a file in it that does not exist, and open it to write and read. The caller closes it."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with naming(path):
+            opened = os.open(path, flags, 0o600, dir_fd=self.root)
+            try:
+                os.fchmod(opened, 0o755 if executable else 0o644)
+            except BaseException:
+                os.close(opened)
+                raise
+        return opened
+
+    def link(self, path: str, target: str) -> None:
+        """Make a symbolic link in it."""
+        with naming(path):
+            os.symlink(target, path, dir_fd=self.root)
+
+    def remove(self, path: str) -> None:
+        """Remove a file of it."""
+        with naming(path):
+            os.unlink(path, dir_fd=self.root)
+
+    def swap(self) -> None:
+        """Put the new tree in the destination's place. On an error the old one is there again."""
+        with naming(str(self.destination)):
+            self.built.chmod(0o755 if self._mode is None else self._mode)
+            if self._mode is not None:
+                self.destination.rename(self.old)
+            try:
+                self.built.rename(self.destination)
+            except OSError:
+                if self._mode is not None:
+                    self.old.rename(self.destination)
+                raise
+
+    def swap_back(self) -> None:
+        """Undo a `swap`."""
+        with naming(str(self.destination)):
+            self.destination.rename(self.built)
+            if self._mode is not None:
+                self.old.rename(self.destination)
+
+    def discard(self) -> Generator[None, None, None]:
+        """Remove what is not the destination. Raises `TreeError` (rule `leftover`) if something of it stays."""
+        if self.root >= 0:
+            os.close(self.root)
+            self.root = -1
+        for folder in (self.built, self.old):
+            try:
+                yield from remove_folder(folder)
+            except OSError as error:
+                message = f"it could not be removed ({error.strerror}); remove it by hand"
+                raise TreeError(str(folder), "leftover", message) from error
+
+
+def swap_all(folders: Sequence[Beside]) -> None:
+    """Swap all of them, or none: an error undoes those before it."""
+    done: list[Beside] = []
+    try:
+        for folder in folders:
+            folder.swap()
+            done.append(folder)
+    except BaseException:
+        for folder in reversed(done):
+            folder.swap_back()
+        raise
+
+
+def remove_folder(folder: Path) -> Generator[None, None, None]:
+    """Remove the folder and all in it, following no link; nothing there is fine. Raises OSError."""
+    try:
+        root = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return
+    try:
+        waiting = [""]
+        emptied = []
+        while waiting:
+            directory = waiting.pop()
+            emptied.append(directory)
+            for name, is_directory in _names(root, directory):
+                path = f"{directory}/{name}" if directory else name
+                if is_directory:
+                    waiting.append(path)
+                else:
+                    os.unlink(path, dir_fd=root)
+                    yield
+        for directory in reversed(emptied[1:]):
+            os.rmdir(directory, dir_fd=root)
+            yield
+    finally:
+        os.close(root)
+    folder.rmdir()
+
+
+def _names(root: int, directory: str) -> list[tuple[str, bool]]:
+    # A step may have taken its own rights away from a folder; ours are needed to empty it.
+    os.chmod(directory or ".", 0o700, dir_fd=root)
+    opened = os.open(directory or ".", os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY, dir_fd=root)
+    try:
+        with os.scandir(opened) as listing:
+            return [(item.name, item.is_dir(follow_symlinks=False)) for item in listing]
+    finally:
+        os.close(opened)
+
+
+def _mode(destination: Path) -> int | None:
+    """The permission bits of the folder there, None where there is none."""
+    try:
+        mode = destination.lstat().st_mode
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISDIR(mode):
+        raise TreeError(
+            str(destination), "destination", "it is there and no folder, so nothing can be put in its place"
+        )
+    return stat.S_IMODE(mode)

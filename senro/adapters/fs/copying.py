@@ -1,0 +1,118 @@
+"""Files from one place of this machine to another, checked on their way."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING
+
+from senro.adapters.fs.work import PIECE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from senro.adapters.fs.beside import Beside
+    from senro.domain.tree import Entry, Tree
+
+_BY_KERNEL = 1 << 20
+"""Bytes from which the kernel copies: XFS and btrfs then share the blocks. Below, a call more costs more."""
+
+_KERNEL_STEP = 8 << 20
+
+
+def fill(
+    folder: Beside, tree: Tree, root: int, locate: Callable[[Entry], str], broken: Callable[[Entry, str], Exception]
+) -> Generator[None, None, None]:
+    """Make the folder hold exactly the tree; the content of an entry lies at `locate(entry)` below `root`.
+
+    Raises `broken(entry, how)` for a content that is missing or another.
+    """
+    for entry in tree.entries:
+        if entry.kind == "directory":
+            folder.directory(entry.path)
+        elif entry.kind == "file":
+            target = folder.create(entry.path, executable=entry.executable)
+            try:
+                yield from copy_checked(root, locate(entry), target, entry, broken)
+            finally:
+                os.close(target)
+        yield
+    for entry in tree.entries:
+        if entry.kind == "link":
+            folder.link(entry.path, entry.target)
+            yield
+
+
+def copy_checked(
+    root: int, path: str, target: int, entry: Entry, broken: Callable[[Entry, str], Exception]
+) -> Generator[None, None, None]:
+    """Copy the file at `path` below `root` to the open file `target`, and check that it is what `entry` says."""
+    try:
+        source = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=root)
+    except OSError as error:
+        raise broken(entry, error.strerror or str(error)) from error
+    try:
+        size = os.fstat(source).st_size
+        if size != entry.size:
+            raise broken(entry, f"{size} bytes instead of {entry.size}")
+        digest = yield from copy_file(source, target, size)
+    finally:
+        os.close(source)
+    if digest != entry.digest:
+        raise broken(entry, "its content is another")
+
+
+def copy_file(source: int, target: int, size: int) -> Generator[None, None, str]:
+    """Copy the first `size` bytes between two open files; returns the digest of what then stands in the target."""
+    if size >= _BY_KERNEL and (yield from _copy_by_kernel(source, target, size)):
+        return (yield from digest_of(target, size))
+    digest = hashlib.sha256()
+    at = 0
+    while at < size:
+        data = os.pread(source, min(size - at, PIECE), at)
+        if not data:
+            break
+        digest.update(data)
+        write_all(target, data)
+        at += len(data)
+        yield
+    return "sha256:" + digest.hexdigest()
+
+
+def digest_of(opened: int, size: int) -> Generator[None, None, str]:
+    """The digest of an open file's first `size` bytes."""
+    digest = hashlib.sha256()
+    at = 0
+    while at < size:
+        data = os.pread(opened, min(size - at, PIECE), at)
+        if not data:
+            break
+        digest.update(data)
+        at += len(data)
+        yield
+    return "sha256:" + digest.hexdigest()
+
+
+def write_all(opened: int, data: bytes | memoryview) -> None:
+    """Write all of the data, whatever a single write takes."""
+    written = os.write(opened, data)
+    while written < len(data):
+        written += os.write(opened, data[written:])
+
+
+def _copy_by_kernel(source: int, target: int, size: int) -> Generator[None, None, bool]:
+    """Let the kernel copy; False, with nothing written, where it does not do so between these two files."""
+    copy = getattr(os, "copy_file_range", None)  # Linux alone
+    at = 0
+    while copy is not None and at < size:
+        try:
+            copied = copy(source, target, min(size - at, _KERNEL_STEP), at, at)
+        except OSError:
+            if at:
+                raise
+            return False
+        if not copied:
+            return bool(at)
+        at += copied
+        yield
+    return copy is not None

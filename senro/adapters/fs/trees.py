@@ -1,0 +1,92 @@
+"""`ports.trees.Trees` for the folders of this machine."""
+
+from __future__ import annotations
+
+import os
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+
+from senro.adapters.fs.beside import Beside
+from senro.adapters.fs.copying import fill
+from senro.adapters.fs.pack import FolderArchive
+from senro.adapters.fs.unpack import FolderUnpacking
+from senro.adapters.fs.walk import walk
+from senro.adapters.fs.work import drive, naming
+from senro.domain.errors import TreeError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+
+    from senro.domain.tree import Entry, Tree
+    from senro.ports.trees import Archive, Packed, Unpacking
+
+
+class FolderTrees:
+    """Walks, packs, unpacks and copies folders. Has no state: one serves everybody."""
+
+    async def walk(self, folder: str, *, exclude: Sequence[str] = ()) -> Tree:
+        """See `ports.trees.Trees.walk`. Raises `PlanError` for an exclude that cannot be compiled."""
+        return await drive(walk(folder, exclude))
+
+    @asynccontextmanager
+    async def pack(self, parts: Sequence[Packed], *, sentinel: str = "") -> AsyncIterator[Archive]:
+        """See `ports.trees.Trees.pack`. With `sentinel` there must be a part."""
+        archive = FolderArchive(parts, sentinel)
+        async with closing(archive.close):
+            yield archive
+
+    @asynccontextmanager
+    async def unpack(self, destinations: Mapping[int, str]) -> AsyncIterator[Unpacking]:
+        """See `ports.trees.Trees.unpack`. A destination's parent is made where it is missing."""
+        unpacking = FolderUnpacking(destinations)
+        async with closing(unpacking.close):
+            await unpacking.begin()
+            yield unpacking
+
+    async def copy(self, tree: Tree, source: str, destination: str) -> None:
+        """See `ports.trees.Trees.copy`. Built beside the destination, which appears whole."""
+        await drive(_copy(tree, source, destination))
+
+
+@asynccontextmanager
+async def closing(close: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Call `close` on every path, shielded from cancellation. Its error never hides one that is on its way."""
+    try:
+        yield
+    except BaseException as error:
+        with anyio.CancelScope(shield=True):
+            try:
+                await close()
+            except TreeError as leftover:
+                error.add_note(str(leftover))
+        raise
+    with anyio.CancelScope(shield=True):
+        await close()
+
+
+def _copy(tree: Tree, source: str, destination: str) -> Generator[None, None, None]:
+    with naming(destination):
+        try:
+            if next(Path(destination).iterdir(), None) is not None:
+                raise TreeError(destination, "destination", "it is not empty, so nothing can be copied there")
+        except FileNotFoundError:
+            pass
+    folder = Beside(destination)
+    try:
+        with naming(source):
+            root = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+        try:
+            yield from fill(folder, tree, root, lambda entry: entry.path, _changed)
+        finally:
+            os.close(root)
+        folder.swap()
+    finally:
+        for _ in folder.discard():
+            pass
+
+
+def _changed(entry: Entry, how: str) -> TreeError:
+    return TreeError(entry.path, "changed", f"the file is not what it was when the folder was walked: {how}")

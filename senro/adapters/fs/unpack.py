@@ -1,0 +1,191 @@
+"""An archive that becomes folders of this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import anyio.lowlevel
+import anyio.to_thread
+
+from senro.adapters.fs.beside import Beside, swap_all
+from senro.adapters.fs.copying import copy_file, write_all
+from senro.adapters.fs.work import PIECE, drive, naming
+from senro.domain.errors import TreeError
+from senro.domain.tar import ArchiveReader, Data, EndOfArchive, Manifest, Member
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from senro.domain.tree import Tree
+
+
+class FolderUnpacking:
+    """Builds each tree beside its destination while its bytes come in. Made by `FolderTrees.unpack`.
+
+    Nothing in the new folders is written by anyone else, they hold no link before `finish`, and every parent is a
+    directory that was made here: so no name that the archive holds can lead out of them.
+    """
+
+    def __init__(self, destinations: Mapping[int, str]) -> None:
+        self._destinations = destinations
+        self._folders: dict[int, Beside] = {}
+        self._reader = ArchiveReader(destinations)
+        self._manifest = Manifest(destinations)
+        self._buffer = bytearray()
+        self._received = 0
+        self._links: dict[tuple[int, str], str] = {}
+        self._open: _OpenFile | None = None
+        self._state = "receiving"
+
+    @property
+    def received(self) -> int:
+        """See `ports.trees.Unpacking.received`."""
+        return self._received
+
+    @property
+    def members(self) -> int:
+        """See `ports.trees.Unpacking.members`."""
+        return self._reader.members
+
+    async def begin(self) -> None:
+        """Make the new folders."""
+        await anyio.to_thread.run_sync(self._begin)
+
+    async def write(self, data: bytes) -> None:
+        """See `ports.trees.Unpacking.write`. Small pieces are collected: a hop to a thread for 128 KiB."""
+        self._expect("receiving")
+        self._received += len(data)
+        self._buffer += data
+        if len(self._buffer) >= PIECE:
+            await self._flush()
+        else:
+            await anyio.lowlevel.checkpoint()
+
+    async def finish(self) -> Mapping[int, Tree]:
+        """See `ports.trees.Unpacking.finish`."""
+        self._expect("receiving")
+        await self._flush()
+        self._state = "broken"
+        self._reader.receive_eof()
+        trees = await drive(self._finish())
+        self._state = "whole"
+        return trees
+
+    async def replace(self) -> None:
+        """See `ports.trees.Unpacking.replace`: all destinations, or none."""
+        self._expect("whole")
+        self._state = "replaced"
+        await anyio.to_thread.run_sync(swap_all, list(self._folders.values()))
+
+    async def close(self) -> None:
+        """Close what is open, remove what is not a destination."""
+        self._state = "closed"
+        await anyio.to_thread.run_sync(self._close_file)
+        for folder in self._folders.values():
+            await drive(folder.discard())
+
+    def _expect(self, state: str) -> None:
+        if self._state != state:
+            raise TreeError(
+                "", "torn", f"the unpacking is {self._state}, not {state}; a call before this one failed or is missing"
+            )
+
+    def _begin(self) -> None:
+        _check_apart(self._destinations)
+        for index, destination in self._destinations.items():
+            self._folders[index] = Beside(destination)
+
+    async def _flush(self) -> None:
+        data = bytes(self._buffer)
+        self._buffer.clear()
+        # Until all of it is taken the archive has a hole.
+        self._state = "broken"
+        await drive(self._take(data))
+        self._state = "receiving"
+
+    def _take(self, data: bytes) -> Generator[None, None, None]:
+        for event in self._reader.receive_data(data):
+            if isinstance(event, Data):
+                self._file.write(event.data)
+            elif isinstance(event, Member):
+                yield from self._begin_member(event)
+            elif not isinstance(event, EndOfArchive):
+                self._end_file()
+            yield
+
+    def _begin_member(self, member: Member) -> Generator[None, None, None]:
+        placement = self._manifest.admit(member)
+        folder = self._folders[member.index]
+        for path in placement.directories:
+            folder.directory(path)
+        entry = placement.entry
+        if entry is None:
+            return
+        if entry.kind == "directory":
+            folder.directory(entry.path)
+            return
+        if entry.kind == "link":
+            self._links[member.index, entry.path] = entry.target
+            return
+        if placement.replaces:
+            folder.remove(entry.path)
+        opened = folder.create(entry.path, executable=entry.executable)
+        if not placement.copy_of:
+            self._open = _OpenFile(member.index, entry.path, opened)
+            return
+        try:
+            with naming(entry.path):
+                source = os.open(placement.copy_of, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=folder.root)
+                try:
+                    yield from copy_file(source, opened, entry.size)
+                finally:
+                    os.close(source)
+        finally:
+            os.close(opened)
+
+    @property
+    def _file(self) -> _OpenFile:
+        if self._open is None:
+            raise AssertionError("the reader gave content outside a file")
+        return self._open
+
+    def _end_file(self) -> None:
+        file = self._file
+        self._close_file()
+        self._manifest.digested(file.index, file.path, "sha256:" + file.digest.hexdigest())
+
+    def _finish(self) -> Generator[None, None, Mapping[int, Tree]]:
+        trees = self._manifest.trees()
+        for (index, path), target in self._links.items():
+            self._folders[index].link(path, target)
+            yield
+        return trees
+
+    def _close_file(self) -> None:
+        if self._open is not None:
+            os.close(self._open.opened)
+            self._open = None
+
+
+class _OpenFile:
+    def __init__(self, index: int, path: str, opened: int) -> None:
+        self.index = index
+        self.path = path
+        self.opened = opened
+        self.digest = hashlib.sha256()
+
+    def write(self, data: bytes | memoryview) -> None:
+        self.digest.update(data)
+        with naming(self.path):
+            write_all(self.opened, data)
+
+
+def _check_apart(destinations: Mapping[int, str]) -> None:
+    """Two trees in one another could not both be swapped in whole."""
+    places = sorted(os.path.realpath(destination) + "/" for destination in destinations.values())
+    for outer, inner in pairwise(places):
+        if inner.startswith(outer):
+            raise TreeError(inner[:-1], "destination", f"it is, or lies in, `{outer[:-1]}`, which is replaced too")
