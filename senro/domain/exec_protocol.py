@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal
+from typing import Literal, NoReturn
 
 import msgspec
 
@@ -195,7 +195,7 @@ class ExecProtocol:
         self._received += len(payload)
         return Stdout(payload) if channel == STDOUT else Stderr(payload)
 
-    def receive_text(self, text: str) -> None:
+    def receive_text(self, text: str) -> NoReturn:
         """A text message, which neither subprotocol has: always raises ProtocolError."""
         raise ProtocolError(self._asked, rule="binary messages", got=f"a text message: {bounded(text, 200)!r}")
 

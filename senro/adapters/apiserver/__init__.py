@@ -1,0 +1,7 @@
+"""The apiserver over httpx: the only package that knows HTTP."""
+
+from senro.adapters.apiserver.cluster import connect
+from senro.adapters.apiserver.configuration import Configuration, read_configuration
+from senro.adapters.apiserver.watch import watch_pod
+
+__all__ = ["Configuration", "connect", "read_configuration", "watch_pod"]

@@ -1,0 +1,68 @@
+"""What can be said of certificates and keys before a connection is tried."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with a file: a short stable word, a sentence, and whether it is about the key."""
+
+    rule: str
+    message: str
+    about_key: bool = False
+
+
+def check_bundle(data: bytes, *, now: datetime) -> Problem | None:
+    """A CA bundle: at least one certificate, and at least one that is valid `now`."""
+    try:
+        certificates = x509.load_pem_x509_certificates(data)
+    except ValueError:
+        return Problem("no-certificate", "holds no PEM certificate that can be read")
+    problems = [_validity(certificate, now) for certificate in certificates]
+    return None if None in problems else problems[0]
+
+
+def check_pair(cert: bytes, key: bytes, *, now: datetime) -> Sequence[Problem]:
+    """A client certificate, the first of its file, with its key: both readable, a pair, and valid `now`."""
+    problems: list[Problem] = []
+    leaf = private = None
+    try:
+        leaf = x509.load_pem_x509_certificate(cert)
+    except ValueError:
+        problems.append(Problem("no-certificate", "holds no PEM certificate that can be read"))
+    try:
+        private = load_pem_private_key(key, password=None)
+    except TypeError:
+        problems.append(Problem("encrypted-key", "is encrypted; senro asks for no passphrase", about_key=True))
+    except (ValueError, UnsupportedAlgorithm):
+        problems.append(Problem("no-key", "holds no PEM private key that can be read", about_key=True))
+    if leaf is None:
+        return problems
+    expired = _validity(leaf, now)
+    if expired is not None:
+        problems.append(expired)
+    if private is not None:
+        ours, theirs = (
+            public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+            for public in (private.public_key(), leaf.public_key())
+        )
+        if ours != theirs:
+            problems.append(Problem("mismatch", "does not belong to the client certificate", about_key=True))
+    return problems
+
+
+def _validity(certificate: x509.Certificate, now: datetime) -> Problem | None:
+    start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if now > end:
+        return Problem("expired", f"the certificate expired at {end.isoformat()}; it is {now.isoformat()}")
+    if now < start:
+        return Problem("not-yet-valid", f"the certificate is valid from {start.isoformat()}; it is {now.isoformat()}")
+    return None

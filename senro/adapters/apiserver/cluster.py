@@ -1,0 +1,59 @@
+"""The cluster behind one configuration."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+
+from senro.adapters.apiserver.configuration import Configuration
+from senro.adapters.apiserver.execs import Execs
+from senro.adapters.apiserver.logs import LogStreams
+from senro.adapters.apiserver.objects import Objects
+from senro.adapters.apiserver.rest import Rest
+from senro.adapters.apiserver.tls import rest_client, stream_client
+from senro.adapters.apiserver.tokens import Authorization
+from senro.ports.clock import Chance, Clock
+from senro.ports.cluster import Cluster
+
+
+class ApiserverCluster(Objects, LogStreams, Execs):
+    """`senro.ports.cluster.Cluster`: the parts of this package, behind two clients and one identity."""
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        rest: httpx.AsyncClient,
+        streams: httpx.AsyncClient,
+        authorization: Authorization,
+        clock: Clock,
+        chance: Chance,
+    ) -> None:
+        Objects.__init__(self, Rest(rest, authorization, clock=clock, chance=chance))
+        LogStreams.__init__(self, streams, authorization)
+        Execs.__init__(self, streams, authorization, clock=clock, chance=chance)
+        self._address = address
+
+    def __repr__(self) -> str:
+        return f"<ApiserverCluster {self._address}>"
+
+    @property
+    def address(self) -> str:
+        """Scheme, host and port."""
+        return self._address
+
+
+@asynccontextmanager
+async def connect(configuration: Configuration, *, clock: Clock, chance: Chance) -> AsyncIterator[Cluster]:
+    """The cluster, until the context is left. Nothing is sent before the first call: ask for its `version`."""
+    async with rest_client(configuration) as rest, stream_client(configuration) as streams:
+        yield ApiserverCluster(
+            configuration.address,
+            rest=rest,
+            streams=streams,
+            authorization=Authorization(configuration.credential),
+            clock=clock,
+            chance=chance,
+        )

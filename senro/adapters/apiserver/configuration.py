@@ -1,0 +1,245 @@
+"""Which apiserver, and who asks: from SENRO_K8S_* and from nowhere else.
+
+No kubeconfig, no in-cluster discovery, no proxy or credential from any other variable. Every problem is found before
+anything is sent, and all of them are told at once.
+"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from urllib.parse import SplitResult, urlsplit
+
+from senro.adapters.apiserver.certificates import check_bundle, check_pair
+from senro.domain.errors import ConfigurationError, Refusal
+
+PREFIX = "SENRO_K8S_"
+SERVER = "SENRO_K8S_SERVER"
+CA_FILE = "SENRO_K8S_CA_FILE"
+TOKEN_FILE = "SENRO_K8S_TOKEN_FILE"  # noqa: S105 - the name of a variable
+TOKEN = "SENRO_K8S_TOKEN"  # noqa: S105 - the name of a variable
+CERT_FILE = "SENRO_K8S_CLIENT_CERT_FILE"
+KEY_FILE = "SENRO_K8S_CLIENT_KEY_FILE"
+PROXY = "SENRO_K8S_PROXY"
+KNOWN = (SERVER, CA_FILE, TOKEN_FILE, TOKEN, CERT_FILE, KEY_FILE, PROXY)
+
+_CREDENTIALS = f"{TOKEN_FILE}, {TOKEN}, or {CERT_FILE} with {KEY_FILE}"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFile:
+    """A bearer token in a file that is rotated by replacing it."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A bearer token that does not change."""
+
+    value: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """A client certificate and its key, both PEM files."""
+
+    cert_file: str
+    key_file: str
+
+
+Credential = TokenFile | Token | ClientCertificate
+"""Who asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A configuration that was checked. `server` is the URL without a trailing slash; `ca` is PEM text."""
+
+    server: str
+    ca: str = field(repr=False)
+    credential: Credential
+    proxy: str | None = field(default=None, repr=False)
+
+    @property
+    def address(self) -> str:
+        """Scheme, host and port."""
+        parts = urlsplit(self.server)
+        return f"{parts.scheme}://{parts.netloc}"
+
+
+def read_configuration(env: Mapping[str, str], *, now: datetime) -> Configuration:
+    """The configuration in `env`; an empty variable counts as missing. `now` judges the certificates.
+
+    Raises `ConfigurationError` with every problem: what is missing, contradictory or unknown, a file that cannot be
+    read, a CA bundle without a certificate, a key that does not belong to its certificate, one that has expired.
+    """
+    reader = _Reader(env, now)
+    configuration = reader.read()
+    if configuration is None:
+        raise ConfigurationError(tuple(reader.refusals))
+    return configuration
+
+
+class _Reader:
+    """One reading: it collects what is wrong."""
+
+    def __init__(self, env: Mapping[str, str], now: datetime) -> None:
+        self._env = {name: value.strip() for name, value in env.items() if name.startswith(PREFIX) and value.strip()}
+        self._now = now
+        self.refusals: list[Refusal] = []
+
+    def read(self) -> Configuration | None:
+        self._unknown()
+        server = self._server()
+        ca = self._ca()
+        credential = self._credential()
+        proxy = self._proxy()
+        if self.refusals or server is None or ca is None or credential is None:
+            return None
+        return Configuration(server=server, ca=ca, credential=credential, proxy=proxy)
+
+    def _refuse(self, where: str, rule: str, message: str) -> None:
+        self.refusals.append(Refusal(where=where, rule=rule, message=message))
+
+    def _unknown(self) -> None:
+        for name in sorted(self._env.keys() - set(KNOWN)):
+            near = difflib.get_close_matches(name, KNOWN, n=1, cutoff=0.8)
+            hint = f"did you mean {near[0]}?" if near else f"senro reads {', '.join(KNOWN)}"
+            self._refuse(name, "unknown", f"no such setting; {hint}")
+
+    def _server(self) -> str | None:
+        value = self._env.get(SERVER)
+        if value is None:
+            self._refuse(SERVER, "missing", "set it to the apiserver's URL, such as https://10.0.0.1:6443")
+            return None
+        parts = self._url(SERVER, value)
+        if parts is None:
+            return None
+        if parts.scheme != "https":
+            self._refuse(SERVER, "scheme", f"must begin with https://, not {parts.scheme or 'nothing'}://")
+            return None
+        if "@" in parts.netloc:
+            self._refuse(SERVER, "userinfo", f"must carry no user or password; use {_CREDENTIALS}")
+            return None
+        if "?" in value or "#" in value:
+            self._refuse(SERVER, "query", "must end at the path: no query and no fragment")
+            return None
+        return value.rstrip("/")
+
+    def _ca(self) -> str | None:
+        path = self._env.get(CA_FILE)
+        if path is None:
+            self._refuse(CA_FILE, "missing", "set it to a PEM file with the CA that signed the apiserver's certificate")
+            return None
+        data = self._file(CA_FILE, path)
+        if data is None:
+            return None
+        problem = check_bundle(data, now=self._now)
+        if problem is not None:
+            self._refuse(CA_FILE, problem.rule, f"{path}: {problem.message}")
+            return None
+        return data.decode("ascii", "ignore")
+
+    def _credential(self) -> Credential | None:
+        pair = [name for name in (CERT_FILE, KEY_FILE) if name in self._env]
+        kinds = [name for name in (TOKEN_FILE, TOKEN) if name in self._env] + pair[:1]
+        if not kinds:
+            self._refuse(TOKEN_FILE, "missing", f"no credential: set one of {_CREDENTIALS}")
+        if len(kinds) > 1:
+            given = ", ".join(name for name in (TOKEN_FILE, TOKEN, *pair) if name in self._env)
+            self._refuse(kinds[0], "contradiction", f"more than one credential ({given}): set one of {_CREDENTIALS}")
+        found: list[Credential | None] = []
+        if TOKEN_FILE in self._env:
+            found.append(self._token_file(self._env[TOKEN_FILE]))
+        if TOKEN in self._env:
+            found.append(self._token(self._env[TOKEN]))
+        if pair:
+            found.append(self._pair(pair))
+        return found[0] if len(found) == 1 else None
+
+    def _token_file(self, path: str) -> TokenFile | None:
+        data = self._file(TOKEN_FILE, path)
+        if data is None:
+            return None
+        if not data.strip():
+            self._refuse(TOKEN_FILE, "empty", f"{path} is empty")
+            return None
+        if not is_token(data.strip()):
+            self._refuse(TOKEN_FILE, "token", f"{path} holds something else than one token on one line")
+            return None
+        return TokenFile(path)
+
+    def _token(self, value: str) -> Token | None:
+        if not is_token(value.encode("utf-8", "replace")):
+            self._refuse(TOKEN, "token", "holds something else than one token: blanks or characters beyond ASCII")
+            return None
+        return Token(value)
+
+    def _pair(self, given: list[str]) -> ClientCertificate | None:
+        for name, other in ((CERT_FILE, KEY_FILE), (KEY_FILE, CERT_FILE)):
+            if name not in given:
+                self._refuse(name, "missing", f"{other} is set, which needs it")
+        files = {name: self._file(name, self._env[name]) for name in given}
+        cert, key = files.get(CERT_FILE), files.get(KEY_FILE)
+        if cert is None or key is None:
+            return None
+        problems = check_pair(cert, key, now=self._now)
+        for problem in problems:
+            where = KEY_FILE if problem.about_key else CERT_FILE
+            self._refuse(where, problem.rule, f"{self._env[where]}: {problem.message}")
+        return None if problems else ClientCertificate(self._env[CERT_FILE], self._env[KEY_FILE])
+
+    def _proxy(self) -> str | None:
+        value = self._env.get(PROXY)
+        if value is None:
+            return None
+        parts = self._url(PROXY, value)
+        if parts is None:
+            return None
+        if parts.scheme not in ("http", "https"):
+            self._refuse(PROXY, "scheme", "must begin with http:// or https://; other proxies are not supported")
+            return None
+        if parts.path not in ("", "/") or "?" in value or "#" in value:
+            self._refuse(PROXY, "query", "must end at the port: no path, no query and no fragment")
+            return None
+        return value.rstrip("/")
+
+    def _url(self, where: str, value: str) -> SplitResult | None:
+        # The value is never quoted: it may carry a password where none belongs.
+        try:
+            parts = urlsplit(value)
+            host, _ = parts.hostname, parts.port
+            if parts.netloc.rpartition("@")[2].startswith("["):
+                ipaddress.IPv6Address(host or "")
+        except ValueError:
+            self._refuse(where, "url", "is no URL: check the port, and put an IPv6 address in brackets")
+            return None
+        if parts.scheme and not host:
+            self._refuse(where, "url", "names no host")
+            return None
+        if any(character <= " " or character == "\x7f" for character in value):
+            self._refuse(where, "url", "has a blank or a control character in it")
+            return None
+        return parts
+
+    def _file(self, where: str, path: str) -> bytes | None:
+        try:
+            with open(path, "rb") as file:  # noqa: PTH123 - a path of the environment is opened as it is
+                return file.read(FILE_LIMIT)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+            self._refuse(where, "unreadable", f"{path} cannot be read: {reason}")
+            return None
+
+
+FILE_LIMIT = 4 * 1024 * 1024
+"""Bytes read of a token, certificate or key; the largest public CA bundles have a quarter of a mebibyte."""
+
+
+def is_token(data: bytes) -> bool:
+    """Whether `data` can stand in an Authorization header: printable ASCII without blanks (RFC 6750 section 2.1)."""
+    return bool(data) and all(0x21 <= byte <= 0x7E for byte in data)

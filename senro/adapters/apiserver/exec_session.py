@@ -1,0 +1,200 @@
+"""One exec that runs: a WebSocket that is read, written and kept alive at the same time."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NoReturn
+
+import anyio
+import httpcore
+
+from senro.adapters.apiserver.failures import FOREIGN, words_of
+from senro.adapters.apiserver.websocket import CloseFrame, Framing, Message, WebSocketEvent
+from senro.domain.errors import ProtocolError, StreamBroken
+from senro.domain.exec_protocol import ExecEvent, ExecProtocol, Session
+from senro.ports.clock import Clock
+
+READ_BYTES = 256 * 1024
+"""Asked of the connection at once; the server's frames are at most 32 KiB, so several come together."""
+
+MESSAGE_BYTES = 128 * 1024
+"""The largest message to stdin: larger ones are slower (facts/measured.md), and the server fails at 32 MiB."""
+
+PING_SECONDS = 30.0
+"""Between pings, which keep load balancers from cutting a quiet exec. Pongs are not waited for: while the command
+does not read its stdin the server answers none (facts/exec-protocol.md section 5)."""
+
+GOODBYE_SECONDS = 1.0
+"""For the close frame when the context is left; the connection is closed whatever becomes of it."""
+
+
+class WebSocketExec:
+    """`senro.ports.cluster.ExecSession`.
+
+    One task receives, one sends, and a third writes what neither asked for: pings, pongs, the echo of a close frame.
+    The receiver must never wait for a writer: both ends may be full, and then reading is what sets them free.
+    """
+
+    def __init__(
+        self,
+        asked: str,
+        stream: httpcore.AsyncNetworkStream,
+        protocol: ExecProtocol,
+        *,
+        subprotocol: str,
+        idle_seconds: float,
+        clock: Clock,
+    ) -> None:
+        self._asked = asked
+        self._stream = stream
+        self._protocol = protocol
+        self._subprotocol = subprotocol
+        self._framing = Framing(asked)
+        self._idle = idle_seconds
+        self._clock = clock
+        self._moved = clock.monotonic()
+        self._writing = anyio.Lock()
+        self._write_scope: anyio.CancelScope | None = None
+        self._control = b""
+        self._control_waits = anyio.Event()
+        self._events: deque[ExecEvent] = deque()
+        self._error: ProtocolError | None = None
+        self._dead: str | None = None
+
+    @property
+    def subprotocol(self) -> str:
+        """What the server chose, which is what was offered."""
+        return self._subprotocol
+
+    async def send(self, data: bytes) -> None:
+        """Send to stdin, in messages of at most MESSAGE_BYTES."""
+        for start in range(0, len(data), MESSAGE_BYTES):
+            piece = data[start : start + MESSAGE_BYTES]
+            async with self._writing:
+                self._refuse_if_over()
+                await self._write(self._framing.message(self._protocol.send(piece)))
+                self._touch()
+
+    async def close_stdin(self) -> None:
+        """End stdin; harmless where it was ended before."""
+        async with self._writing:
+            self._refuse_if_over()
+            message = self._protocol.close_stdin()
+            if message:
+                await self._write(self._framing.message(message))
+                self._touch()
+
+    async def receive(self) -> ExecEvent:
+        """The next event."""
+        while not self._events:
+            if self._error is not None:
+                raise self._error
+            self._refuse_if_over()
+            data = await self._read()
+            try:
+                for event in self._framing.receive(data):
+                    self._take(event)
+                self._error = self._framing.error
+            except ProtocolError as error:
+                self._error = error
+            if self._error is not None:
+                self._dead = "the server broke the protocol"
+            self._say(self._framing.to_send())
+            if self._protocol.session is Session.ENDED and self._write_scope is not None:
+                self._write_scope.cancel()  # nobody reads stdin any more
+        return self._events.popleft()
+
+    async def keep_talking(self) -> None:
+        """Write pings and answers until cancelled. Never raises: a failure shows where it matters, in receive."""
+        while True:
+            with anyio.move_on_after(PING_SECONDS) as waited:
+                await self._control_waits.wait()
+            async with self._writing:
+                if self._dead is not None:
+                    return
+                control, self._control = self._control, b""
+                self._control_waits = anyio.Event()
+                if waited.cancelled_caught:
+                    control += self._framing.ping()
+                try:
+                    await self._write(control)
+                except StreamBroken:
+                    return
+
+    async def say_goodbye(self) -> None:
+        """A close frame, if the connection can still take one: the server then drops the command's stdin at once."""
+        if self._dead is not None or self._writing.locked():
+            return
+        with anyio.move_on_after(GOODBYE_SECONDS, shield=True):
+            try:
+                await self._write(self._control + self._framing.close())
+            except StreamBroken:
+                return
+
+    def _take(self, event: WebSocketEvent) -> None:
+        found: ExecEvent | None
+        if isinstance(event, Message):
+            # A pong is no sign of life of the command, so only messages end a silence.
+            self._touch()
+            found = self._protocol.receive_message(event.data)
+        elif isinstance(event, CloseFrame):
+            found = self._protocol.receive_close(event.code)
+        else:
+            self._protocol.receive_text(event.text)
+        if found is not None:
+            self._events.append(found)
+
+    async def _read(self) -> bytes:
+        while True:
+            left = self._moved + self._idle - self._clock.monotonic()
+            if left <= 0:
+                self._fail(f"nothing moved for {self._idle:g} seconds")
+            try:
+                data = await self._stream.read(READ_BYTES, timeout=left)
+            except httpcore.ReadTimeout:
+                continue  # a writer may have moved something meanwhile
+            except FOREIGN as error:
+                self._fail(words_of(error), error)
+            if not data:
+                self._fail("the connection ended without a close frame and without a status")
+            return data
+
+    async def _write(self, data: bytes) -> None:
+        """Write all of `data`, or the stream is dead: part of a frame may be on the wire. Call with the lock held."""
+        if not data:
+            return
+        whole = False
+        try:
+            with anyio.CancelScope(deadline=anyio.current_time() + self._idle) as scope:
+                self._write_scope = scope
+                await self._stream.write(data)
+                whole = True
+        except FOREIGN as error:
+            self._fail(words_of(error), error)
+        finally:
+            self._write_scope = None
+            if not whole and self._dead is None:
+                self._dead = "a write was given up in the middle"
+        if not whole:
+            self._fail(f"nothing could be written for {self._idle:g} seconds")
+
+    def _touch(self) -> None:
+        """Something moved: the silence begins again, for whoever waits in the other direction too."""
+        self._moved = self._clock.monotonic()
+        if self._write_scope is not None:
+            self._write_scope.deadline = anyio.current_time() + self._idle
+
+    def _say(self, control: bytes) -> None:
+        if control:
+            self._control += control
+            self._control_waits.set()
+
+    def _refuse_if_over(self) -> None:
+        if self._dead is not None:
+            raise self._protocol.broken(self._dead)
+        if self._protocol.session is Session.ENDED:
+            raise self._protocol.broken("the exec has ended")
+
+    def _fail(self, cause: str, error: Exception | None = None) -> NoReturn:
+        self._dead = cause
+        raise self._protocol.broken(cause) from error

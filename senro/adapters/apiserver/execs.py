@@ -1,0 +1,118 @@
+"""Commands in containers, over a WebSocket."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import NoReturn
+
+import anyio
+import httpx
+
+from senro.adapters.apiserver.exec_session import WebSocketExec
+from senro.adapters.apiserver.failures import FOREIGN, translate
+from senro.adapters.apiserver.rest import check, join, read_bounded
+from senro.adapters.apiserver.tokens import Authorization
+from senro.adapters.apiserver.websocket import check_handshake, handshake_headers
+from senro.domain import api_paths
+from senro.domain.errors import ProtocolError, Unauthorized
+from senro.domain.exec_protocol import V4, V5, ExecProtocol
+from senro.ports.clock import Chance, Clock
+
+REFUSAL_LIMIT = 64 * 1024
+"""Bytes of the body of a refused handshake that are read, as kubectl does."""
+
+CLOSE_SECONDS = 2.0
+"""For leaving: a close frame if the connection can take one, then the connection itself."""
+
+_SERVED_SINCE = {V5: "Kubernetes 1.30 or later, which serves v5.channel.k8s.io", V4: "a server of v4.channel.k8s.io"}
+
+
+class Execs:
+    """`senro.ports.cluster.Execs`, over the client for streams."""
+
+    def __init__(
+        self, client: httpx.AsyncClient, authorization: Authorization, *, clock: Clock, chance: Chance
+    ) -> None:
+        self._client = client
+        self._authorization = authorization
+        self._clock = clock
+        self._chance = chance
+
+    @asynccontextmanager
+    async def exec(
+        self, namespace: str, name: str, container: str, command: Sequence[str], *, stdin: bool, idle_seconds: float
+    ) -> AsyncIterator[WebSocketExec]:
+        """Run the command; see the port."""
+        asked = f"exec {command[0] if command else '(no command)'} in {container} of pod {namespace}/{name}"
+        subprotocol = V5 if stdin else V4
+        target = api_paths.exec_(namespace, name, container, command, stdin=stdin)
+        answer = await self._open_exec(asked, target, subprotocol)
+        try:
+            session = WebSocketExec(
+                asked,
+                answer.extensions["network_stream"],
+                ExecProtocol(asked, subprotocol=subprotocol, stdin=stdin),
+                subprotocol=subprotocol,
+                idle_seconds=idle_seconds,
+                clock=self._clock,
+            )
+            failure: Exception | None = None
+            async with anyio.create_task_group() as group:
+                group.start_soon(session.keep_talking)
+                try:
+                    yield session
+                except Exception as error:  # noqa: BLE001 - raised again below: the group would wrap it
+                    failure = error
+                finally:
+                    group.cancel_scope.cancel()
+                    await session.say_goodbye()
+            if failure is not None:
+                raise failure
+        finally:
+            await _close(answer)
+
+    async def _open_exec(self, asked: str, target: str, subprotocol: str) -> httpx.Response:
+        """The 101, checked. A 401 is asked again once if the token file has changed."""
+        try:
+            return await self._upgrade(asked, target, subprotocol)
+        except Unauthorized:
+            if not self._authorization.refresh():
+                raise
+        return await self._upgrade(asked, target, subprotocol)
+
+    async def _upgrade(self, asked: str, target: str, subprotocol: str) -> httpx.Response:
+        nonce = self._chance.token().encode("ascii")
+        headers = {**handshake_headers(nonce, subprotocol), **self._authorization.headers()}
+        request = self._client.build_request("GET", join(self._client, target), headers=headers)
+        try:
+            answer = await self._client.send(request, stream=True)
+        except FOREIGN as error:
+            raise translate(asked, error) from error
+        try:
+            if answer.status_code != 101:
+                await _refused(asked, answer, subprotocol)
+            check_handshake(asked, answer, nonce, subprotocol)
+        except BaseException:
+            await _close(answer)
+            raise
+        return answer
+
+
+async def _refused(asked: str, answer: httpx.Response, subprotocol: str) -> NoReturn:
+    """Raise what an answer other than 101 says."""
+    try:
+        data = await read_bounded(asked, answer, REFUSAL_LIMIT)
+    except FOREIGN as error:
+        raise translate(asked, error) from error
+    if answer.status_code == 403 and not data.strip():
+        # An RBAC denial has a Status; the WebSocket server's own refusal has nothing (recording `exec-basics`).
+        raise ProtocolError(asked, rule=_SERVED_SINCE[subprotocol], got="a refusal (403) without a word")
+    check(asked, answer, data)
+    raise ProtocolError(asked, rule="101 Switching Protocols", got=f"HTTP status {answer.status_code}")
+
+
+async def _close(answer: httpx.Response) -> None:
+    # Shielded: a cancelled coordinator must not leave the connection open, nor the pool's slot taken.
+    with anyio.move_on_after(CLOSE_SECONDS, shield=True):
+        await answer.aclose()

@@ -1,0 +1,100 @@
+"""Foreign exceptions, and the error that each one is. tests/unit/test_error_map.py proves the table complete."""
+
+from __future__ import annotations
+
+import enum
+import ssl
+
+import anyio
+import h2.exceptions
+import httpcore
+import httpx
+
+from senro.domain.errors import ClusterError, ProtocolError, Unreachable
+from senro.domain.status import bounded
+
+
+class Failure(enum.Enum):
+    """What a failed request means to whoever asked."""
+
+    NOT_SENT = "nothing reached the apiserver"
+    MAYBE_SENT = "the request may have taken effect"
+    BROKEN_RULE = "the peer, or senro, broke the rules of HTTP"
+
+
+FAILURES: dict[type[Exception], Failure] = {
+    httpx.ConnectError: Failure.NOT_SENT,
+    httpx.ConnectTimeout: Failure.NOT_SENT,
+    httpx.PoolTimeout: Failure.NOT_SENT,
+    httpx.ProxyError: Failure.NOT_SENT,
+    httpx.UnsupportedProtocol: Failure.BROKEN_RULE,
+    httpx.LocalProtocolError: Failure.BROKEN_RULE,
+    httpx.DecodingError: Failure.BROKEN_RULE,
+    httpx.TooManyRedirects: Failure.BROKEN_RULE,
+    # A server that closes an idle connection while the request is on its way shows as RemoteProtocolError.
+    httpx.RemoteProtocolError: Failure.MAYBE_SENT,
+    httpx.ReadError: Failure.MAYBE_SENT,
+    httpx.ReadTimeout: Failure.MAYBE_SENT,
+    httpx.WriteError: Failure.MAYBE_SENT,
+    httpx.WriteTimeout: Failure.MAYBE_SENT,
+    httpx.CloseError: Failure.MAYBE_SENT,
+    # After a 101 the stream is httpcore's, and so are its exceptions.
+    httpcore.ConnectError: Failure.NOT_SENT,
+    httpcore.ConnectTimeout: Failure.NOT_SENT,
+    httpcore.PoolTimeout: Failure.NOT_SENT,
+    httpcore.ProxyError: Failure.NOT_SENT,
+    httpcore.ConnectionNotAvailable: Failure.NOT_SENT,
+    httpcore.UnsupportedProtocol: Failure.BROKEN_RULE,
+    httpcore.LocalProtocolError: Failure.BROKEN_RULE,
+    httpcore.RemoteProtocolError: Failure.MAYBE_SENT,
+    httpcore.ReadError: Failure.MAYBE_SENT,
+    httpcore.ReadTimeout: Failure.MAYBE_SENT,
+    httpcore.WriteError: Failure.MAYBE_SENT,
+    httpcore.WriteTimeout: Failure.MAYBE_SENT,
+    # httpcore lets two of anyio's through (facts/httpx-upgrade.md, 7); the others stand here against a change of mind.
+    anyio.BusyResourceError: Failure.MAYBE_SENT,
+    anyio.BrokenResourceError: Failure.MAYBE_SENT,
+    anyio.ClosedResourceError: Failure.MAYBE_SENT,
+    anyio.EndOfStream: Failure.MAYBE_SENT,
+    # h2's own, should one slip through httpcore when a stream is reset under a request.
+    h2.exceptions.H2Error: Failure.MAYBE_SENT,
+    # A whole request that outlives its bound; a socket's own words; TLS.
+    TimeoutError: Failure.MAYBE_SENT,
+    OSError: Failure.MAYBE_SENT,
+}
+"""By the most exact class: a lookup goes up the class's own order of resolution."""
+
+FOREIGN = tuple(FAILURES)
+"""What to catch around a call of httpx, httpcore or anyio."""
+
+
+def failure_of(error: Exception) -> Failure:
+    """The row for `error`, by its class or the nearest base that has one."""
+    return next(FAILURES[kind] for kind in type(error).__mro__ if kind in FAILURES)
+
+
+def words_of(error: BaseException) -> str:
+    """A sentence for people: the class and the text, and where it is about a certificate, what to look at."""
+    certificate = certificate_problem(error)
+    if certificate is not None:
+        return f"the apiserver's certificate was refused: {certificate.verify_message}; check SENRO_K8S_CA_FILE"
+    text = str(error) or (str(error.__cause__) if error.__cause__ is not None else "")
+    return bounded(f"{type(error).__name__}: {text}" if text else type(error).__name__, 500)
+
+
+def certificate_problem(error: BaseException) -> ssl.SSLCertVerificationError | None:
+    """The refusal of the peer's certificate behind `error`: repeating the request is useless then."""
+    seen: BaseException | None = error
+    for _ in range(8):
+        if seen is None or isinstance(seen, ssl.SSLCertVerificationError):
+            return seen
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+def translate(asked: str, error: Exception) -> ClusterError:
+    """The error for a request without an answer; raise it `from` the foreign one."""
+    failure = failure_of(error)
+    if failure is Failure.BROKEN_RULE:
+        return ProtocolError(asked, rule="an exchange by the rules of HTTP", got=words_of(error))
+    return Unreachable(asked, cause=words_of(error), sent=failure is Failure.MAYBE_SENT)

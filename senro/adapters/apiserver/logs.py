@@ -1,0 +1,116 @@
+"""Logs, followed and read."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+
+import anyio
+import httpx
+
+from senro.adapters.apiserver.failures import FOREIGN, translate, words_of
+from senro.adapters.apiserver.rest import BODY_LIMIT, check, join, read_bounded
+from senro.adapters.apiserver.tls import READ_SECONDS
+from senro.adapters.apiserver.tokens import Authorization
+from senro.domain import api_paths
+from senro.domain.errors import StreamBroken, Unauthorized
+
+SILENCE_SECONDS = 600.0
+"""A followed log that says nothing for so long is cut and followed again: a connection may have died without a word,
+and a load balancer cuts idle ones anyway. One request in ten minutes is no burden."""
+
+READ_LIMIT = 64 * 1024 * 1024
+"""Bytes of a log that is read without following. The kubelet keeps 10 MiB in the newest file by default."""
+
+CLOSE_SECONDS = 2.0
+"""For closing a connection that is given up."""
+
+
+class LogStreams:
+    """`senro.ports.cluster.Logs`, over the client for streams."""
+
+    def __init__(self, client: httpx.AsyncClient, authorization: Authorization) -> None:
+        self._client = client
+        self._authorization = authorization
+
+    @asynccontextmanager
+    async def follow_log(
+        self, namespace: str, name: str, container: str, *, since: str | None = None
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Follow the log: its bytes as they come."""
+        asked = f"follow the log of {container} in pod {namespace}/{name}"
+        target = api_paths.log(namespace, name, container, follow=True, since=since)
+        async with (
+            self._open_log(asked, target, silence=SILENCE_SECONDS) as answer,
+            aclosing(_pieces(asked, answer)) as pieces,
+        ):
+            yield pieces
+
+    async def read_log(self, namespace: str, name: str, container: str, *, since: str | None = None) -> bytes:
+        """Read what the newest log file holds, its end where that is more than READ_LIMIT."""
+        asked = f"read the log of {container} in pod {namespace}/{name}"
+        target = api_paths.log(namespace, name, container, follow=False, since=since)
+        kept = bytearray()
+        async with self._open_log(asked, target) as answer, aclosing(_pieces(asked, answer)) as pieces:
+            async for piece in pieces:
+                kept += piece
+                if len(kept) > 2 * READ_LIMIT:
+                    del kept[:-READ_LIMIT]
+        return bytes(kept[-READ_LIMIT:])
+
+    @asynccontextmanager
+    async def _open_log(
+        self, asked: str, target: str, *, silence: float = READ_SECONDS
+    ) -> AsyncIterator[httpx.Response]:
+        """The answer, its head read: a success. A 401 is asked again once if the token file has changed."""
+        answer = await self._send(asked, target)
+        try:
+            try:
+                await _refuse(asked, answer)
+            except Unauthorized:
+                if not self._authorization.refresh():
+                    raise
+                await answer.aclose()
+                answer = await self._send(asked, target)
+                await _refuse(asked, answer)
+            # Nothing may be late before the head; afterwards a quiet container is no trouble. The connection looks
+            # into this very mapping when the body is read.
+            answer.request.extensions["timeout"]["read"] = silence
+            yield answer
+        finally:
+            # Shielded: a cancelled coordinator must not leave the connection open, nor the pool's slot taken.
+            with anyio.move_on_after(CLOSE_SECONDS, shield=True):
+                await answer.aclose()
+
+    async def _send(self, asked: str, target: str) -> httpx.Response:
+        request = self._client.build_request(
+            "GET",
+            join(self._client, target),
+            headers={"Accept": "*/*", **self._authorization.headers()},
+        )
+        try:
+            return await self._client.send(request, stream=True)
+        except FOREIGN as error:
+            raise translate(asked, error) from error
+
+
+async def _refuse(asked: str, answer: httpx.Response) -> None:
+    if answer.is_success:
+        return
+    try:
+        data = await read_bounded(asked, answer, BODY_LIMIT)
+    except FOREIGN as error:
+        raise translate(asked, error) from error
+    check(asked, answer, data)
+
+
+async def _pieces(asked: str, answer: httpx.Response) -> AsyncGenerator[bytes]:
+    """The body's pieces. A 204 says that the pod is not scheduled: no pieces."""
+    received = 0
+    try:
+        async for piece in answer.aiter_raw():
+            received += len(piece)
+            if piece:
+                yield piece
+    except FOREIGN as error:
+        raise StreamBroken(asked, cause=words_of(error), received=received) from error

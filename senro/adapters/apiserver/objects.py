@@ -1,0 +1,149 @@
+"""Pods and Secrets, by REST."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from senro.adapters.apiserver.rest import Reply, Rest
+from senro.domain import api_paths
+from senro.domain.errors import Conflict, NotFound, ProtocolError
+from senro.domain.pod import Metadata, OwnerReference, Pod, decode_object, decode_pod
+from senro.domain.status import bounded
+from senro.ports.cluster import Manifest
+
+_T = TypeVar("_T")
+
+
+class _Object(msgspec.Struct, frozen=True):
+    """Any object of the API, as far as its name goes."""
+
+    kind: str = ""
+    metadata: Metadata = Metadata()
+
+
+class _Version(msgspec.Struct, frozen=True, rename="camel"):
+    """What GET /version says."""
+
+    git_version: str = ""
+
+
+class Objects:
+    """`senro.ports.cluster.Pods` and `Secrets`."""
+
+    def __init__(self, rest: Rest) -> None:
+        self._rest = rest
+
+    async def version(self) -> str:
+        """The apiserver's `gitVersion`."""
+        asked = "read the version"
+        reply = await self._rest.repeated(asked, "GET", api_paths.VERSION)
+        version = _decode(asked, reply, _Version)
+        if not version.git_version:
+            raise ProtocolError(asked, rule="a gitVersion", got=_shown(reply))
+        return bounded(version.git_version, 100)
+
+    async def create_pod(self, manifest: Manifest) -> Pod:
+        """Create the pod, once."""
+        namespace, name = _named(manifest)
+        asked = f"create pod {namespace}/{name}"
+        reply = await self._rest.once(asked, "POST", api_paths.pods(namespace), body=msgspec.json.encode(manifest))
+        return _pod(asked, reply)
+
+    async def read_pod(self, namespace: str, name: str) -> Pod | None:
+        """Read the pod; None where there is none."""
+        asked = f"read pod {namespace}/{name}"
+        try:
+            reply = await self._rest.repeated(asked, "GET", api_paths.pod(namespace, name))
+        except NotFound:
+            return None
+        return _pod(asked, reply)
+
+    async def delete_pod(self, namespace: str, name: str, *, uid: str, grace_seconds: int | None = None) -> bool:
+        """Delete this very pod; True where it is gone already."""
+        asked = f"delete pod {namespace}/{name}"
+        options: dict[str, object] = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid},
+        }
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        target = api_paths.pod(namespace, name)
+        try:
+            await self._rest.repeated(asked, "DELETE", target, body=msgspec.json.encode(options))
+        except NotFound:
+            return True
+        except Conflict:
+            # Only the precondition can conflict on a DELETE; still, it is the other uid that proves it, not the 409.
+            found = await self.read_pod(namespace, name)
+            if found is None or found.uid != uid:
+                return True
+            raise
+        # Also after a grace of 0, which removes the object at once: a finalizer may hold it.
+        return False
+
+    async def create_secret(self, manifest: Manifest) -> str:
+        """Create the Secret, once; its uid."""
+        namespace, name = _named(manifest)
+        asked = f"create secret {namespace}/{name}"
+        target = api_paths.secrets(namespace)
+        reply = await self._rest.once(asked, "POST", target, body=msgspec.json.encode(manifest))
+        uid = _decode(asked, reply, _Object).metadata.uid
+        if not uid:
+            # The answer may echo the Secret's data, so it is not shown.
+            raise ProtocolError(asked, rule="the Secret that was created", got="an answer without a uid")
+        return uid
+
+    async def own_secret(self, namespace: str, name: str, *, owner: Pod) -> None:
+        """Make the pod the Secret's owner, and look whether it is."""
+        asked = f"give secret {namespace}/{name} to pod {owner.name}"
+        reference = {"apiVersion": "v1", "kind": "Pod", "name": owner.name, "uid": owner.uid}
+        patch = {"metadata": {"ownerReferences": [reference]}}
+        reply = await self._rest.once(
+            asked,
+            "PATCH",
+            api_paths.secret_patch(namespace, name),
+            body=msgspec.json.encode(patch),
+            content_type="application/merge-patch+json",
+        )
+        owners = _decode(asked, reply, _Object).metadata.owner_references
+        if OwnerReference(kind="Pod", name=owner.name, uid=owner.uid) not in owners:
+            got = ", ".join(f"{one.kind} {one.name} {one.uid}" for one in owners) or "none"
+            raise ProtocolError(asked, rule=f"the owner {owner.name} {owner.uid}", got=bounded(got, 500))
+
+    async def delete_secret(self, namespace: str, name: str) -> None:
+        """Delete the Secret, or find it gone."""
+        asked = f"delete secret {namespace}/{name}"
+        try:
+            await self._rest.repeated(asked, "DELETE", api_paths.secret(namespace, name))
+        except NotFound:
+            return
+
+
+def _named(manifest: Manifest) -> tuple[str, str]:
+    metadata = manifest["metadata"]
+    return metadata["namespace"], metadata["name"]
+
+
+def _pod(asked: str, reply: Reply) -> Pod:
+    try:
+        pod = decode_pod(reply.body)
+    except ValueError:
+        raise ProtocolError(asked, rule="a Pod as JSON", got=_shown(reply)) from None
+    if not pod.uid:
+        # A proxy's page, an empty object: taken for a pod, it would look like one that never starts.
+        raise ProtocolError(asked, rule="a Pod with a uid", got=_shown(reply))
+    return pod
+
+
+def _decode(asked: str, reply: Reply, shape: type[_T]) -> _T:
+    try:
+        return decode_object(reply.body, shape)
+    except ValueError:
+        raise ProtocolError(asked, rule="an object as JSON", got="something else") from None
+
+
+def _shown(reply: Reply) -> str:
+    return repr(bounded(reply.body.decode("utf-8", "replace"), 200))

@@ -1,0 +1,166 @@
+"""RFC 6455 as senro needs it of an apiserver: a handshake, whole messages, no extensions.
+
+Framing and masking are those of the `websockets` package without its I/O; the connection is the one that httpx gives
+away on a 101 (facts/httpx-upgrade.md).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+
+import httpx
+from websockets.frames import Opcode
+from websockets.protocol import Protocol, Side, State
+
+from senro.domain.errors import ProtocolError
+from senro.domain.status import bounded
+
+_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455 section 1.3
+
+
+def handshake_headers(nonce: bytes, subprotocol: str) -> dict[str, str]:
+    """The headers that ask for an upgrade. `nonce` has 16 bytes, new for each request (RFC 6455 section 4.1).
+
+    One subprotocol in one line: the server reads the first line alone.
+    """
+    return {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Key": base64.b64encode(nonce).decode("ascii"),
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Protocol": subprotocol,
+    }
+
+
+def accept_for(nonce: bytes) -> str:
+    """What Sec-WebSocket-Accept must be for `nonce`."""
+    key = base64.b64encode(nonce)
+    return base64.b64encode(hashlib.sha1(key + _GUID, usedforsecurity=False).digest()).decode("ascii")
+
+
+def check_handshake(asked: str, answer: httpx.Response, nonce: bytes, subprotocol: str) -> None:
+    """Raise `ProtocolError` where a 101 does not keep RFC 6455 section 4.1: it must not be written to then."""
+    headers = answer.headers
+    upgrade, connection = headers.get("Upgrade", ""), headers.get("Connection", "")
+    expected_and_got = [
+        ("HTTP/1.1 for an upgrade", answer.http_version, answer.http_version == "HTTP/1.1"),
+        ("Upgrade: websocket", repr(upgrade), upgrade.lower() == "websocket"),
+        ("Connection: Upgrade", repr(connection), "upgrade" in connection.lower().replace(" ", "").split(",")),
+        (
+            "the Sec-WebSocket-Accept of this key",
+            repr(headers.get("Sec-WebSocket-Accept")),
+            headers.get("Sec-WebSocket-Accept") == accept_for(nonce),
+        ),
+        (
+            f"the subprotocol {subprotocol}",
+            repr(headers.get("Sec-WebSocket-Protocol")),
+            headers.get("Sec-WebSocket-Protocol") == subprotocol,
+        ),
+        (
+            "no WebSocket extension",
+            repr(headers.get("Sec-WebSocket-Extensions")),
+            "Sec-WebSocket-Extensions" not in headers,
+        ),
+    ]
+    for rule, got, kept in expected_and_got:
+        if not kept:
+            raise ProtocolError(asked, rule=rule, got=bounded(got, 200))
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One whole binary message."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TextMessage:
+    """One whole text message."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloseFrame:
+    """The peer closed; nothing comes after it. `code` is 1005 where the frame had none."""
+
+    code: int
+
+
+WebSocketEvent = Message | TextMessage | CloseFrame
+"""What comes out of the framing. Pings are answered below it, pongs mean nothing to anyone."""
+
+
+class Framing:
+    """The client's side of an open WebSocket: bytes in, events out, and bytes to send."""
+
+    def __init__(self, asked: str) -> None:
+        self._asked = asked
+        # No size is too large: the server's frames follow its own reads, and no limit is documented
+        # (facts/exec-protocol.md section 5). What is received is given out at once and never piles up here.
+        self._protocol = Protocol(Side.CLIENT, max_size=None)
+        self._fragments: list[bytes] = []
+        self._opcode = Opcode.BINARY
+        self.error: ProtocolError | None = None
+
+    def message(self, data: bytes) -> bytes:
+        """The bytes of one unfragmented binary message."""
+        self._protocol.send_binary(data)
+        return self.to_send()
+
+    def ping(self) -> bytes:
+        """The bytes of a ping; b"" once the WebSocket is closing."""
+        if self._protocol.state is not State.OPEN:
+            return b""
+        self._protocol.send_ping(b"senro")
+        return self.to_send()
+
+    def close(self) -> bytes:
+        """The bytes of a close frame, 1000; b"" where one was sent before."""
+        if self._protocol.state is State.OPEN:
+            self._protocol.send_close(1000)
+        return self.to_send()
+
+    def to_send(self) -> bytes:
+        """What is to be sent on top of what the methods above return: pongs, and the echo of a close frame."""
+        return b"".join(self._protocol.data_to_send())
+
+    def receive(self, data: bytes) -> list[WebSocketEvent]:
+        """The events that `data`, cut anywhere, completes.
+
+        Look at `error` afterwards: it is set by bytes that are no frames, and then nothing more comes out.
+        """
+        self._protocol.receive_data(data)
+        events: list[WebSocketEvent] = []
+        for frame in self._protocol.events_received():
+            # The client's side gives out frames alone; requests and responses belong to handshakes.
+            event = self._event(frame.opcode, bytes(frame.data), fin=frame.fin)  # type: ignore[union-attr] # as above
+            if event is not None:
+                events.append(event)
+        if self._protocol.parser_exc is not None and self.error is None:
+            got = bounded(str(self._protocol.parser_exc), 200)
+            self.error = ProtocolError(self._asked, rule="frames by RFC 6455", got=got)
+        return events
+
+    def _event(self, opcode: Opcode, data: bytes, *, fin: bool) -> WebSocketEvent | None:
+        if opcode is Opcode.CLOSE:
+            return CloseFrame(int.from_bytes(data[:2], "big") if len(data) >= 2 else 1005)
+        if opcode in (Opcode.PING, Opcode.PONG):
+            return None
+        if opcode is not Opcode.CONT:
+            self._opcode = opcode
+        if fin and not self._fragments:
+            whole = data
+        else:
+            # The apiserver never fragments, but a proxy between may (RFC 6455 section 5.4).
+            self._fragments.append(data)
+            if not fin:
+                return None
+            whole = b"".join(self._fragments)
+            self._fragments.clear()
+        if self._opcode is Opcode.TEXT:
+            return TextMessage(whole.decode("utf-8", "replace"))
+        return Message(whole)
