@@ -41,12 +41,32 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
     owner_references: tuple[OwnerReference, ...] = ()
 
 
+class Resources(msgspec.Struct, frozen=True, rename="camel"):
+    """What a container may use at most, in Kubernetes' quantities."""
+
+    limits: dict[str, str] = {}
+
+
 class Container(msgspec.Struct, frozen=True, rename="camel"):
     """A container as asked for. `restart_policy` is `Always` for a sidecar among the init containers."""
 
     name: str = ""
     image: str = ""
     restart_policy: str | None = None
+    resources: Resources = Resources()
+
+
+class EmptyDir(msgspec.Struct, frozen=True, rename="camel"):
+    """Scratch space on the node. With a `size_limit` the kubelet evicts the pod that outgrows it."""
+
+    size_limit: str | None = None
+
+
+class Volume(msgspec.Struct, frozen=True, rename="camel"):
+    """A volume of the pod; of all its kinds only `emptyDir` is read."""
+
+    name: str = ""
+    empty_dir: EmptyDir | None = None
 
 
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -57,6 +77,7 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     termination_grace_period_seconds: int | None = None
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
+    volumes: tuple[Volume, ...] = ()
 
 
 class Waiting(msgspec.Struct, frozen=True, rename="camel"):

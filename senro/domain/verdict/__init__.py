@@ -1,0 +1,33 @@
+"""What a pod proves about its step: the command's own verdict, or what the cluster did to it."""
+
+from __future__ import annotations
+
+from senro.domain.verdict.answers import Answer, Cancelled, Ending, Exited, Infra, Pending, Running, TimedOut
+from senro.domain.verdict.evidence import hides_eviction
+from senro.domain.verdict.kinds import About, DidRun, InfraKind, Note, PendingKind, about
+from senro.domain.verdict.memory import Memory, Observation
+from senro.domain.verdict.observe import observe
+from senro.domain.verdict.patience import Patience, give_up
+
+__all__ = [
+    "About",
+    "Answer",
+    "Cancelled",
+    "DidRun",
+    "Ending",
+    "Exited",
+    "Infra",
+    "InfraKind",
+    "Memory",
+    "Note",
+    "Observation",
+    "Patience",
+    "Pending",
+    "PendingKind",
+    "Running",
+    "TimedOut",
+    "about",
+    "give_up",
+    "hides_eviction",
+    "observe",
+]

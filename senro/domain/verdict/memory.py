@@ -1,0 +1,71 @@
+"""What is seen at one moment, and what is kept of the moments before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from senro.domain.verdict.answers import Answer, Exited, Pending
+from senro.domain.verdict.kinds import PendingKind
+
+if TYPE_CHECKING:
+    from senro.domain.cluster_event import ClusterEvent
+    from senro.domain.pod import Pod
+    from senro.domain.verdict.signs import Sign
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """The pod at one moment, and what the coordinator itself had done before it asked.
+
+    `pod` is None where the apiserver answered 404. `at` is the coordinator's monotonic clock, in seconds.
+    `cancelled` and `timed_out`: the run had cancelled the step, or its timeout had passed. `deletion_asked`: the
+    coordinator had asked for the pod's deletion, so that a deletionTimestamp is its own. `node_silent`: the Node
+    object says that its kubelet does not report. `events` are the Events about the pod, None where they were not
+    or could not be read.
+    """
+
+    pod: Pod | None
+    at: float
+    cancelled: bool = False
+    timed_out: bool = False
+    deletion_asked: bool = False
+    node_silent: bool = False
+    events: tuple[ClusterEvent, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What earlier observations left. Make the first with `start`; `observe` makes the others.
+
+    `uid` is the pod's, `step` and `stage` name its containers, `own_deadline` is the activeDeadlineSeconds that
+    senro asked for. `answer` is the last one. `ran`, `waited`, `contained`: the step was seen running (or its state
+    tells of it), was seen waiting, had a containerID. `sign` is the disruption seen, first at `sign_at`. `held` is
+    the verdict of a finish whose last word is awaited, first seen at `held_since`. `lost_since`: when a step that
+    had run was first seen without a running or ended container. `silent_since`: when the node was first found
+    silent, None while it reports. `node` is its name. All times are the observations' `at`.
+    """
+
+    uid: str
+    step: str
+    stage: str
+    own_deadline: int | None
+    answer: Answer
+    ran: bool = False
+    waited: bool = False
+    contained: bool = False
+    sign: Sign | None = None
+    sign_at: float = 0.0
+    held: Exited | None = None
+    held_since: float = 0.0
+    lost_since: float | None = None
+    silent_since: float | None = None
+    node: str = ""
+
+    @classmethod
+    def start(
+        cls, *, uid: str, step: str = "step", stage: str = "senro-stage", own_deadline: int | None = None
+    ) -> Memory:
+        """Nothing seen yet of the pod with this uid; the answer to its creation is the first observation."""
+        nothing = Pending(PendingKind.SCHEDULING)
+        return cls(uid=uid, step=step, stage=stage, own_deadline=own_deadline, answer=nothing)

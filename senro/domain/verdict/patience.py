@@ -1,0 +1,114 @@
+"""How long a step may wait to start, which depends on what it waits for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from senro.domain.verdict.answers import Answer, Infra, Pending
+from senro.domain.verdict.kinds import DidRun, InfraKind, PendingKind, about
+
+PERMANENT_GRACE = 20.0
+"""Seconds for what waiting cannot mend: a registry may be a moment behind a push (design.md section 5)."""
+
+MISSING_GRACE = 60.0
+"""Seconds for a Secret or ConfigMap that is not found: somebody may be creating it."""
+
+START_TIMEOUT = 300.0
+"""Seconds that a target allows for a start where it says nothing."""
+
+GATED_LIMIT = 86_400.0
+"""Seconds that a scheduling gate may stay closed; a pod may live as long where its step has no timeout."""
+
+_NO_START = frozenset({PendingKind.GATED, PendingKind.STAGING})
+"""A queue decides (facts/pod-states.json row 80), or bytes move (design.md section 4): no clock of a start runs."""
+
+_BECOMES = {
+    PendingKind.SCHEDULING: InfraKind.START_TIMEOUT,
+    PendingKind.GATED: InfraKind.START_TIMEOUT,
+    PendingKind.CREATING: InfraKind.START_TIMEOUT,
+    PendingKind.INITIALIZING: InfraKind.START_TIMEOUT,
+    PendingKind.UNSCHEDULABLE: InfraKind.UNSCHEDULABLE,
+    PendingKind.IMAGE_NOT_FOUND: InfraKind.IMAGE_NOT_FOUND,
+    PendingKind.IMAGE_DENIED: InfraKind.IMAGE_DENIED,
+    PendingKind.IMAGE_INVALID: InfraKind.IMAGE_INVALID,
+    PendingKind.IMAGE_ABSENT: InfraKind.IMAGE_ABSENT,
+    PendingKind.IMAGE_PLATFORM: InfraKind.IMAGE_PLATFORM,
+    PendingKind.IMAGE_LIMITED: InfraKind.IMAGE_LIMITED,
+    PendingKind.IMAGE_UNREACHABLE: InfraKind.IMAGE_UNREACHABLE,
+    PendingKind.CONFIG: InfraKind.CONFIG,
+    PendingKind.VOLUME: InfraKind.VOLUME,
+    PendingKind.RUNTIME: InfraKind.RUNTIME,
+}
+"""What each kind is called once it is given up; staging never is here, its transfer has a bound of its own."""
+
+
+def give_up(
+    pending: Pending, *, waited_for_this_kind: float, waited_in_all: float, start_timeout: float = START_TIMEOUT
+) -> Infra | None:
+    """The answer where waiting on is useless, None where it is not; all times in seconds.
+
+    `waited_for_this_kind` counts since the step began to wait for what it waits for now (`Patience` keeps it),
+    `waited_in_all` since the pod was created, or since it was released, without the transfer between.
+    """
+    if pending.kind is PendingKind.STAGING:
+        return None
+    gated = pending.kind is PendingKind.GATED
+    if not gated and waited_in_all >= start_timeout:
+        waited = waited_in_all
+    elif waited_for_this_kind >= (GATED_LIMIT if gated else _grace(pending)):
+        waited = waited_for_this_kind
+    else:
+        return None
+    return Infra(_BECOMES[pending.kind], DidRun.NO, message=_sentence(pending, waited))
+
+
+def _grace(pending: Pending) -> float:
+    if pending.permanent:
+        return PERMANENT_GRACE
+    # Recording create-container-config-error; "failed to sync secret cache" mends itself (facts row 13).
+    missing = pending.kind is PendingKind.CONFIG and pending.message.endswith(" not found")
+    return MISSING_GRACE if missing else float("inf")
+
+
+def _sentence(pending: Pending, waited: float) -> str:
+    who = f"container {pending.container}" if pending.container else "the pod"
+    words = f": {pending.message}" if pending.message else ""
+    return f"{who} did not start in {waited:.0f} s ({pending.kind}){words}. {about(_BECOMES[pending.kind]).hint}"
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """The clocks of one start, in the coordinator's monotonic seconds. Make one when the pod is created.
+
+    Give it every answer; `verdict` is None while it is worth waiting. A kind and a container make one wait, so that
+    ErrImagePull and ImagePullBackOff, which alternate, are one. Time spent staging or gated belongs to no start.
+    """
+
+    began: float
+    waiting_for: tuple[PendingKind, str] | None = None
+    since: float = 0.0
+    paused_since: float | None = None
+    start_timeout: float = START_TIMEOUT
+
+    def seen(self, answer: Answer, at: float) -> Patience:
+        """The clocks after `answer`, which was given at `at`."""
+        if not isinstance(answer, Pending):
+            return self
+        moved = self
+        if answer.kind in _NO_START:
+            moved = replace(self, paused_since=at if self.paused_since is None else self.paused_since)
+        elif self.paused_since is not None:
+            moved = replace(self, began=self.began + (at - self.paused_since), paused_since=None)
+        waiting_for = (answer.kind, answer.container)
+        return moved if waiting_for == moved.waiting_for else replace(moved, waiting_for=waiting_for, since=at)
+
+    def verdict(self, answer: Answer, at: float) -> Infra | None:
+        """Infra where `answer` is a wait that has lasted too long at `at`, else None."""
+        if not isinstance(answer, Pending):
+            return None
+        return give_up(
+            answer,
+            waited_for_this_kind=at - self.since,
+            waited_in_all=at - self.began,
+            start_timeout=self.start_timeout,
+        )

@@ -1,0 +1,43 @@
+"""`status.reason` of a pod: why somebody other than its containers ended it (facts/pod-states.json rows 42-76)."""
+
+from __future__ import annotations
+
+from senro.domain.verdict.kinds import InfraKind
+
+DEADLINE_EXCEEDED = "DeadlineExceeded"
+"""activeDeadlineSeconds passed since startTime (row 72)."""
+
+_REJECTED_PREFIX = "Pod was rejected:"
+# Row 67: a pod that arrives on a node under pressure is "Evicted" too, and never ran.
+
+_OWN_LIMITS = (
+    # Recording evicted-kubelet-killed.
+    "Usage of EmptyDir volume",
+    # Row 69: the other two of the kubelet's own-limit texts.
+    "exceeded its local ephemeral storage limit",
+    "exceeds the total limit of containers",
+)
+
+_KINDS = {
+    "DeadlineExceeded": InfraKind.DEADLINE,  # row 72
+    "Preempting": InfraKind.PREEMPTED,  # row 70: for a critical pod
+    "Terminated": InfraKind.EVICTED,  # row 71: the node shuts down
+    "NodeLost": InfraKind.NODE_LOST,  # row 73: old clusters
+}
+
+
+def reason_kind(reason: str, message: str) -> InfraKind:
+    """The kind of Infra behind a pod's reason; a reason that no row names is a refusal of the node.
+
+    Rows 42 to 68 (OutOfcpu, NodeAffinity, UnexpectedAdmissionError, NodeShutdown, ...) are all refusals, and
+    extended resources and plugins bring their own.
+    """
+    if reason == "Evicted" and not message.startswith(_REJECTED_PREFIX):
+        return evicted_kind(message)
+    return _KINDS.get(reason, InfraKind.REJECTED)
+
+
+def evicted_kind(message: str) -> InfraKind:
+    """The step outgrew its own limit, or the node was short of something: the eviction's message tells."""
+    own = any(text in message for text in _OWN_LIMITS)
+    return InfraKind.RESOURCE_LIMIT if own else InfraKind.EVICTED

@@ -1,0 +1,159 @@
+"""Signs of disruption: what tells that somebody other than the step's command is ending the pod."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from senro.domain.pod import parse_time
+from senro.domain.verdict.kinds import InfraKind
+from senro.domain.verdict.reasons import DEADLINE_EXCEEDED, evicted_kind, reason_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from senro.domain.pod import Condition, Pod
+    from senro.domain.verdict.memory import Observation
+
+KUBELET_ENDS = frozenset({"PodFailed", "PodCompleted"})
+"""Reasons of Ready by which the kubelet says, ahead of the phase, what the pod is about to be (facts row 83)."""
+
+_TERMINATION_BY_KUBELET = "TerminationByKubelet"
+
+_CONDITION_KINDS = {
+    # DisruptionTarget.reason, facts/pod-states.json rows 86-91
+    "PreemptionByScheduler": InfraKind.PREEMPTED,  # recording preempted-trap-zero
+    "EvictionByEvictionAPI": InfraKind.EVICTED,  # recording evicted-api-trap-zero
+    "DeletionByTaintManager": InfraKind.EVICTED,  # recording tainted-trap-zero; node-lost where it is silent
+    "DeletionByDeviceTaintManager": InfraKind.EVICTED,
+    "DeletionByPodGC": InfraKind.NODE_LOST,
+    _TERMINATION_BY_KUBELET: InfraKind.EVICTED,
+}
+
+
+class Source(IntEnum):
+    """Where a sign stands; of two, the greater names the kind."""
+
+    READY = 1
+    """Ready.reason says that the pod ends while a container of it runs: the kubelet kills, and keeps why."""
+    DELETION = 2
+    """`deletionTimestamp`, and the deletion was not ours."""
+    EVENT = 3
+    """An Event `Evicted`, said before the containers are killed (facts row 129)."""
+    CONDITION = 4
+    """The condition DisruptionTarget is True."""
+    REASON = 5
+    """The pod has a reason of its own; an ordinary failure has none (facts row 76)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """One disruption. `moment` is when it began, by the clock of the machine that says so, None where none does.
+
+    `withheld`: it may be seen long after it began (the kubelet says it only together with the final phase, facts
+    rows 91 and 137), so that seeing the finish first proves no order. `deadline`: the pod's reason is
+    DeadlineExceeded, which has a row of its own.
+    """
+
+    kind: InfraKind
+    source: Source
+    moment: datetime | None = None
+    message: str = ""
+    withheld: bool = False
+    deadline: bool = False
+
+
+def sign_of(observation: Observation, pod: Pod, *, silent: bool) -> Sign | None:
+    """The disruption that this observation shows, None where it shows none.
+
+    Several signs are one disruption: the strongest source names it and the earliest moment dates it.
+    """
+    signs = sorted(_signs(observation, pod, silent=silent), key=lambda sign: sign.source)
+    if not signs:
+        return None
+    moments = [sign.moment for sign in signs if sign.moment is not None]
+    return replace(
+        signs[-1],
+        moment=min(moments, default=None),
+        withheld=all(sign.withheld for sign in signs),
+    )
+
+
+def joined(old: Sign | None, new: Sign | None, pod: Pod) -> Sign | None:
+    """What is known of the disruption once `new` was seen after `old`: first sight stays, a better name is taken.
+
+    A DisruptionTarget that went back to False without a deletion was called off (facts row 85).
+    """
+    if old is None:
+        return new
+    if new is None:
+        condition = pod.condition("DisruptionTarget")
+        called_off = old.source is Source.CONDITION and condition is not None and condition.status == "False"
+        return None if called_off else old
+    if new.source <= old.source or old.kind is InfraKind.NODE_LOST:
+        return old
+    return replace(old, kind=new.kind, source=new.source, message=new.message, deadline=new.deadline)
+
+
+def _signs(observation: Observation, pod: Pod, *, silent: bool) -> Iterator[Sign]:
+    condition = pod.condition("DisruptionTarget")
+    if condition is not None and condition.status == "True":
+        yield _from_condition(condition, silent=silent)
+    if pod.metadata.deletion_timestamp and not observation.deletion_asked:
+        words = "the pod was deleted, and not by this run"
+        yield Sign(InfraKind.DELETED, Source.DELETION, _deletion_asked_at(pod), words)
+    if pod.status.reason:
+        kind = reason_kind(pod.status.reason, pod.status.message)
+        words = f"{pod.status.reason}: {pod.status.message}" if pod.status.message else pod.status.reason
+        deadline = pod.status.reason == DEADLINE_EXCEEDED
+        moment = _deadline_of(pod) if deadline else None
+        yield Sign(kind, Source.REASON, moment, words, withheld=True, deadline=deadline)
+    for event in observation.events or ():
+        if event.reason == "Evicted" and event.involved_object.uid == pod.uid:
+            # Events are read when somebody asks for them, so the order of sight proves nothing.
+            kind = evicted_kind(event.message)
+            yield Sign(kind, Source.EVENT, event.moment, event.message, withheld=True)
+    ready = pod.condition("Ready")
+    if ready is not None and ready.reason in KUBELET_ENDS and _any_runs(pod):
+        # Recording deadline-exceeded: 31 s before the phase. lastTransitionTime dates only a change of status,
+        # not of reason (recording finished-then-deleted), so nothing dates this.
+        kind = InfraKind.DEADLINE if pod.spec.active_deadline_seconds is not None else InfraKind.EVICTED
+        yield Sign(kind, Source.READY, None, f"the kubelet is ending the pod ({ready.reason})")
+
+
+def _from_condition(condition: Condition, *, silent: bool) -> Sign:
+    # Recording node-lost: the taint manager deletes what a silent node holds.
+    kind = _CONDITION_KINDS.get(condition.reason, InfraKind.EVICTED)
+    return Sign(
+        InfraKind.NODE_LOST if silent else kind,
+        Source.CONDITION,
+        parse_time(condition.last_transition_time),
+        condition.message or condition.reason,
+        withheld=condition.reason == _TERMINATION_BY_KUBELET,
+    )
+
+
+def _deletion_asked_at(pod: Pod) -> datetime | None:
+    """When the deletion was asked for: deletionTimestamp lies in the future by the grace (facts row 159)."""
+    return _moved(pod.metadata.deletion_timestamp, -(pod.metadata.deletion_grace_period_seconds or 0))
+
+
+def _deadline_of(pod: Pod) -> datetime | None:
+    """When activeDeadlineSeconds passed: it counts from startTime, by the kubelet's clock (facts row 72)."""
+    seconds = pod.spec.active_deadline_seconds
+    return None if seconds is None else _moved(pod.status.start_time, seconds)
+
+
+def _moved(time: str | None, seconds: int) -> datetime | None:
+    moment = parse_time(time)
+    try:
+        return None if moment is None else moment + timedelta(seconds=seconds)
+    except OverflowError:
+        return None
+
+
+def _any_runs(pod: Pod) -> bool:
+    return any(status.state.running is not None for status in pod.status.container_statuses)

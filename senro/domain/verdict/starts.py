@@ -1,0 +1,37 @@
+"""Why a container could not be started: its command, or the machine under it.
+
+The runtime wraps one cause in many layers, and every one of them says "shim" whatever the cause
+(recordings `command-not-found`, `create-container-error`). What follows the innermost marker is the cause.
+"""
+
+from __future__ import annotations
+
+import re
+
+from senro.domain.verdict.kinds import InfraKind
+
+START_REASONS = frozenset({"StartError", "ContainerCannotRun"})
+"""containerd and docker (facts/pod-states.json rows 31 and 32); CRI-O fails while creating (row 153)."""
+
+_MARKER = "unable to start container process:"
+# A command or a folder may be called anything, `cgroup` too: what is quoted, and every path, is no evidence.
+_NAMES = re.compile(r'"[^"]*"|(?<=\s)/\S*')
+
+_INFRA: tuple[tuple[InfraKind, str], ...] = (
+    # Recording create-container-error: a mount on a path whose parent is a file.
+    (InfraKind.VOLUME, "error mounting"),
+    # Facts row 31: the kernel's or the node's trouble.
+    (InfraKind.RUNTIME, "cgroup"),
+    (InfraKind.RUNTIME, "context deadline"),
+)
+
+
+def start_failure(message: str) -> InfraKind | None:
+    """What failed the start, None where it is the command's own: no such file, no permission, a bad workdir."""
+    cause = _NAMES.sub(" ", f" {message.rpartition(_MARKER)[2]}").lower()
+    return next((kind for kind, words in _INFRA if words in cause), None)
+
+
+def names_command(message: str) -> bool:
+    """Whether it is the command that could not be started: CRI-O's CreateContainerError repeats it for ever."""
+    return _MARKER in message and start_failure(message) is None
