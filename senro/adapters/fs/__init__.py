@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from senro.adapters.fs.ledger import open_run_folder
+from senro.adapters.fs.store import FolderContentStore
 from senro.adapters.fs.trees import FolderTrees
 
-__all__ = ["FolderTrees"]
+__all__ = ["FolderContentStore", "FolderTrees", "open_run_folder"]

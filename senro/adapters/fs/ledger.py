@@ -1,0 +1,202 @@
+"""`ports.ledger.RunLedger` in a folder.
+
+::
+
+    <run-dir>/<utc>-<random>/
+        plan.json
+        events.jsonl
+        logs/<step>/<attempt>.log
+        workspaces/<name>        this user's alone
+        scratch/<name>           this user's alone, removed at the end
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from senro.adapters.fs.beside import remove_folder
+from senro.adapters.fs.copying import write_all
+from senro.domain.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from datetime import datetime
+
+    from senro.ports.ledger import RunLedger, StepLog
+
+T = TypeVar("T")
+
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+_TOKEN_LENGTHS = (6, 10, 16)
+
+
+@asynccontextmanager
+async def open_run_folder(run_dir: str, *, now: datetime, token: str) -> AsyncIterator[RunLedger]:
+    """Make the folder of a new run below `run_dir`, and close it at the end.
+
+    `now` is in UTC; of `token`, hexadecimal digits, as many are taken as make the name new. Raises `StoreError` where
+    the folder cannot be made.
+    """
+    ledger = await _in_thread(run_dir, lambda: FolderLedger(run_dir, now=now, token=token))
+    try:
+        yield ledger
+    finally:
+        with anyio.CancelScope(shield=True):
+            await _in_thread(ledger.folder, ledger.close)
+
+
+class FolderLedger:
+    """The folder of one run. Made by `open_run_folder`."""
+
+    def __init__(self, run_dir: str, *, now: datetime, token: str) -> None:
+        self._folder = _new_folder(Path(run_dir).absolute(), f"{now:%Y%m%dT%H%M%SZ}", token)
+        (self._folder / "logs").mkdir()
+        (self._folder / "workspaces").mkdir(mode=0o700)
+        self._events = os.open(self._folder / "events.jsonl", _APPEND, 0o644)
+        self._length = 0
+        self._lock = anyio.Lock()
+
+    @property
+    def run_id(self) -> str:
+        """See `ports.ledger.RunLedger.run_id`."""
+        return self._folder.name
+
+    @property
+    def folder(self) -> str:
+        """See `ports.ledger.RunLedger.folder`."""
+        return str(self._folder)
+
+    async def write_plan(self, document: bytes) -> None:
+        """See `ports.ledger.RunLedger.write_plan`. Raises `StoreError` where it was written before."""
+        path = self._folder / "plan.json"
+        await _in_thread(str(path), lambda: _write_once(path, document))
+
+    async def append(self, line: bytes) -> None:
+        """See `ports.ledger.RunLedger.append`. On disk when it returns; a line that does not fit leaves nothing."""
+        if b"\n" in line or not line:
+            raise ValueError("an event is one line that is not empty")
+        async with self._lock:
+            await _in_thread(str(self._folder / "events.jsonl"), lambda: self._append(line + b"\n"))
+
+    @asynccontextmanager
+    async def open_log(self, step_folder: str, attempt: int) -> AsyncIterator[StepLog]:
+        """See `ports.ledger.RunLedger.open_log`. Raises `StoreError` for an attempt whose log was opened before."""
+        path = self._folder / "logs" / _segment(step_folder) / f"{attempt}.log"
+        opened = await _in_thread(str(path), lambda: _open_log(path))
+        log = FolderLog(path, opened)
+        try:
+            yield log
+        finally:
+            with anyio.CancelScope(shield=True):
+                await _in_thread(str(path), log.close)
+
+    def workspace(self, name: str) -> str:
+        """See `ports.ledger.RunLedger.workspace`."""
+        return str(self._folder / "workspaces" / _segment(name))
+
+    def scratch(self, name: str) -> str:
+        """See `ports.ledger.RunLedger.scratch`. The same name is the same folder."""
+        path = self._folder / "scratch" / _segment(name)
+        try:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            path.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise _failed(str(path), error) from error
+        return str(path)
+
+    def close(self) -> None:
+        """Close the ledger and remove its scratch folders."""
+        try:
+            for _ in remove_folder(self._folder / "scratch"):
+                pass
+        finally:
+            os.close(self._events)
+            self._events = -1
+
+    def _append(self, line: bytes) -> None:
+        try:
+            write_all(self._events, line)
+            os.fdatasync(self._events)
+        except OSError:
+            # A full disk took a part of it: without this the next line would go on in the middle of this one.
+            os.ftruncate(self._events, self._length)
+            raise
+        self._length += len(line)
+
+
+class FolderLog:
+    """The log of one attempt. Made by `FolderLedger.open_log`."""
+
+    def __init__(self, path: Path, opened: int) -> None:
+        self._path = path
+        self._opened = opened
+
+    @property
+    def path(self) -> str:
+        """See `ports.ledger.StepLog.path`."""
+        return str(self._path)
+
+    async def write(self, data: bytes) -> None:
+        """See `ports.ledger.StepLog.write`. The system has it when it returns; the disk once the log is closed."""
+        await _in_thread(self.path, lambda: write_all(self._opened, data))
+
+    def close(self) -> None:
+        """Sync the log and close it."""
+        opened, self._opened = self._opened, -1
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+async def _in_thread(path: str, work: Callable[[], T]) -> T:
+    try:
+        return await anyio.to_thread.run_sync(work)
+    except OSError as error:
+        raise _failed(path, error) from error
+
+
+def _failed(path: str, error: OSError) -> StoreError:
+    return StoreError(path, f"it cannot be written: {error.strerror}; check the folder given by --run-dir")
+
+
+def _new_folder(run_dir: Path, moment: str, token: str) -> Path:
+    run_dir.mkdir(parents=True, exist_ok=True)
+    for length in _TOKEN_LENGTHS:
+        folder = run_dir / f"{moment}-{token[:length]}"
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        return folder
+    raise StoreError(str(run_dir / f"{moment}-{token}"), "a run of this name is there already; start the run again")
+
+
+def _write_once(path: Path, document: bytes) -> None:
+    temporary = path.with_name(".plan.json.new")
+    opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        write_all(opened, document)
+        os.fsync(opened)
+        # Unlike a rename, a link does not replace what is there.
+        os.link(temporary, path)
+    finally:
+        os.close(opened)
+        temporary.unlink()
+
+
+def _open_log(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(path, _APPEND, 0o644)
+
+
+def _segment(name: str) -> str:
+    if not name or name in {".", ".."} or "/" in name or "\0" in name:
+        raise StoreError(name, "this is no name of a single folder")
+    return name
