@@ -40,25 +40,37 @@ def sentinel_name(nonce: str) -> str:
 def staging_command(mounts: int, nonce: str) -> tuple[str, ...]:
     """The command of the one exec that fills the volumes `0` to `mounts - 1` of `senro-stage` from its stdin.
 
-    It waits for the fifo, clears what an earlier try left, unpacks, reads its input to the end whatever tar did (a
-    command that stops reading leaves the exec standing still: recording `transfers-broken`), checks for the sentinel
-    and removes it, prints the proof line, and only then releases the container.
+    It waits for the fifo, ends what an earlier try left running, clears what it left behind, unpacks, reads its input
+    to the end whatever tar did (a command that stops reading leaves the exec standing still: recording
+    `transfers-broken`), checks for the sentinel and removes it, prints the proof line, and only then releases the
+    container.
     """
     return ("sh", "-c", _STAGING, "senro-stage", str(mounts), sentinel_name(nonce), nonce)
 
 
 _STAGING = f"""
-n=$1; sentinel=$2; nonce=$3
+LC_ALL=C; export LC_ALL
+n=$1; sentinel=$2; nonce=$3; child=
+exec 3<&0
+run() {{ "$@" <&3 & child=$!; echo "$$ $child" > {CONTROL_MOUNT}/try; wait "$child"; }}
+fail() {{ cat >/dev/null; exit "$1"; }}
 while [ ! -p {CONTROL_MOUNT}/go ]; do sleep 0.05 2>/dev/null || sleep 1; done
-command -v tar >/dev/null || {{ echo "senro: the image has no tar" >&2; cat >/dev/null; exit {MISSING_PROGRAM}; }}
+if [ -f {CONTROL_MOUNT}/try ]; then
+  read -r parent child < {CONTROL_MOUNT}/try
+  for pid in $parent $child; do
+    if [ "$pid" != "$$" ]; then kill -9 "$pid" 2>/dev/null; fi
+  done
+  sleep 0.2 2>/dev/null || sleep 1
+fi
+command -v tar >/dev/null || {{ echo "senro: the image has no tar" >&2; fail {MISSING_PROGRAM}; }}
 i=0
 while [ "$i" -lt "$n" ]; do
   for f in {VOLUMES_MOUNT}/"$i"/* {VOLUMES_MOUNT}/"$i"/.[!.]* {VOLUMES_MOUNT}/"$i"/..?*; do
-    if [ -e "$f" ] || [ -L "$f" ]; then rm -rf -- "$f" || {{ cat >/dev/null; exit 1; }}; fi
+    if [ -e "$f" ] || [ -L "$f" ]; then run rm -rf -- "$f" || fail 1; fi
   done
   i=$((i+1))
 done
-tar -x -m -o -f - -C {VOLUMES_MOUNT}
+run tar -x -m -o -f - -C {VOLUMES_MOUNT}
 rc=$?
 cat >/dev/null
 if [ "$rc" -ne 0 ]; then echo "senro: tar exited $rc" >&2; exit "$rc"; fi
@@ -67,6 +79,10 @@ rm -f {VOLUMES_MOUNT}/0/"$sentinel" || exit 1
 echo "senro-staged $nonce"
 echo go > {CONTROL_MOUNT}/go
 """
+"""An earlier try may still be at work when its connection was cut: it could release the step while this one clears.
+So its shell and that shell's child are killed first. They cannot be waited for: PID 1 reaps no orphans, and a zombie
+answers `kill` for ever. `&` gives a child /dev/null for its stdin, hence
+the copy on 3."""
 
 
 def proof_line(nonce: str) -> bytes:
@@ -123,7 +139,7 @@ class StagingProof:
 
 
 def member_count(stderr: bytes) -> int | None:
-    """The members that the far side counted, the roots not counted; None where it did not say so on a line of its own."""
+    """The members that the far side counted, without the roots; None where no line of stderr says so."""
     for line in stderr.split(b"\n")[:-1]:
         word, _, number = line.partition(b" ")
         if word == b"senro-members" and number.isdigit():
