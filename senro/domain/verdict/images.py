@@ -12,7 +12,7 @@ import re
 from senro.domain.verdict.kinds import PendingKind
 
 _NAMES = re.compile(r'"[^"]*"|https?://\S+|\S+@sha256:\S+')
-_BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*"(: )?')
+_BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*"(: (ErrImagePull: )?)?')
 
 _WORDS: tuple[tuple[PendingKind, str], ...] = (
     # The first row that matches decides. Recording image-pull-kinds unless another source is named.

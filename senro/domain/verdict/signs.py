@@ -118,9 +118,11 @@ def _signs(observation: Observation, pod: Pod, *, silent: bool) -> Iterator[Sign
             yield Sign(kind, Source.EVENT, event.moment, event.message, withheld=True)
     ready = pod.condition("Ready")
     if ready is not None and ready.reason in KUBELET_ENDS and _any_runs(pod):
-        # Recording deadline-exceeded: 31 s before the phase. lastTransitionTime dates only a change of status,
-        # not of reason (recording finished-then-deleted), so nothing dates this.
-        kind = InfraKind.DEADLINE if pod.spec.active_deadline_seconds is not None else InfraKind.EVICTED
+        # Recording deadline-exceeded: 31 s before the phase. lastTransitionTime dates a change of status, not of
+        # reason (recording finished-then-deleted): no proof of when this began, at most of what it cannot be.
+        ends, changed = _deadline_of(pod), parse_time(ready.last_transition_time)
+        passed = ends is not None and changed is not None and changed >= ends
+        kind = InfraKind.DEADLINE if passed else InfraKind.EVICTED
         yield Sign(kind, Source.READY, None, f"the kubelet is ending the pod ({ready.reason})")
 
 

@@ -1,0 +1,156 @@
+"""Every recorded pod comes to what `recordings/expected.json` says, at every pace of polling."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from senro.domain.cluster_event import ClusterEvent, ObjectReference
+from senro.domain.verdict import (
+    Answer,
+    Cancelled,
+    Ending,
+    Exited,
+    Infra,
+    Memory,
+    Note,
+    Pending,
+    Running,
+    TimedOut,
+)
+from tests.support_verdict import Recorded, expected, fold, recorded, recorded_pods
+
+PODS = recorded_pods()
+JUDGED = pytest.mark.parametrize(("scenario", "name"), PODS, ids=[f"{s}:{n}" for s, n in PODS])
+
+NAMES: dict[type, str] = {
+    Pending: "pending",
+    Running: "running",
+    Ending: "ending",
+    Exited: "exited",
+    Infra: "infra",
+    Cancelled: "cancelled",
+    TimedOut: "timed_out",
+}
+
+
+def assert_is(answer: Answer, wanted: dict[str, Any]) -> None:
+    assert NAMES[type(answer)] == wanted["answer"], answer
+    for attribute, value in wanted.items():
+        if attribute == "notes":
+            assert [str(note) for note in getattr(answer, attribute)] == value
+        elif attribute not in {"answer", "if", "else", "with_events"}:
+            assert getattr(answer, attribute) == value, answer
+
+
+def assert_never(answers: list[Answer], never: list[str]) -> None:
+    for answer in answers:
+        assert NAMES[type(answer)] not in never, answer
+        assert not ({str(note) for note in getattr(answer, "notes", ())} & set(never)), answer
+
+
+def folded(pod: Recorded, memory: Memory) -> list[Answer]:
+    """The answers up to the recorder's own deletion of the pod, which ends what can be said of an unsettled one."""
+    return fold(memory, pod.observations[: pod.ours])
+
+
+@JUDGED
+def test_final_answer(scenario: str, name: str) -> None:
+    """What was seen of a recorded pod comes to the answer that the recordings' truth says."""
+    pod, truth = recorded(scenario, name), expected()[scenario][name]
+    assert_is(folded(pod, pod.memory())[-1], truth["final"].get("else", truth["final"]))
+
+
+@JUDGED
+def test_every_prefix(scenario: str, name: str) -> None:
+    """At no moment is a pod called what it must never be called, and a settled answer stands, the 404 included."""
+    pod, truth = recorded(scenario, name), expected()[scenario][name]
+    answers = fold(pod.memory(), pod.observations)
+    if not answers[pod.ours - 1].settled:
+        answers = answers[: pod.ours]
+    assert_never(answers, truth["never"])
+    settled = [answer for answer in answers if answer.settled]
+    assert len(set(settled)) <= 1
+    assert answers[len(answers) - len(settled) :] == settled
+
+
+def test_own_deadline() -> None:
+    """DeadlineExceeded is the step's timeout where the deadline is senro's own, and never the command's code."""
+    truth = expected()["deadline-exceeded"]["r-deadline"]
+    pod = recorded("deadline-exceeded", "r-deadline")
+    answers = folded(pod, pod.memory(own_deadline=3))
+    assert_is(answers[-1], truth["final"])
+    assert_never(answers, truth["never"])
+    assert_is(folded(pod, pod.memory(own_deadline=4))[-1], truth["final"]["else"])
+
+
+def test_eviction_that_only_an_event_tells() -> None:
+    """An eviction without a trace in the pod is Infra where Events are read, and a note where they are not."""
+    truth = expected()["evicted-kubelet-trap-zero"]["r-evict-kubelet"]["final"]
+    pod = recorded("evicted-kubelet-trap-zero", "r-evict-kubelet")
+    event = ClusterEvent(
+        reason="Evicted",
+        message='Usage of EmptyDir volume "d" exceeds the limit "8Mi". ',
+        involved_object=ObjectReference(uid=pod.uid),
+        first_timestamp="2026-11-29T23:18:26Z",
+    )
+    seen = pod.observations[: pod.ours]
+
+    def answer_with(*events: ClusterEvent) -> Answer:
+        return fold(pod.memory(), (*seen[:5], *(replace(each, events=events) for each in seen[5:])))[-1]
+
+    assert_is(answer_with(event), truth["with_events"])
+    assert answer_with() == Exited(0)
+    of_another = replace_uid(event, "another")
+    assert answer_with(of_another) == Exited(0)
+    assert fold(pod.memory(), seen)[-1] == Exited(0, (Note.DISRUPTION_UNCHECKED,))
+
+
+def replace_uid(event: ClusterEvent, uid: str) -> ClusterEvent:
+    return ClusterEvent(
+        reason=event.reason,
+        message=event.message,
+        involved_object=ObjectReference(uid=uid),
+        first_timestamp=event.first_timestamp,
+    )
+
+
+def needed(scenario: str, pod: Recorded) -> set[int]:
+    """Observations without which another answer is the truth.
+
+    `finished-then-deleted` is no Infra because the finish was seen before the deletion; who sees both at once,
+    three seconds apart, cannot tell.
+    """
+    if scenario != "finished-then-deleted":
+        return set()
+    deleted = next(
+        index
+        for index, observation in enumerate(pod.observations)
+        if observation.pod is not None and observation.pod.metadata.deletion_timestamp
+    )
+    return {deleted - 1}
+
+
+@JUDGED
+@given(data=st.data())
+def test_slower_poller(scenario: str, name: str, data: st.DataObject) -> None:
+    """A poller that misses any of the states in between calls no pod what it must never be called."""
+    pod, truth = recorded(scenario, name), expected()[scenario][name]
+    count = len(pod.observations)
+    kept = data.draw(st.sets(st.integers(0, count - 1), min_size=1)) | needed(scenario, pod)
+    assert_never(fold(pod.memory(), tuple(pod.observations[index] for index in sorted(kept))), truth["never"])
+
+
+@JUDGED
+def test_every_stride(scenario: str, name: str) -> None:
+    """Polling every n-th state from any first one is such a slower poller too."""
+    pod, truth = recorded(scenario, name), expected()[scenario][name]
+    count = len(pod.observations)
+    for stride in range(1, count + 1):
+        for start in range(min(stride, count)):
+            kept = sorted(set(range(start, count, stride)) | needed(scenario, pod))
+            assert_never(fold(pod.memory(), tuple(pod.observations[index] for index in kept)), truth["never"])
