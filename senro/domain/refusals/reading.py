@@ -1,0 +1,183 @@
+"""Takes values of any type for what they should be, and refuses what they cannot be.
+
+What is refused is replaced by something harmless: the plan is not made any more, but every other rule still is asked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, TypeGuard, TypeVar
+
+from senro.domain.errors import Refusal
+
+T = TypeVar("T")
+
+LONGEST_SECONDS: Final = 2_147_483_647
+"""68 years: the most that the apiserver takes for a deadline, so the most for anything that counts into one."""
+
+_SHOWN_CHARACTERS: Final = 60
+_LARGE_BITS: Final = 64
+
+
+def is_a(value: object, kind: type[T]) -> TypeGuard[T]:
+    """`isinstance` by the value's true type: what only claims a class by its `__class__` is refused."""
+    return issubclass(type(value), kind)
+
+
+def shown(value: object) -> str:
+    """A value in a message, short. The `repr` of an unknown type is never asked: it may raise, or tell a secret."""
+    if is_a(value, str):
+        text = str.__str__(value)
+        return repr(text) if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]!r}..."
+    if value is None or is_a(value, bool):
+        return str(value)
+    if is_a(value, int):
+        return int.__repr__(value) if value.bit_length() <= _LARGE_BITS else f"a number of {value.bit_length()} bits"
+    if is_a(value, float):
+        return float.__repr__(value)
+    return f"a value of type {type(value).__name__}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads what belongs to one step, target or workflow, called `where`; refusals are added to `refusals`.
+
+    `also` ends every message: it names the other steps that the same value belongs to.
+    """
+
+    where: str
+    refusals: list[Refusal]
+    also: str = ""
+
+    def refuse(self, rule: str, message: str) -> None:
+        """Add a refusal."""
+        self.refusals.append(Refusal(self.where, rule, message + self.also))
+
+    def text(self, value: object, what: str, otherwise: str = "x") -> str:
+        """`value` as text that can be handed to a process and to the apiserver; `otherwise` where it is none."""
+        if not is_a(value, str):
+            self.refuse("type", f"{what} is {shown(value)}; write text, in quotes")
+            return otherwise
+        text = str.__str__(value)
+        if "\0" in text:
+            self.refuse("nul", f"{what} holds a NUL character, which ends a string for the kernel; take it out")
+            return otherwise
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            self.refuse("text", f"{what} holds half of a surrogate pair, which is no UTF-8; take it out")
+            return otherwise
+        return text
+
+    def path(self, value: object, what: str, otherwise: str) -> str:
+        """`value`, text or anything with `__fspath__`, as text."""
+        spelled = getattr(type(value), "__fspath__", None)
+        if spelled is None:
+            return self.text(value, what, otherwise)
+        try:
+            value = spelled(value)
+        except Exception:  # noqa: BLE001 - the method is not ours and may raise anything
+            value = None
+        return self.text(value, what, otherwise)
+
+    def name(self, value: object, what: str, otherwise: str) -> str:
+        """`value` as a name of the pipeline's own: anything that a person can read on one line."""
+        text = self.text(value, what, otherwise)
+        problem = ""
+        if not text:
+            problem = "is empty"
+        elif not text.isprintable() or text != text.strip():
+            problem = "has blanks around it, or characters that cannot be seen"
+        elif len(text.encode()) > _NAME_BYTES:
+            problem = f"is longer than {_NAME_BYTES} bytes"
+        if problem:
+            self.refuse("name", f"{what} {problem}; give it a short name such as 'build'")
+            return otherwise
+        return text
+
+    def items(self, value: object, what: str) -> tuple[object, ...]:
+        """`value`, a list, a tuple or another sequence, as a tuple."""
+        if is_a(value, str) or not _is_sequence(value):
+            self.refuse("type", f"{what} is {shown(value)}; write a list")
+            return ()
+        try:
+            return tuple(value)
+        except Exception:  # noqa: BLE001 - a sequence that is not ours may raise anything
+            self.refuse("type", f"{what} cannot be read; write a list")
+            return ()
+
+    def texts(self, value: object, what: str) -> tuple[str, ...]:
+        """`value`, a sequence of texts, as a tuple."""
+        return tuple(self.text(item, f"entry {place} of {what}") for place, item in enumerate(self.items(value, what)))
+
+    def mapping(self, value: object, what: str) -> dict[str, object]:
+        """`value`, a mapping with texts as keys, as a dict of our own; entries with another key are left out."""
+        try:
+            entries = dict(value) if _is_mapping(value) else None
+        except Exception:  # noqa: BLE001 - a mapping that is not ours may raise anything
+            entries = None
+        if entries is None:
+            self.refuse("type", f"{what} is {shown(value)}; write a mapping such as {{'NAME': 'value'}}")
+            return {}
+        found: dict[str, object] = {}
+        for key, entry in entries.items():
+            before = len(self.refusals)
+            text = self.text(key, f"a key of {what}")
+            if len(self.refusals) == before:
+                found[text] = entry
+        return found
+
+    def flag(self, value: object, what: str) -> bool:
+        """`value` as True or False."""
+        if not is_a(value, bool):
+            self.refuse("type", f"{what} is {shown(value)}; write True or False")
+        return value is True
+
+    def choice(self, value: object, what: str, choices: Sequence[str], rule: str) -> str:
+        """`value` as one of `choices`; the first of them where it is none."""
+        if is_a(value, str) and value in choices:
+            return str.__str__(value)
+        self.refuse(rule, f"{what} is {shown(value)}; write one of {', '.join(map(repr, choices))}")
+        return choices[0]
+
+    def whole(self, value: object, what: str, rule: str, least: int, most: int) -> int:
+        """`value` as a whole number from `least` to `most`, both included."""
+        if is_a(value, int) and not is_a(value, bool) and least <= value <= most:
+            return int(value)
+        self.refuse(rule, f"{what} is {shown(value)}; write a whole number from {least} to {most}")
+        return least
+
+    def number(self, value: object, what: str, rule: str, least: float, most: float) -> float:
+        """`value` as a finite number from `least` to `most`, both included."""
+        if _is_number(value) and least <= value <= most:
+            return value
+        self.refuse(rule, f"{what} is {shown(value)}; write a number from {least:g} to {most:g}")
+        return least
+
+    def seconds(self, value: object, what: str, rule: str, *, zero: bool = False) -> float:
+        """`value`, a number or a timedelta, as seconds: more than 0 (or 0, with `zero`) and at most 68 years."""
+        if is_a(value, timedelta):
+            value = value.total_seconds()
+        if _is_number(value) and value <= LONGEST_SECONDS and (value > 0 or (zero and value == 0)):
+            return value
+        least = "0 or more" if zero else "more than 0"
+        self.refuse(rule, f"{what} is {shown(value)}; write seconds, {least}, at most {LONGEST_SECONDS}")
+        return 1.0
+
+
+_NAME_BYTES: Final = 253
+
+
+def _is_sequence(value: object) -> TypeGuard[Sequence[object]]:
+    return issubclass(type(value), Sequence)
+
+
+def _is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
+    return issubclass(type(value), Mapping)
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    if is_a(value, float):
+        return math.isfinite(value)
+    return is_a(value, int) and not is_a(value, bool)
