@@ -1,0 +1,443 @@
+"""Every recorded exchange, replayed: what the adapter asks, and what comes out.
+
+An exchange that a port has a call for goes through that call. The rest (`NO_CALL` says which, and why) goes through the
+REST layer, so that the decoding of every recorded answer is held.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import Counter
+from typing import Any
+from urllib.parse import parse_qsl
+
+import httpx
+import pytest
+import respx
+
+from senro.adapters.apiserver.websocket import accept_for
+from senro.domain.errors import AlreadyExists, ApiError, ClusterError, ProtocolError, StreamBroken
+from senro.domain.exec_protocol import V4, V5, Ended, ExecFailure, ExecResult, ExitCode, StatusLost, Stdout
+from senro.domain.pod import Pod, pod_from
+from senro.domain.status import error_class
+from senro.ports.cluster import Cluster, ExecSession
+from tests.fakes.clock import FakeClock
+from tests.fakes.network import FakeNetworkStream, client_frames, server_frame
+from tests.support_apiserver import (
+    Exchange,
+    Pieces,
+    body_of,
+    cluster_under_respx,
+    exchanges,
+    recording,
+    rest_under_respx,
+)
+
+pytestmark = pytest.mark.anyio
+
+NO_CALL = {
+    ("GET", "pods"): "listing and watching: the identity may only get",
+    ("POST", "selfsubjectaccessreviews"): "asked by preflight, which is not built yet",
+    ("POST", "selfsubjectrulesreviews"): "asked by preflight, which is not built yet",
+    ("GET", "leases/*"): "leases are not used yet",
+    ("POST", "leases"): "leases are not used yet",
+    ("PUT", "leases/*"): "leases are not used yet",
+    ("DELETE", "leases/*"): "leases are not used yet",
+    ("GET", "nodes"): "nodes are not read yet",
+    ("GET", "nodes/*"): "nodes are not read yet",
+    ("GET", "secrets/*"): "Secrets are never read back",
+    ("POST", "pods/*/exec"): "senro upgrades by GET alone",
+}
+
+
+def kind_of(exchange: Exchange) -> tuple[str, str]:
+    """The method and the resource, with `*` for a name."""
+    parts = exchange["request"]["path"].strip("/").split("/")
+    del parts[: 2 if parts[0] == "api" else 3]
+    if parts[:1] == ["namespaces"]:
+        del parts[:2]
+    if len(parts) > 1:
+        parts[1] = "*"
+    return exchange["request"]["method"], "/".join(parts)
+
+
+ALL = list(exchanges())
+
+
+def chosen(*kinds: tuple[str, str]) -> list[Any]:
+    return [
+        pytest.param(exchange, id=f"{scenario}-{position}")
+        for scenario, position, exchange in ALL
+        if kind_of(exchange) in kinds
+    ]
+
+
+CALLS = {
+    ("GET", ""): "version",
+    ("POST", "pods"): "create_pod",
+    ("GET", "pods/*"): "read_pod",
+    ("DELETE", "pods/*"): "delete_pod",
+    ("GET", "pods/*/log"): "follow_log or read_log",
+    ("GET", "pods/*/exec"): "exec",
+    ("POST", "secrets"): "create_secret",
+    ("PATCH", "secrets/*"): "own_secret",
+    ("DELETE", "secrets/*"): "delete_secret",
+}
+
+
+def test_every_exchange_is_replayed() -> None:
+    """Each recorded exchange is of a kind that one of the tests below takes, and no kind is listed in vain."""
+    seen = Counter(kind_of(exchange) for _, _, exchange in ALL)
+    assert not CALLS.keys() & NO_CALL.keys()
+    assert set(seen) == CALLS.keys() | NO_CALL.keys()
+    assert sum(seen.values()) == len(ALL) > 500
+
+
+def answered(exchange: Exchange) -> respx.Route:
+    """Let respx give the recorded answer to whatever is asked."""
+    answer = exchange["response"]
+    headers = {name: value for name, value in answer["headers"].items() if name != "content-length"}
+    return respx.route().mock(
+        return_value=httpx.Response(answer["status"], headers=headers, stream=Pieces(body_of(answer)))
+    )
+
+
+def asked(route: respx.Route) -> httpx.Request:
+    """The one request that was sent."""
+    assert route.call_count == 1
+    request = route.calls.last.request
+    assert request.headers["Authorization"] == "Bearer made-up-token"
+    return request
+
+
+def assert_asked(route: respx.Route, exchange: Exchange, **added: str) -> httpx.Request:
+    """The adapter asked what the recorder did, and `added` parameters of its own."""
+    request, recorded = asked(route), exchange["request"]
+    assert (request.method, request.url.path) == (recorded["method"], recorded["path"])
+    query = [(name, value) for name, value in recorded["query"] if name not in added]
+    assert parse_qsl(request.url.query.decode(), keep_blank_values=True) == query + list(added.items())
+    return request
+
+
+def assert_refused(caught: pytest.ExceptionInfo[ApiError], exchange: Exchange) -> None:
+    """The error is of the right class and quotes the cluster."""
+    answer = exchange["response"]
+    said = answer.get("json") or {"message": body_of(answer).decode().strip()}
+    error = caught.value
+    assert type(error) is error_class(answer["status"], said.get("reason", ""))
+    assert (error.answer.code, error.answer.reason) == (answer["status"], said.get("reason", ""))
+    assert error.answer.message[:8_000] == said["message"][:8_000]
+    causes = said.get("details", {}).get("causes", [])
+    assert [(cause.field, cause.reason) for cause in error.answer.causes] == [
+        (cause.get("field", ""), cause.get("reason", "")) for cause in causes
+    ]
+    assert said["message"][:200].strip() in str(error)
+
+
+@pytest.mark.parametrize("exchange", chosen(("GET", "")))
+@respx.mock
+async def test_version(exchange: Exchange) -> None:
+    """GET /version gives the cluster's own version."""
+    route = answered(exchange)
+    async with cluster_under_respx() as cluster:
+        assert await cluster.version() == "v1.36.2"
+    assert_asked(route, exchange)
+
+
+@pytest.mark.parametrize("exchange", chosen(("GET", "pods/*")))
+@respx.mock
+async def test_read_pod(exchange: Exchange) -> None:
+    """A pod is read as the apiserver sent it, a missing one is None, and anything else is the error that it says."""
+    route = answered(exchange)
+    namespace, name = namespace_and_name(exchange)
+    status = exchange["response"]["status"]
+    async with cluster_under_respx() as cluster:
+        if status in (200, 404):
+            expected = pod_from(exchange["response"]["json"]) if status == 200 else None
+            assert await cluster.read_pod(namespace, name) == expected
+        else:
+            with pytest.raises(ApiError) as caught:
+                await cluster.read_pod(namespace, name)
+            assert_refused(caught, exchange)
+    assert_asked(route, exchange)
+
+
+@pytest.mark.parametrize("exchange", chosen(("POST", "pods")))
+@respx.mock
+async def test_create_pod(exchange: Exchange) -> None:
+    """A create sends the manifest once and strictly; the answer is the pod, or the refusal in the cluster's words."""
+    route = answered(exchange)
+    manifest = exchange["request"].get("json")
+    if not isinstance(manifest, dict):
+        # The recorder sent what no manifest encodes to; the refusal is held all the same.
+        manifest = {"metadata": {"namespace": "ci", "name": "r-not-json"}}
+    namespace = namespace_and_name(exchange)[0]
+    manifest = {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
+    async with cluster_under_respx() as cluster:
+        if exchange["response"]["status"] == 201:
+            assert await cluster.create_pod(manifest) == pod_from(exchange["response"]["json"])
+        else:
+            with pytest.raises(ApiError) as caught:
+                await cluster.create_pod(manifest)
+            assert_refused(caught, exchange)
+            assert isinstance(caught.value, AlreadyExists) == (exchange["response"]["status"] == 409)
+    request = assert_asked(route, exchange, fieldValidation="Strict")
+    assert request.headers["Content-Type"] == "application/json"
+    assert json.loads(request.content) == manifest
+
+
+@pytest.mark.parametrize("exchange", chosen(("DELETE", "pods/*")))
+@respx.mock
+async def test_delete_pod(exchange: Exchange) -> None:
+    """A delete names the uid and the grace in its body, where the apiserver heeds both; the pod may still be there."""
+    route = answered(exchange)
+    namespace, name = namespace_and_name(exchange)
+    uid = exchange["response"]["json"]["metadata"]["uid"]
+    async with cluster_under_respx() as cluster:
+        assert await cluster.delete_pod(namespace, name, uid=uid, grace_seconds=0) is False
+    request = asked(route)
+    assert (request.method, request.url.raw_path.decode()) == ("DELETE", exchange["request"]["path"])
+    assert json.loads(request.content) == {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": {"uid": uid},
+        "gracePeriodSeconds": 0,
+    }
+
+
+@pytest.mark.parametrize("exchange", chosen(("GET", "pods/*/log")))
+@respx.mock
+async def test_log(exchange: Exchange) -> None:
+    """A log's bytes come out as they arrive, none for a pod that is not scheduled, and refusals come before any."""
+    route = answered(exchange)
+    namespace, name = namespace_and_name(exchange)
+    query = dict(exchange["request"]["query"])
+    container, follow = query.get("container", "step"), "follow" in query
+    async with cluster_under_respx() as cluster:
+        if exchange["response"]["status"] in (200, 204):
+            assert await read_all(cluster, namespace, name, container, follow=follow) == body_of(exchange["response"])
+        else:
+            with pytest.raises(ApiError) as caught:
+                await read_all(cluster, namespace, name, container, follow=follow)
+            assert_refused(caught, exchange)
+    request = asked(route)
+    assert request.url.path == exchange["request"]["path"]
+    expected = {"container": container, "timestamps": "true"} | ({"follow": "true"} if follow else {})
+    assert dict(request.url.params) == expected
+
+
+async def read_all(cluster: Cluster, namespace: str, name: str, container: str, *, follow: bool) -> bytes:
+    if not follow:
+        return await cluster.read_log(namespace, name, container)
+    async with cluster.follow_log(namespace, name, container) as pieces:
+        return b"".join([piece async for piece in pieces])
+
+
+@pytest.mark.parametrize("exchange", chosen(("POST", "secrets")))
+@respx.mock
+async def test_create_secret(exchange: Exchange) -> None:
+    """A Secret is created once and strictly; what comes back is its uid alone."""
+    route = answered(exchange)
+    manifest = exchange["request"]["json"]
+    manifest = {**manifest, "metadata": {**manifest["metadata"], "namespace": "ci"}}
+    async with cluster_under_respx() as cluster:
+        if exchange["response"]["status"] == 201:
+            uid = exchange["response"]["json"]["metadata"]["uid"]
+            assert await cluster.create_secret(manifest) == uid
+        else:
+            with pytest.raises(ApiError) as caught:
+                await cluster.create_secret(manifest)
+            assert_refused(caught, exchange)
+    assert_asked(route, exchange, fieldValidation="Strict")
+
+
+@pytest.mark.parametrize("exchange", chosen(("PATCH", "secrets/*")))
+@respx.mock
+async def test_own_secret(exchange: Exchange) -> None:
+    """The owner is set by a merge patch, and the answer must hold it."""
+    route = answered(exchange)
+    namespace, name = namespace_and_name(exchange)
+    created = next(e for e in recording("secret-lifecycle")["exchanges"] if kind_of(e) == ("POST", "pods"))
+    owner = pod_from(created["response"]["json"])
+    async with cluster_under_respx() as cluster:
+        if exchange["response"]["status"] == 200:
+            await cluster.own_secret(namespace, name, owner=owner)
+        else:
+            with pytest.raises(ApiError) as caught:
+                await cluster.own_secret(namespace, name, owner=owner)
+            assert_refused(caught, exchange)
+    request = assert_asked(route, exchange, fieldValidation="Strict")
+    assert request.headers["Content-Type"] == "application/merge-patch+json"
+    reference = {"apiVersion": "v1", "kind": "Pod", "name": owner.name, "uid": owner.uid}
+    assert json.loads(request.content) == {"metadata": {"ownerReferences": [reference]}}
+    if exchange["response"]["status"] == 200:
+        assert json.loads(request.content) == exchange["request"]["json"]
+
+
+@respx.mock
+async def test_own_secret_looks_at_the_answer() -> None:
+    """An answer that holds another owner is an error: the Secret would outlive its pod."""
+    exchange = next(e for e in recording("secret-lifecycle")["exchanges"] if kind_of(e) == ("PATCH", "secrets/*"))
+    answered(exchange)
+    async with cluster_under_respx() as cluster:
+        with pytest.raises(ProtocolError, match="expected the owner"):
+            await cluster.own_secret("ci", "r-secret-pod-secrets", owner=Pod())
+
+
+@pytest.mark.parametrize("exchange", chosen(("DELETE", "secrets/*")))
+@respx.mock
+async def test_delete_secret(exchange: Exchange) -> None:
+    """A Secret that the garbage collector took before is no error."""
+    route = answered(exchange)
+    namespace, name = namespace_and_name(exchange)
+    async with cluster_under_respx() as cluster:
+        await cluster.delete_secret(namespace, name)
+    assert_asked(route, exchange)
+
+
+@pytest.mark.parametrize("exchange", chosen(*NO_CALL))
+@respx.mock
+async def test_answers_without_a_call(exchange: Exchange) -> None:
+    """What no port asks for decodes all the same: the whole body, or the error that it says."""
+    route = answered(exchange)
+    recorded, answer = exchange["request"], exchange["response"]
+    query = "&".join(f"{name}={value}" for name, value in recorded["query"])
+    target = recorded["path"] + (f"?{query}" if query else "")
+    body = json.dumps(recorded["json"]).encode() if "json" in recorded else None
+    async with rest_under_respx() as rest:
+        if answer["status"] < 400:
+            reply = await rest.once("replay", recorded["method"], target, body=body)
+            assert (reply.status, reply.body) == (answer["status"], body_of(answer))
+        else:
+            with pytest.raises(ApiError) as caught:
+                await rest.once("replay", recorded["method"], target, body=body)
+            assert_refused(caught, exchange)
+    assert asked(route).method == recorded["method"]
+
+
+@pytest.mark.parametrize("exchange", chosen(("GET", "pods/*/exec")))
+@respx.mock
+async def test_exec(exchange: Exchange) -> None:
+    """An exec asks for one subprotocol, sends whole masked messages, and comes to the recorded end."""
+    namespace, name = namespace_and_name(exchange)
+    query = exchange["request"]["query"]
+    command = [value for word, value in query if word == "command"]
+    container = dict(query).get("container", "step")
+    stdin = ["stdin", "true"] in query
+    stream = FakeNetworkStream(server_bytes(exchange), clock=(clock := FakeClock()))
+    route = respx.route().mock(side_effect=lambda request: upgraded(request, exchange, stream))
+    got = {1: b"", 2: b""}
+    end: ExecResult | ClusterError
+    sent: list[bytes] = []
+    async with cluster_under_respx(clock=clock) as cluster:
+        try:
+            async with cluster.exec(namespace, name, container, command, stdin=stdin, idle_seconds=60) as session:
+                assert session.subprotocol == (V5 if stdin else V4)
+                if stdin:
+                    sent = await send_recorded(session, exchange)
+                end = await receive_all(session, got)
+        except ClusterError as error:
+            end = error
+    request = asked(route)
+    assert request.url.path == exchange["request"]["path"]
+    expected = [("container", container), *(("command", word) for word in command)]
+    expected += [("stdin", "true")] if stdin else []
+    assert parse_qsl(request.url.query.decode(), keep_blank_values=True) == [
+        *expected,
+        ("stdout", "true"),
+        ("stderr", "true"),
+    ]
+    assert request.headers["Sec-WebSocket-Protocol"] == (V5 if stdin else V4)
+    if exchange["response"]["status"] == 101:
+        result = exchange["result"]
+        assert (len(got[1]), len(got[2])) == (result["stdout_len"], result["stderr_len"])
+        frames = client_frames(stream.written)
+        assert [payload for opcode, _, payload in frames if opcode == 2] == sent
+        assert all(fin for _, fin, _ in frames)
+    assert_end(end, exchange)
+
+
+def server_bytes(exchange: Exchange) -> list[bytes | Exception]:
+    """What the server put on the wire, and how it ended. Bodies that were not kept are zeros behind their head."""
+    opcodes = {"binary": 2, "text": 1, "close": 8, "ping": 9, "pong": 10}
+    pieces: list[bytes | Exception] = [
+        server_frame(payload_of(frame), opcode=opcodes[frame["opcode"]], fin=frame["fin"])
+        for frame in exchange.get("frames", [])
+        if frame["from"] == "server"
+    ]
+    if "without a close frame" in (exchange.get("ended") or {"how": ""})["how"]:
+        pieces.append(b"")
+    return pieces
+
+
+def payload_of(frame: dict[str, Any]) -> bytes:
+    return base64.b64decode(frame.get("base64") or frame["head_base64"]).ljust(frame["len"], b"\0")
+
+
+def upgraded(request: httpx.Request, exchange: Exchange, stream: FakeNetworkStream) -> httpx.Response:
+    """The recorded answer; a 101 for this key, with the one subprotocol that was offered."""
+    answer = exchange["response"]
+    if answer["status"] != 101:
+        headers = {name: value for name, value in answer["headers"].items() if name != "content-length"}
+        return httpx.Response(answer["status"], headers=headers, stream=Pieces(body_of(answer)))
+    headers = {
+        **answer["headers"],
+        "sec-websocket-accept": accept_for(base64.b64decode(request.headers["Sec-WebSocket-Key"])),
+        "sec-websocket-protocol": request.headers["Sec-WebSocket-Protocol"],
+    }
+    extensions = {"network_stream": stream, "http_version": b"HTTP/1.1"}
+    return httpx.Response(101, headers=headers, extensions=extensions)
+
+
+async def send_recorded(session: ExecSession, exchange: Exchange) -> list[bytes]:
+    """Send what the recorder sent, except the size of a terminal, which senro never asks for; the messages."""
+    sent = [frame for frame in exchange.get("frames", []) if frame["from"] == "client"]
+    messages = [payload_of(frame) for frame in sent if frame["opcode"] == "binary"]
+    messages = [message for message in messages if message[0] != 4]
+    for message in messages:
+        if message == b"\xff\x00":
+            await session.close_stdin()
+        else:
+            assert message[:1] == b"\x00"
+            await session.send(message[1:])
+    return messages
+
+
+async def receive_all(session: ExecSession, got: dict[int, bytes]) -> ExecResult:
+    while True:
+        event = await session.receive()
+        if isinstance(event, Ended):
+            return event.result
+        got[1 if isinstance(event, Stdout) else 2] += event.data
+
+
+def assert_end(end: ExecResult | ClusterError, exchange: Exchange) -> None:
+    """The end is the recorded one: a code, the server's words, a lost status, a broken stream, or a refusal."""
+    answer = exchange["response"]
+    if answer["status"] == 403 and not body_of(answer):
+        assert isinstance(end, ProtocolError)
+        assert "without a word" in str(end)
+    elif answer["status"] != 101:
+        assert isinstance(end, ApiError)
+        said = answer.get("json") or {"message": body_of(answer).decode()}
+        assert type(end) is error_class(answer["status"], said.get("reason", ""))
+        assert end.answer.message == said["message"]
+    elif not exchange["result"]["status"]:
+        if exchange["ended"]["how"] == "close frame":
+            assert end == StatusLost(1000)
+        else:
+            assert isinstance(end, StreamBroken)
+    else:
+        status = json.loads(exchange["result"]["status"])
+        if status["status"] == "Success":
+            assert end == ExitCode(0)
+        elif status["reason"] == "NonZeroExitCode":
+            assert end == ExitCode(int(status["details"]["causes"][0]["message"]))
+        else:
+            assert end == ExecFailure(status["reason"], status["message"])
+
+
+def namespace_and_name(exchange: Exchange) -> tuple[str, str]:
+    parts = exchange["request"]["path"].split("/")
+    return parts[4], parts[6] if len(parts) > 6 else ""

@@ -1,0 +1,93 @@
+"""What the tests of the apiserver adapter share: recordings, and a cluster whose connections respx answers."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from senro.adapters.apiserver.cluster import ApiserverCluster
+from senro.adapters.apiserver.configuration import Credential, Token
+from senro.adapters.apiserver.rest import Rest
+from senro.adapters.apiserver.tokens import Authorization
+from tests.fakes.clock import FakeChance, FakeClock
+
+RECORDINGS = Path(__file__).parent / "contract" / "recordings"
+SERVER = "https://apiserver.example:6443"
+
+Exchange = dict[str, Any]
+
+
+@cache
+def recording(scenario: str) -> dict[str, Any]:
+    """One scenario as recorded."""
+    loaded: dict[str, Any] = json.loads((RECORDINGS / f"{scenario}.json").read_text())
+    return loaded
+
+
+def exchanges() -> Iterator[tuple[str, int, Exchange]]:
+    """Every exchange of every recording: scenario, position, exchange."""
+    for path in sorted(RECORDINGS.glob("*.json")):
+        if path.stem != "expected":
+            for position, exchange in enumerate(recording(path.stem)["exchanges"]):
+                yield path.stem, position, exchange
+
+
+def body_of(part: dict[str, Any]) -> bytes:
+    """The bytes of a recorded request or answer."""
+    if "json" in part:
+        return json.dumps(part["json"]).encode()
+    if "chunks" in part:
+        return b"".join(base64.b64decode(chunk["base64"]) for chunk in part["chunks"])
+    return base64.b64decode(part.get("base64", ""))
+
+
+class Pieces(httpx.AsyncByteStream):
+    """A body that arrives in pieces; an exception among them is raised."""
+
+    def __init__(self, *pieces: bytes | Exception) -> None:
+        self._pieces = pieces
+        self.closed = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            if isinstance(piece, Exception):
+                raise piece
+            yield piece
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+@asynccontextmanager
+async def cluster_under_respx(
+    *, credential: Credential | None = None, clock: FakeClock | None = None, chance: FakeChance | None = None
+) -> AsyncIterator[ApiserverCluster]:
+    """The adapter over plain clients; use it inside `respx.mock`, which takes the place of their connections."""
+    async with (
+        httpx.AsyncClient(base_url=SERVER, trust_env=False, verify=False) as rest,
+        httpx.AsyncClient(base_url=SERVER, trust_env=False, verify=False) as streams,
+    ):
+        yield ApiserverCluster(
+            SERVER,
+            rest=rest,
+            streams=streams,
+            authorization=Authorization(credential or Token("made-up-token")),
+            clock=clock or FakeClock(auto=True),
+            chance=chance or FakeChance(),
+        )
+
+
+@asynccontextmanager
+async def rest_under_respx(clock: FakeClock | None = None) -> AsyncIterator[Rest]:
+    """The REST layer alone, for what no port asks for."""
+    async with httpx.AsyncClient(base_url=SERVER, trust_env=False, verify=False) as client:
+        yield Rest(
+            client, Authorization(Token("made-up-token")), clock=clock or FakeClock(auto=True), chance=FakeChance()
+        )
