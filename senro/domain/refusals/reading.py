@@ -151,7 +151,7 @@ class Reader:
     def number(self, value: object, what: str, rule: str, least: float, most: float) -> float:
         """`value` as a finite number from `least` to `most`, both included."""
         if _is_number(value) and least <= value <= most:
-            return value
+            return float(value)
         self.refuse(rule, f"{what} is {shown(value)}; write a number from {least:g} to {most:g}")
         return least
 
@@ -160,7 +160,7 @@ class Reader:
         if is_a(value, timedelta):
             value = value.total_seconds()
         if _is_number(value) and value <= LONGEST_SECONDS and (value > 0 or (zero and value == 0)):
-            return value
+            return float(value)
         least = "0 or more" if zero else "more than 0"
         self.refuse(rule, f"{what} is {shown(value)}; write seconds, {least}, at most {LONGEST_SECONDS}")
         return 1.0

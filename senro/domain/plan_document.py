@@ -1,0 +1,137 @@
+"""`plan.json`: a plan as a person or a program reads it.
+
+What there is none of is left out: None, False, and what is empty. Secrets stand there by name; their values are never part of a plan.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from senro.domain.pipeline import Step
+from senro.domain.plan import Plan, PlannedStep
+from senro.domain.targets import Pod, Target
+from senro.domain.workspace import Workspace
+
+# Defaults are None, False and empty alone. Any other is left out by msgspec only where the value is the very same
+# object, so that equal plans would not have equal bytes.
+
+FORMAT: Final = "senro.dev/plan/1"
+"""The first field of the document. The number changes when a reader of the old form would misread the new one."""
+
+
+class WorkspaceDocument(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A workspace; `path` is the folder of its first content, absent where it starts empty."""
+
+    name: str
+    scope: str
+    path: str | None = None
+    exclude: tuple[str, ...] = ()
+
+
+class MountDocument(msgspec.Struct, frozen=True):
+    """A workspace, by name, at a path."""
+
+    workspace: str
+    path: str
+    mode: str
+
+
+class RetryDocument(msgspec.Struct, frozen=True):
+    """A retry policy, as `senro.domain.retry.Retry` has it."""
+
+    attempts: int
+    on: str
+    delay: float
+    factor: float
+    max_delay: float
+    unsafe: bool
+
+
+class PodDocument(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A `k8s.Pod`; the fields are its own."""
+
+    image: str
+    namespace: str
+    security: str
+    start_timeout: float
+    max_lifetime: float
+    grace: int
+    user: int | None = None
+    group: int | None = None
+    resources: dict[str, Any] = {}
+    transfer_resources: dict[str, Any] = {}
+    service_account: str | None = None
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[dict[str, Any], ...] = ()
+    image_pull_secrets: tuple[str, ...] = ()
+    priority_class: str | None = None
+    runtime_class: str | None = None
+    env: dict[str, str] = {}
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    max_pods: int | None = None
+
+
+class StepDocument(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A step. `needs` holds ids, those of its workflow's needs among them; `pod` is absent where it runs locally."""
+
+    id: str
+    command: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    pod: PodDocument | None = None
+    mounts: tuple[MountDocument, ...] = ()
+    workdir: str | None = None
+    env: dict[str, str] = {}
+    secrets: dict[str, str] = {}
+    retry: RetryDocument | None = None
+    timeout: float | None = None
+    continue_on_error: bool = False
+
+
+class PlanDocument(msgspec.Struct, frozen=True):
+    """The whole of it; `msgspec.json.decode(data, type=PlanDocument)` reads it."""
+
+    format: str
+    name: str
+    workspaces: tuple[WorkspaceDocument, ...]
+    secrets: tuple[str, ...]
+    steps: tuple[StepDocument, ...]
+
+
+def plan_document(plan: Plan) -> bytes:
+    """The plan as indented JSON that ends in a newline. Equal plans have equal bytes: mappings are sorted by key."""
+    document = PlanDocument(
+        FORMAT,
+        plan.name,
+        tuple(_workspace(workspace) for workspace in plan.workspaces),
+        plan.secrets,
+        tuple(_step(planned) for planned in plan.steps),
+    )
+    return msgspec.json.format(msgspec.json.encode(document, order="deterministic"), indent=2) + b"\n"
+
+
+def _workspace(workspace: Workspace) -> WorkspaceDocument:
+    return msgspec.convert(workspace, WorkspaceDocument, from_attributes=True)
+
+
+def _step(planned: PlannedStep) -> StepDocument:
+    step: Step = planned.step
+    return StepDocument(
+        id=step.id,
+        command=tuple(step.command),
+        needs=planned.needs,
+        pod=_pod(step.on),
+        mounts=tuple(MountDocument(mount.workspace.name, mount.path, mount.mode) for mount in step.mounts),
+        workdir=step.workdir,
+        env=dict(step.env),
+        secrets=dict(step.secrets),
+        retry=msgspec.convert(step.retry, RetryDocument | None, from_attributes=True),
+        timeout=step.timeout,
+        continue_on_error=step.continue_on_error,
+    )
+
+
+def _pod(target: Target) -> PodDocument | None:
+    return msgspec.convert(target, PodDocument, from_attributes=True) if isinstance(target, Pod) else None
