@@ -6,7 +6,8 @@ import hashlib
 import os
 from typing import TYPE_CHECKING
 
-from senro.adapters.fs.work import PIECE
+from senro.adapters.fs.work import PIECE, naming
+from senro.domain.errors import TreeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -25,7 +26,8 @@ def fill(
 ) -> Generator[None, None, None]:
     """Make the folder hold exactly the tree; the content of an entry lies at `locate(entry)` below `root`.
 
-    Raises `broken(entry, how)` for a content that is missing or another.
+    Raises `broken(entry, how)` for a content that is missing or another, `TreeError` (rule `io`) where the folder
+    cannot be written.
     """
     for entry in tree.entries:
         if entry.kind == "directory":
@@ -33,7 +35,8 @@ def fill(
         elif entry.kind == "file":
             target = folder.create(entry.path, executable=entry.executable)
             try:
-                yield from copy_checked(root, locate(entry), target, entry, broken)
+                with naming(entry.path):
+                    yield from copy_checked(root, locate(entry), target, entry, broken)
             finally:
                 os.close(target)
         yield
@@ -116,3 +119,8 @@ def _copy_by_kernel(source: int, target: int, size: int) -> Generator[None, None
         at += copied
         yield
     return copy is not None
+
+
+def changed(entry: Entry, how: str) -> TreeError:
+    """The error for a file that is not what its tree says."""
+    return TreeError(entry.path, "changed", f"the file is not what it was when the folder was walked: {how}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
+from senro.adapters.fs.copying import changed
 from senro.adapters.fs.work import PIECE, naming
 from senro.domain.errors import TreeError
 from senro.domain.tar import END, archive_length, member_header, padding
@@ -80,17 +81,17 @@ def _read_file(root: int, entry: Entry, held: bytearray) -> Generator[bytes, Non
     try:
         opened = os.open(entry.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=root)
     except OSError as error:
-        raise _changed(entry, error.strerror) from error
+        raise changed(entry, error.strerror or str(error)) from error
     try:
         before = os.fstat(opened)
         if before.st_size != entry.size:
-            raise _changed(entry, f"{before.st_size} bytes instead of {entry.size}")
+            raise changed(entry, f"{before.st_size} bytes instead of {entry.size}")
         digest = hashlib.sha256()
         left = entry.size
         while left:
             data = os.read(opened, min(left, PIECE - len(held)))
             if not data:
-                raise _changed(entry, f"it ended {left} bytes early")
+                raise changed(entry, f"it ended {left} bytes early")
             digest.update(data)
             held += data
             left -= len(data)
@@ -99,14 +100,10 @@ def _read_file(root: int, entry: Entry, held: bytearray) -> Generator[bytes, Non
                 held.clear()
         after = os.fstat(opened)
     except OSError as error:
-        raise _changed(entry, error.strerror) from error
+        raise changed(entry, error.strerror or str(error)) from error
     finally:
         os.close(opened)
     if after.st_size != before.st_size or after.st_mtime_ns != before.st_mtime_ns:
-        raise _changed(entry, "something wrote to it meanwhile")
+        raise changed(entry, "something wrote to it meanwhile")
     if "sha256:" + digest.hexdigest() != entry.digest:
-        raise _changed(entry, "its content is another")
-
-
-def _changed(entry: Entry, how: str | None) -> TreeError:
-    return TreeError(entry.path, "changed", f"the file is not what it was when the folder was walked: {how}")
+        raise changed(entry, "its content is another")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from senro.adapters.fs.beside import Beside
-from senro.adapters.fs.copying import fill
+from senro.adapters.fs.copying import changed, fill
 from senro.adapters.fs.pack import FolderArchive
 from senro.adapters.fs.unpack import FolderUnpacking
 from senro.adapters.fs.walk import walk
@@ -20,7 +20,7 @@ from senro.domain.errors import TreeError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 
-    from senro.domain.tree import Entry, Tree
+    from senro.domain.tree import Tree
     from senro.ports.trees import Archive, Packed, Unpacking
 
 
@@ -79,14 +79,10 @@ def _copy(tree: Tree, source: str, destination: str) -> Generator[None, None, No
         with naming(source):
             root = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
         try:
-            yield from fill(folder, tree, root, lambda entry: entry.path, _changed)
+            yield from fill(folder, tree, root, lambda entry: entry.path, changed)
         finally:
             os.close(root)
         folder.swap()
     finally:
         for _ in folder.discard():
             pass
-
-
-def _changed(entry: Entry, how: str) -> TreeError:
-    return TreeError(entry.path, "changed", f"the file is not what it was when the folder was walked: {how}")

@@ -1,0 +1,111 @@
+"""Files on their way into a store: created aside, synced, then renamed into place together."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from concurrent.futures import ThreadPoolExecutor
+
+_BATCH = 64
+"""Files that are written before the first of them is synced: the disk then writes them together. Each holds a
+descriptor until its batch is done, and macOS gives a process 256."""
+
+_SYNCS = 8
+"""Syncs at a time. A sync mostly waits, and a disk that is asked for several answers several times as fast (3,000
+files of 6 kB on ext4: 1.3 s one by one, 0.4 s so)."""
+
+_FORGOTTEN = 24 * 3600
+"""Seconds after which a file in `tmp/` is taken for what a killed process left."""
+
+
+class Writing:
+    """New files of the store whose open folder is `root`. Paths are relative to it. `drop` it on every path."""
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+        self._prefix = "tmp/" + secrets.token_hex(8)
+        self._count = 0
+        self._open: list[tuple[int, str, str]] = []
+        self._threads: ThreadPoolExecutor | None = None
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time to `publish`."""
+        return len(self._open) >= _BATCH
+
+    def holds(self, path: str, size: int) -> bool:
+        """Whether the file is there with the size it should have; another size is a damage that a new write mends."""
+        try:
+            return os.stat(path, dir_fd=self._root, follow_symlinks=False).st_size == size
+        except FileNotFoundError:
+            return False
+
+    def create(self, path: str) -> int:
+        """A new file that will be `path`, open to write and read; it is closed by `publish` or `drop`."""
+        if not self._count:
+            self._make("tmp")
+        self._count += 1
+        temporary = f"{self._prefix}-{self._count}"
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        opened = os.open(temporary, flags, 0o444, dir_fd=self._root)
+        self._open.append((opened, temporary, path))
+        if self._count == 1:
+            self._forget(os.fstat(opened).st_mtime - _FORGOTTEN)
+        return opened
+
+    def publish(self) -> None:
+        """Sync everything created so far, then make it visible, then sync the folders."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_SYNCS)
+        list(self._threads.map(os.fsync, [opened for opened, _, _ in self._open]))
+        folders = {"."}
+        while self._open:
+            opened, temporary, path = self._open[-1]
+            self._make_parents(path, folders)
+            os.rename(temporary, path, src_dir_fd=self._root, dst_dir_fd=self._root)
+            self._open.pop()
+            os.close(opened)
+        list(self._threads.map(self._sync_folder, sorted(folders)))
+
+    def drop(self) -> None:
+        """Remove what was not published."""
+        for opened, temporary, _ in self._open:
+            os.close(opened)
+            os.unlink(temporary, dir_fd=self._root)
+        self._open.clear()
+        if self._threads is not None:
+            self._threads.shutdown()
+
+    def _make_parents(self, path: str, known: set[str]) -> None:
+        top, folder, _ = path.split("/")
+        for parent in (top, f"{top}/{folder}"):
+            if parent not in known:
+                self._make(parent)
+                known.add(parent)
+
+    def _make(self, folder: str) -> None:
+        try:
+            os.mkdir(folder, 0o700, dir_fd=self._root)
+        except FileExistsError:
+            return
+
+    def _sync_folder(self, folder: str) -> None:
+        opened = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY, dir_fd=self._root)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+    def _forget(self, before: float) -> None:
+        """Remove what was last written before this time, by the clock of the file system itself."""
+        opened = os.open("tmp", os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY, dir_fd=self._root)
+        try:
+            with os.scandir(opened) as listing:
+                for item in listing:
+                    try:
+                        if item.stat(follow_symlinks=False).st_mtime < before:
+                            os.unlink(item.name, dir_fd=opened)
+                    except FileNotFoundError:
+                        continue
+        finally:
+            os.close(opened)
