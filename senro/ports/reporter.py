@@ -14,16 +14,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-StepState = Literal[
-    "pending", "running", "succeeded", "recovered", "failed", "timed_out", "cancelled", "skipped_upstream_failed"
+from senro.domain.states import Direction, RunState, StepState
+
+__all__ = [
+    "Direction",
+    "Reporter",
+    "RunState",
+    "RunSummary",
+    "StepInfo",
+    "StepRow",
+    "StepState",
+    "Stream",
 ]
-"""The state of a step. All but the first two are final."""
-
-RunState = Literal["succeeded", "succeeded_with_recovery", "partial", "failed", "cancelled"]
-"""What a run came to."""
-
-Direction = Literal["in", "out"]
-"""`in` is into the pod (staging), `out` is out of the pod (reading back)."""
 
 Stream = Literal["stdout", "stderr"]
 """Where a line of output came from; a pod's log does not tell and is `stdout`."""

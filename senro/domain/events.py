@@ -1,0 +1,204 @@
+"""The lines of a run's ledger, `events.jsonl`: one JSON document each, told apart by `event`.
+
+`at` is the coordinator's wall clock, RFC 3339 in UTC with microseconds. `senro.domain.run_state` folds them into what a
+run has come to, so whoever has the ledger knows all that the coordinator knew. No event holds a secret's value.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from senro.domain.outcome import Outcome
+from senro.domain.states import Direction, RunState, StepState
+
+
+class _Event(msgspec.Struct, frozen=True, tag_field="event", kw_only=True, omit_defaults=True):
+    at: str
+
+
+class RunStarted(_Event, frozen=True, tag="run.started"):
+    """The run's folder exists and its plan is written."""
+
+    run: str
+    pipeline: str
+    steps: tuple[str, ...]
+    senro: str
+
+
+class WorkspaceOpened(_Event, frozen=True, tag="workspace.opened"):
+    """A workspace has its first content. `left_out` counts what a snapshot does not carry, `sample` names some."""
+
+    workspace: str
+    digest: str
+    files: int
+    bytes: int
+    left_out: int = 0
+    sample: tuple[str, ...] = ()
+
+
+class AttemptStarted(_Event, frozen=True, tag="attempt.started"):
+    """An attempt began. `where` is `local` or the namespace of its pod."""
+
+    step: str
+    attempt: int
+    where: str
+
+
+class PodCreated(_Event, frozen=True, tag="pod.created"):
+    """The attempt's pod exists. `adopted`: it was created by a request whose answer was lost."""
+
+    step: str
+    attempt: int
+    namespace: str
+    pod: str
+    uid: str
+    adopted: bool = False
+
+
+class PodPending(_Event, frozen=True, tag="pod.pending"):
+    """What the pod waits for has changed. `message` is the cluster's own words."""
+
+    step: str
+    attempt: int
+    kind: str
+    container: str = ""
+    message: str = ""
+
+
+class StepRunning(_Event, frozen=True, tag="step.running"):
+    """The step's own process was seen running."""
+
+    step: str
+    attempt: int
+    node: str = ""
+
+
+class Transferred(_Event, frozen=True, tag="transfer.done"):
+    """Every carried mount has crossed. `tries` counts from 1; `seconds` are of the last try."""
+
+    step: str
+    attempt: int
+    direction: Direction
+    bytes: int
+    seconds: float
+    tries: int
+
+
+class TransferBroken(_Event, frozen=True, tag="transfer.broken"):
+    """One try of a transfer failed; it is repeated while the pod lives, three tries in all."""
+
+    step: str
+    attempt: int
+    direction: Direction
+    tries: int
+    message: str
+
+
+class LogEnded(_Event, frozen=True, tag="log.ended"):
+    """The attempt's log is closed. `complete` False: something of it may be missing, and `reason` says why."""
+
+    step: str
+    attempt: int
+    complete: bool
+    reason: str = ""
+
+
+class SnapshotTaken(_Event, frozen=True, tag="workspace.snapshot"):
+    """A workspace as a step left it; `digest` names it in the content store."""
+
+    step: str
+    attempt: int
+    workspace: str
+    digest: str
+    files: int
+    bytes: int
+    left_out: int = 0
+    sample: tuple[str, ...] = ()
+
+
+class PodDeleted(_Event, frozen=True, tag="pod.deleted"):
+    """The deletion of the attempt's pod. `confirmed` False: it was not seen gone, and `remedy` deletes it by hand."""
+
+    step: str
+    attempt: int
+    namespace: str
+    pod: str
+    confirmed: bool
+    remedy: str = ""
+
+
+class Noted(_Event, frozen=True, tag="note"):
+    """Something that a person should know and that changes no state; `step` is empty for what concerns the run."""
+
+    message: str
+    step: str = ""
+
+
+class AttemptEnded(_Event, frozen=True, tag="attempt.ended"):
+    """An attempt has its outcome. `again_in` is the wait before the next one in seconds, None where there is none."""
+
+    step: str
+    attempt: int
+    outcome: Outcome
+    again_in: float | None = None
+
+
+class StepEnded(_Event, frozen=True, tag="step.ended"):
+    """A step has its final state. `attempts` is 0 for one that never started."""
+
+    step: str
+    state: StepState
+    attempts: int
+
+
+class CancelRequested(_Event, frozen=True, tag="run.cancelling"):
+    """The run was asked to stop; steps that have not settled become `cancelled`."""
+
+    reason: str
+
+
+class RunEnded(_Event, frozen=True, tag="run.ended"):
+    """Every step has its final state and everything was cleaned up, or `PodDeleted` says what was not."""
+
+    state: RunState
+
+
+Event = (
+    RunStarted
+    | WorkspaceOpened
+    | AttemptStarted
+    | PodCreated
+    | PodPending
+    | StepRunning
+    | Transferred
+    | TransferBroken
+    | LogEnded
+    | SnapshotTaken
+    | PodDeleted
+    | Noted
+    | AttemptEnded
+    | StepEnded
+    | CancelRequested
+    | RunEnded
+)
+"""The closed set."""
+
+_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+_encoder = msgspec.json.Encoder()
+
+
+def encode_event(event: Event) -> bytes:
+    """The event as one line of the ledger, without its newline. No field can bring one in: JSON escapes it."""
+    return _encoder.encode(event)
+
+
+def decode_event(line: bytes) -> Event:
+    """The event of a ledger's line. Raises `ValueError` for anything else; fields that it does not know are ignored."""
+    return _decoder.decode(line)
+
+
+def timestamp(moment: datetime) -> str:
+    """`moment`, which has a zone, as events write it."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
