@@ -116,11 +116,8 @@ class _Reader:
         if value is None:
             self._refuse(SERVER, "missing", "set it to the apiserver's URL, such as https://10.0.0.1:6443")
             return None
-        parts = self._url(SERVER, value)
+        parts = self._url(SERVER, value, "https://")
         if parts is None:
-            return None
-        if parts.scheme != "https":
-            self._refuse(SERVER, "scheme", f"must begin with https://, not {parts.scheme or 'nothing'}://")
             return None
         if "@" in parts.netloc:
             self._refuse(SERVER, "userinfo", f"must carry no user or password; use {_CREDENTIALS}")
@@ -197,19 +194,19 @@ class _Reader:
         value = self._env.get(PROXY)
         if value is None:
             return None
-        parts = self._url(PROXY, value)
+        parts = self._url(PROXY, value, "http://", "https://")
         if parts is None:
-            return None
-        if parts.scheme not in ("http", "https"):
-            self._refuse(PROXY, "scheme", "must begin with http:// or https://; other proxies are not supported")
             return None
         if parts.path not in ("", "/") or "?" in value or "#" in value:
             self._refuse(PROXY, "query", "must end at the port: no path, no query and no fragment")
             return None
         return value.rstrip("/")
 
-    def _url(self, where: str, value: str) -> SplitResult | None:
+    def _url(self, where: str, value: str, *schemes: str) -> SplitResult | None:
         # The value is never quoted: it may carry a password where none belongs.
+        if not value.lower().startswith(schemes):
+            self._refuse(where, "scheme", f"must begin with {' or '.join(schemes)}")
+            return None
         try:
             parts = urlsplit(value)
             host, _ = parts.hostname, parts.port
@@ -218,7 +215,7 @@ class _Reader:
         except ValueError:
             self._refuse(where, "url", "is no URL: check the port, and put an IPv6 address in brackets")
             return None
-        if parts.scheme and not host:
+        if not host:
             self._refuse(where, "url", "names no host")
             return None
         if any(character <= " " or character == "\x7f" for character in value):

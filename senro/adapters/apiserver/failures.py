@@ -58,6 +58,11 @@ FAILURES: dict[type[Exception], Failure] = {
     anyio.EndOfStream: Failure.MAYBE_SENT,
     # h2's own, should one slip through httpcore when a stream is reset under a request.
     h2.exceptions.H2Error: Failure.MAYBE_SENT,
+    # What future versions may add below these.
+    httpx.RequestError: Failure.MAYBE_SENT,
+    httpcore.NetworkError: Failure.MAYBE_SENT,
+    httpcore.TimeoutException: Failure.MAYBE_SENT,
+    httpcore.ProtocolError: Failure.MAYBE_SENT,
     # A whole request that outlives its bound; a socket's own words; TLS.
     TimeoutError: Failure.MAYBE_SENT,
     OSError: Failure.MAYBE_SENT,
