@@ -79,7 +79,7 @@ class Pump:
     async def _move(self) -> None:
         while self._rest is None or self._rest > 0:
             try:
-                data = os.read(self._fd, PIECE if self._rest is None else min(PIECE, self._rest))
+                data = os.read(self._fd, PIECE)
             except BlockingIOError:
                 with anyio.CancelScope() as self._waiting:
                     await anyio.wait_readable(self._fd)

@@ -31,6 +31,14 @@ PROGRAMS: dict[str, tuple[tuple[str, ...], list[Action]]] = {
         ("sh", "-c", "trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.01; done"),
         [Handler((Out("stdout", b"bye\n"), Exit(7))), Out("stdout", b"ready\n"), Hang()],
     ),
+    "says a long goodbye": (
+        (
+            "sh",
+            "-c",
+            f"trap 'head -c {BIG} /dev/zero; echo bye; exit 7' TERM; echo ready; while :; do sleep 0.01; done",
+        ),
+        [Handler((Out("stdout", bytes(BIG)), Out("stdout", b"bye\n"), Exit(7))), Out("stdout", b"ready\n"), Hang()],
+    ),
     "ignores TERM": (
         ("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.01; done"),
         [Handler(), Out("stdout", b"ready\n"), Hang()],
@@ -167,6 +175,16 @@ class ProcessesSuite:
                 tasks.cancel_scope.cancel()
         assert returned == []
         assert sink.stdout.startswith(b"ready\n")
+
+    async def test_cancelled_it_may_say_goodbye(self, processes: Processes) -> None:
+        """What a command prints while it is ended by a cancellation arrives, however much that is."""
+        sink = Sink()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(processes.run, command("says a long goodbye"), sink)
+            with anyio.fail_after(20):
+                await sink.ready.wait()
+            tasks.cancel_scope.cancel()
+        assert sink.stdout == b"ready\n" + bytes(BIG) + b"bye\n"
 
     async def test_cancelled_before_it_starts(self, processes: Processes) -> None:
         """A run in a scope that is cancelled already returns by cancellation."""
