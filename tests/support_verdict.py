@@ -111,3 +111,65 @@ def fold(memory: Memory, observations: tuple[Observation, ...]) -> list[Answer]:
         answer, memory = observe(memory, observation)
         answers.append(answer)
     return answers
+
+
+UID = "8f14e45f-ceea-467f-a1b2-000000000001"
+NODE = "node-a"
+STARTED = "2026-11-29T10:00:00Z"
+
+
+def running(started_at: str = STARTED) -> dict[str, Any]:
+    return {"running": {"startedAt": started_at}}
+
+
+def waiting_for(reason: str = "ContainerCreating", message: str = "") -> dict[str, Any]:
+    return {"waiting": {"reason": reason, "message": message}}
+
+
+def terminated(code: int = 0, at: str = "2026-11-29T10:00:10Z", **fields: Any) -> dict[str, Any]:
+    reason = "Completed" if code == 0 else "Error"
+    end = {"exitCode": code, "reason": reason, "startedAt": STARTED, "finishedAt": at, **fields}
+    return {"terminated": end}
+
+
+def condition(kind: str, status: str, reason: str = "", at: str = STARTED, message: str = "") -> dict[str, Any]:
+    return {"type": kind, "status": status, "reason": reason, "lastTransitionTime": at, "message": message}
+
+
+def pod_document(
+    step: Mapping[str, Any] | None = None,
+    *,
+    phase: str = "Running",
+    ready: str | None = None,
+    conditions: tuple[Mapping[str, Any], ...] = (),
+    inits: tuple[Mapping[str, Any], ...] = (),
+    others: tuple[Mapping[str, Any], ...] = (),
+    metadata: Mapping[str, Any] | None = None,
+    spec: Mapping[str, Any] | None = None,
+    status: Mapping[str, Any] | None = None,
+    container: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A pod whose step is in the state `step`; `ready` is the reason of a Ready that is False."""
+    statuses = [{"name": "step", "state": step, **(container or {})}] if step is not None else []
+    readiness = [condition("Ready", "False", ready)] if ready is not None else []
+    return {
+        "metadata": {"name": "p", "namespace": "ci", "uid": UID, **(metadata or {})},
+        "spec": {"nodeName": NODE, "containers": [{"name": "step"}], **(spec or {})},
+        "status": {
+            "phase": phase,
+            "startTime": STARTED,
+            "conditions": [*readiness, *conditions],
+            "containerStatuses": [*statuses, *others],
+            "initContainerStatuses": list(inits),
+            **(status or {}),
+        },
+    }
+
+
+def look(document: Mapping[str, Any] | None, at: float = 0.0, **said: Any) -> Observation:
+    return Observation(pod=None if document is None else pod_from(document), at=at, **said)
+
+
+def last(*observations: Observation, own_deadline: int | None = None) -> Answer:
+    """The answer after all of them."""
+    return fold(Memory.start(uid=UID, own_deadline=own_deadline), observations)[-1]

@@ -13,7 +13,7 @@ from senro.domain.verdict.kinds import DidRun, InfraKind, Note
 from senro.domain.verdict.starts import START_REASONS, start_failure
 
 if TYPE_CHECKING:
-    from senro.domain.pod import ContainerStatus, Terminated
+    from senro.domain.pod import Terminated
     from senro.domain.verdict.answers import Answer, Infra
     from senro.domain.verdict.memory import Memory
     from senro.domain.verdict.seen import Seen
@@ -30,15 +30,17 @@ Typically 1 to 3, longer with a slow unmount (facts/pod-states.json row 137)."""
 _SETTLED_BY_READY = frozenset({"ContainersNotReady", "PodCompleted"})
 
 
-def failed_start(seen: Seen, init: ContainerStatus) -> Infra:
+def failed_start(seen: Seen, name: str, terminated: Terminated) -> Infra:
     """Row 3: an init container failed, the step never starts. A disruption that killed it names the cause."""
-    ran = DidRun.YES if seen.memory.ran else DidRun.NO
-    terminated = init.state.terminated
-    if terminated is not None and is_invented(terminated):
-        return seen.infra(InfraKind.NODE_LOST, ran=ran)
-    kind = InfraKind.STAGE_FAILED if init.name == seen.memory.stage else InfraKind.INIT_FAILED
-    answer = seen.infra(kind, ran=ran)
-    return answer if answer.message else replace(answer, message=_init_words(init))
+    if is_invented(terminated):
+        kind = InfraKind.NODE_LOST
+    else:
+        kind = InfraKind.STAGE_FAILED if name == seen.memory.stage else InfraKind.INIT_FAILED
+    answer = seen.infra(kind, ran=DidRun.YES if seen.memory.ran else DidRun.NO)
+    if seen.memory.sign is not None:
+        return answer
+    words = f": {terminated.message}" if terminated.message else ""
+    return replace(answer, message=f"init container {name} ended with code {terminated.exit_code}{words}")
 
 
 def finished(seen: Seen, terminated: Terminated) -> tuple[Answer, Memory]:
@@ -94,9 +96,3 @@ def without_end(seen: Seen) -> Infra:
         # Only phase and condition are written by the collector of pods (facts rows 90 and 158).
         return seen.infra(InfraKind.NODE_LOST, alive=seen.memory.silent_since is not None)
     return seen.infra(InfraKind.RUNTIME)
-
-
-def _init_words(init: ContainerStatus) -> str:
-    terminated = init.state.terminated
-    code = terminated.exit_code if terminated is not None else None
-    return f"init container {init.name} exited with code {code}"

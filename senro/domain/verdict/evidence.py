@@ -71,8 +71,8 @@ def node_is_silent(pod: Pod) -> bool:
     return ready.status == "False" and not ready.reason and containers.status == "True"
 
 
-def failed_init(pod: Pod) -> ContainerStatus | None:
-    """The init container that failed and so keeps the step from ever starting, None where none did.
+def failed_init(pod: Pod) -> tuple[str, Terminated] | None:
+    """Name and end of the init container that failed and so keeps the step from ever starting, None where none did.
 
     Sidecars among them may end as they like (facts row 161). A synthetic Completed is no failure (row 28). The
     kubelet takes OOMKilled for a failure, whatever the code (row 162).
@@ -80,7 +80,7 @@ def failed_init(pod: Pod) -> ContainerStatus | None:
     for status in own_inits(pod):
         terminated = status.state.terminated
         if terminated is not None and (terminated.exit_code != 0 or terminated.reason == OOM_KILLED):
-            return status
+            return status.name, terminated
     return None
 
 

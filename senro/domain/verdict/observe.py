@@ -52,7 +52,7 @@ def _unsettled(memory: Memory, observation: Observation) -> tuple[Answer, Memory
 def _judged(seen: Seen) -> tuple[Answer, Memory]:
     init = failed_init(seen.pod)
     if init is not None:  # row 3
-        return failed_start(seen, init), seen.memory
+        return failed_start(seen, *init), seen.memory
     terminated = seen.status.state.terminated
     if terminated is not None:  # rows 4 to 9
         return finished(seen, terminated)

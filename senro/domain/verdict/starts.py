@@ -15,7 +15,7 @@ START_REASONS = frozenset({"StartError", "ContainerCannotRun"})
 
 _MARKER = "unable to start container process:"
 # A command or a folder may be called anything, `cgroup` too: what is quoted, and every path, is no evidence.
-_NAMES = re.compile(r'"[^"]*"|(?<=\s)/\S*')
+_NAMES = re.compile(r'"[^"]*"|(?<=[\s(])/[^\s)]*')
 
 _INFRA: tuple[tuple[InfraKind, str], ...] = (
     # Recording create-container-error: a mount on a path whose parent is a file.
