@@ -5,9 +5,9 @@ A `Pipeline` collects; nothing is checked before `build`, so that every refusal 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from senro.domain.retry import Retry
 from senro.domain.targets import Local, Target
@@ -53,7 +53,7 @@ class Workflow:
 
     def __init__(self, name: str, *, needs: Sequence[str], on: Target) -> None:
         self.name = name
-        self.needs = tuple(needs)
+        self.needs = _taken(needs)
         self.on = on
         self.steps: list[Step] = []
 
@@ -83,19 +83,31 @@ class Workflow:
         step = Step(
             workflow=self.name,
             name=name,
-            command=command if isinstance(command, str) else tuple(command),
-            needs=tuple(needs),
+            command=_taken(command),
+            needs=_taken(needs),
             on=self.on if on is None else on,
-            mounts=tuple(mounts),
+            mounts=_taken(mounts),
             workdir=workdir,
-            env=dict(env or {}),
-            secrets=dict(secrets or {}),
+            env={} if env is None else _taken(env),
+            secrets={} if secrets is None else _taken(secrets),
             retry=retry,
             timeout=timeout,
             continue_on_error=continue_on_error,
         )
         self.steps.append(step)
         return step
+
+
+def _taken(value: Any) -> Any:
+    """A copy of a list or a mapping, which its maker may change later. Anything else stays what it is, for `build`.
+
+    A set stays too, to be refused: its order is another one in every process, and so would be the plan's.
+    """
+    if isinstance(value, Mapping):
+        return dict(value)
+    return (
+        tuple(value) if isinstance(value, Iterable) and not isinstance(value, (str, bytes, set, frozenset)) else value
+    )
 
 
 class Pipeline:

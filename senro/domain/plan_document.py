@@ -1,6 +1,7 @@
 """`plan.json`: a plan as a person or a program reads it.
 
-What there is none of is left out: None, False, and what is empty. Secrets stand there by name; their values are never part of a plan.
+What there is none of is left out: None, False, and what is empty. Secrets stand there by name; their values are never
+part of a plan.
 """
 
 from __future__ import annotations

@@ -199,10 +199,12 @@ def _step_container(step: Step, target: Pod, identity: AttemptIdentity) -> Manif
 
 
 def step_environment(step: Step, identity: AttemptIdentity) -> dict[str, str]:
-    """The variables of the step's container, unescaped: the target's, the step's, senro's own, paths of secrets."""
-    target = pod_target(step)
+    """The variables of the step's container, unescaped: the target's, the step's, senro's own, paths of secrets.
+
+    For a step that runs locally these are what it would have in a pod.
+    """
     return {
-        **target.env,
+        **(step.on.env if isinstance(step.on, Pod) else {}),
         **step.env,
         **{variable: f"{SECRETS_MOUNT}/{name}" for variable, name in step.secrets.items()},
         **{names.workspace_variable(mount.workspace.name): mount.path for mount in step.mounts},

@@ -15,6 +15,10 @@ TOTAL_BYTES: Final = 2 * 1024 * 1024
 
 _POINTER_BYTES: Final = 8
 
+MANIFEST_BYTES: Final = 1_250_000
+"""The largest pod, as JSON. The apiserver's store takes 1.5 MiB with what the cluster adds, and a larger object is
+answered by a 500 that looks as if it might pass (facts/api-rules.md section 11)."""
+
 
 def read_command(value: object, reader: Reader) -> tuple[str, ...]:
     """The command's words; a harmless one where there is none."""
@@ -48,6 +52,16 @@ def read_workdir(value: object, reader: Reader, *, in_pod: bool) -> str | None:
     elif in_pod and not workdir.startswith("/"):
         reader.refuse("workdir-relative", f"workdir {shown(workdir)} is not absolute; in a pod, begin it with `/`")
     return workdir
+
+
+def refuse_manifest(size: int, reader: Reader) -> None:
+    """Refuse a pod whose manifest has more bytes than a cluster stores."""
+    if size > MANIFEST_BYTES:
+        reader.refuse(
+            "object-size",
+            f"the pod has {size} bytes as JSON; a cluster stores about {MANIFEST_BYTES}; "
+            "put what is large in a file of a mount",
+        )
 
 
 def refuse_sizes(command: Sequence[str], environment: Mapping[str, str], reader: Reader) -> None:

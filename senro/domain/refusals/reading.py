@@ -98,7 +98,7 @@ class Reader:
 
     def items(self, value: object, what: str) -> tuple[object, ...]:
         """`value`, a list, a tuple or another sequence, as a tuple."""
-        if is_a(value, str) or not _is_sequence(value):
+        if not _is_sequence(value) or any(is_a(value, kind) for kind in (str, bytes, bytearray)):
             self.refuse("type", f"{what} is {shown(value)}; write a list")
             return ()
         try:

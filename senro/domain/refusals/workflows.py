@@ -6,21 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from senro.domain.errors import Refusal
-from senro.domain.names import ATTEMPT_VARIABLE, RUN_VARIABLE, STEP_VARIABLE, workspace_variable
 from senro.domain.pipeline import Pipeline, Step, Workflow
-from senro.domain.refusals.commands import read_command, read_workdir, refuse_sizes
+from senro.domain.podspec import AttemptIdentity, manifest_bytes, pod_manifest, step_environment
+from senro.domain.refusals.commands import read_command, read_workdir, refuse_manifest, refuse_sizes
 from senro.domain.refusals.mounts import read_mounts
 from senro.domain.refusals.reading import Reader, is_a, shown
-from senro.domain.refusals.retries import read_retry
+from senro.domain.refusals.retries import MOST_ATTEMPTS, read_retry
 from senro.domain.refusals.targets import read_target
 from senro.domain.refusals.variables import read_environment, read_secrets, refuse_overlap
 from senro.domain.targets import Pod, Target
-from senro.domain.transfer import SECRETS_MOUNT
 from senro.domain.workspace import Workspace
 
 _NAMED_STEPS = 3
-_RUN_ID = "x" * 64  # no run id is longer: see `senro.ports.ledger.RunLedger.run_id`
-_ATTEMPT = "1000"
+_RUN_ID = "x" * 64  # no run id and no nonce is longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +120,10 @@ def _read_step(draft: _Draft, known: _Known, reader: Reader) -> Step:
         continue_on_error=reader.flag(step.continue_on_error, "continue_on_error"),
     )
     refuse_overlap(target_env, env, secrets, reader)
-    refuse_sizes(read.command, {**target_env, **env, **_own_variables(read)}, reader)
+    identity = AttemptIdentity(_RUN_ID, read.id, MOST_ATTEMPTS, _RUN_ID)
+    refuse_sizes(read.command, step_environment(read, identity), reader)
+    if isinstance(on, Pod):
+        refuse_manifest(len(manifest_bytes(pod_manifest(read, identity))), reader)
     return read
 
 
@@ -131,17 +132,6 @@ def _read_needs(value: object, example: str, reader: Reader) -> tuple[str, ...]:
         reader.refuse("type", f"needs is one string, {shown(value)}; write a list, e.g. {example}")
         return ()
     return tuple(dict.fromkeys(reader.texts(value, "needs")))
-
-
-def _own_variables(step: Step) -> dict[str, str]:
-    """What senro adds to the step's environment, as long as it can get."""
-    return {
-        RUN_VARIABLE: _RUN_ID,
-        STEP_VARIABLE: step.id,
-        ATTEMPT_VARIABLE: _ATTEMPT,
-        **{variable: f"{SECRETS_MOUNT}/{name}" for variable, name in step.secrets.items()},
-        **{workspace_variable(mount.workspace.name): mount.path for mount in step.mounts},
-    }
 
 
 def _also(others: Sequence[str]) -> str:

@@ -1,0 +1,145 @@
+"""Pipelines for the tests of plans and pods: one that is fine, and strategies for any number of them."""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+from hypothesis import strategies as st
+
+from senro.domain.errors import PlanError, Refusal
+from senro.domain.names import is_dns_label, is_secret_key, is_variable
+from senro.domain.pipeline import Pipeline, Step
+from senro.domain.plan import Plan, build_plan
+from senro.domain.retry import Retry
+from senro.domain.targets import Pod, Security
+from senro.domain.workspace import Mount, Workspace
+
+DIGEST = "sha256:" + "9f2c" * 16
+IMAGE = f"ghcr.io/acme/runner@{DIGEST}"
+RUNNER = Pod(IMAGE, namespace="ci")
+
+
+def one_step(**fields: Any) -> Pipeline:
+    """A pipeline of the step `build.make` in a pod, with the given fields."""
+    pipeline = Pipeline("release")
+    fields.setdefault("command", ["make"])
+    fields.setdefault("on", RUNNER)
+    pipeline.workflow("build").step("make", **fields)
+    return pipeline
+
+
+def pod(**fields: Any) -> Pipeline:
+    """A pipeline of the step `build.make` in a pod with the given fields."""
+    return one_step(on=Pod(**{"image": IMAGE, "namespace": "ci", **fields}))
+
+
+def planned(pipeline: Pipeline) -> Step:
+    """The only step of the plan."""
+    (step,) = build_plan(pipeline).steps
+    return step.step
+
+
+def refusals_of(pipeline: Pipeline) -> tuple[Refusal, ...]:
+    """What is wrong with the pipeline; nothing if it builds."""
+    try:
+        build_plan(pipeline)
+    except PlanError as error:
+        return error.refusals
+    return ()
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
+dns_labels = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True).filter(is_dns_label)
+variables = st.text(string.ascii_letters + string.digits + "_-.", min_size=1, max_size=12).filter(
+    lambda name: is_variable(name) and not name.startswith("SENRO_")
+)
+environments = st.dictionaries(variables, texts, max_size=4)
+labels = st.dictionaries(
+    st.from_regex(r"([a-z]{1,8}\.example/)?[A-Za-z0-9]([-_.A-Za-z0-9]{0,8}[A-Za-z0-9])?", fullmatch=True),
+    st.from_regex(r"([A-Za-z0-9]([-_.A-Za-z0-9]{0,8}[A-Za-z0-9])?)?", fullmatch=True),
+    max_size=2,
+)
+amounts = st.sampled_from(["1", "500m", "1.5", 2, 0.5, "1e3", "2Gi"])
+resources = st.fixed_dictionaries({}, optional={"limits": st.fixed_dictionaries({"cpu": amounts, "memory": amounts})})
+seconds = st.floats(0.001, 1e6) | st.integers(1, 2**31 - 1)
+ids = st.none() | st.integers(0, 2**31 - 1)
+tolerations: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
+    st.sampled_from(
+        [
+            {"operator": "Exists"},
+            {"key": "ci", "value": "yes", "effect": "NoSchedule"},
+            {"key": "ci", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30},
+        ]
+    ),
+    max_size=2,
+)
+
+
+@st.composite
+def pods(draw: st.DrawFn) -> Pod:
+    """A target that is fine."""
+    security: Security = draw(st.sampled_from(("baseline", "restricted")))
+    return Pod(
+        IMAGE,
+        namespace=draw(dns_labels),
+        user=draw(ids if security == "baseline" else st.integers(1, 2**31 - 1)),
+        group=draw(ids),
+        security=security,
+        resources=draw(resources),
+        transfer_resources=draw(resources),
+        service_account=draw(st.none() | dns_labels),
+        node_selector=draw(labels),
+        tolerations=draw(tolerations),
+        image_pull_secrets=draw(st.lists(dns_labels, max_size=2)),
+        priority_class=draw(st.none() | dns_labels),
+        runtime_class=draw(st.none() | dns_labels),
+        env=draw(environments),
+        labels=draw(labels),
+        annotations={key: draw(texts) for key in draw(labels)},
+        start_timeout=draw(seconds),
+        max_lifetime=draw(seconds),
+        grace=draw(st.integers(1, 2**31 - 1)),
+        max_pods=draw(st.none() | st.integers(1, 100)),
+    )
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> Step:
+    """A step of a plan, in a pod, with anything that it may have."""
+    target = draw(pods())
+    names = draw(st.lists(dns_labels, max_size=3, unique=True))
+    mounts = [
+        Mount(
+            Workspace(name),
+            f"/{draw(st.sampled_from(['work', 'srv/a b']))}/{place}",
+            draw(st.sampled_from(["rw", "ro"])),
+        )
+        for place, name in enumerate(names)
+    ]
+    env = draw(environments)
+    keys = st.text(string.ascii_letters + string.digits + "_-.", min_size=1, max_size=12).filter(is_secret_key)
+    secrets = draw(
+        st.dictionaries(variables.filter(lambda name: name not in env and name not in target.env), keys, max_size=3)
+    )
+    return planned(
+        one_step(
+            command=[draw(texts.filter(bool)), *draw(st.lists(texts, max_size=3))],
+            on=target,
+            mounts=mounts,
+            workdir=draw(st.none() | st.just("/work")),
+            env=env,
+            secrets=secrets,
+            retry=draw(st.none() | st.just(Retry(attempts=2, on="infra"))),
+            timeout=draw(st.none() | seconds),
+        )
+    )
+
+
+def chain(*names: str) -> Plan:
+    """A plan of local steps, each of which needs the one before."""
+    pipeline = Pipeline("chain")
+    workflow = pipeline.workflow("w")
+    for place, name in enumerate(names):
+        workflow.step(name, ["true"], needs=names[place - 1 : place] if place else ())
+    return build_plan(pipeline)
