@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from itertools import accumulate
 
 _SEQUENCES = re.compile(
     # ECMA-48 sections 5.4, 5.6 and 8.3: control sequences (colours, cursor), control strings (titles, links, images)
@@ -67,13 +68,8 @@ def cut(text: str, width: int | None) -> str:
     """The text in at most `width` columns, an ellipsis at its end where some is missing; None is no limit."""
     if width is None or width_of(text) <= width:
         return text
-    kept, used = "", 0
-    for character in text:
-        used += _columns(character)
-        if used > width - 1:
-            break
-        kept += character
-    return kept + "…"
+    fitting = sum(used < width for used in accumulate(map(_columns, text)))
+    return text[:fitting] + "…"
 
 
 def elapsed(seconds: float) -> str:

@@ -12,6 +12,8 @@ import pytest
 
 from senro.adapters.process import LocalProcesses
 from senro.adapters.process.environment import child_environment
+from senro.adapters.process.local import _exit_code
+from senro.adapters.process.output import Delivery, Pump
 from senro.adapters.process.refusals import why_not_started
 from senro.ports.processes import Command, ProcessEnd, Processes
 from tests.contract.ports.processes_suite import COORDINATOR, PROGRAMS, ProcessesSuite, Sink
@@ -192,6 +194,82 @@ async def test_cancelled_at_any_turn(tmp_path: Path, turns: int) -> None:
     assert open_files() == before
 
 
+async def test_what_a_pipe_holds_at_the_end() -> None:
+    """A pump that is closed before it ran delivers what the pipe holds, though others keep it open."""
+    ours, theirs = os.pipe()
+    os.set_blocking(ours, False)
+    sink = Sink()
+    pump = Pump("stderr", ours, Delivery(sink, lambda: None))
+    try:
+        os.write(theirs, b"the last words")
+        pump.close()
+        await pump.run()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert sink.stderr == b"the last words"
+    assert pump.done.is_set()
+
+
+async def test_after_the_sink_failed(tmp_path: Path) -> None:
+    """A sink that failed is not called again, though the command says more before it ends."""
+    calls = 0
+
+    async def full(_stream: str, _data: bytes) -> None:
+        nonlocal calls
+        calls += 1
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    script = "trap 'head -c 200000 /dev/zero; exit 0' TERM; echo one; while :; do sleep 0.01; done"
+    with anyio.fail_after(20), pytest.raises(OSError, match="No space left"):
+        await LocalProcesses().run(shell(script, tmp_path, grace=20), full)
+    assert calls == 1
+
+
+async def test_what_cannot_be_ended_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process of another user in the group is told beside the code, with how to find it."""
+
+    def refused(_group: int, _number: int) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "killpg", refused)
+        patched.setattr("senro.adapters.process.group.KILL_SECONDS", 0.05)
+        end = await LocalProcesses(linger=0.01).run(shell("sleep 1000 & echo $! > child; exit 2", tmp_path), Sink())
+    group = os.getpgid(int((tmp_path / "child").read_text()))
+    os.killpg(group, signal.SIGKILL)
+    assert end.code == 2
+    assert end.error == (
+        f"something of its process group {group} outlives SIGKILL; "
+        f"look for it with 'pgrep -l -g {group}' and end it by hand"
+    )
+
+
+@pytest.mark.parametrize("proc", ["missing", "empty"])
+async def test_without_proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proc: str) -> None:
+    """Where there is no /proc, what killpg says decides: a group is ended, one of another user is given up."""
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setattr("senro.adapters.process.group._PROC", tmp_path / proc)
+    monkeypatch.setattr("senro.adapters.process.group.KILL_SECONDS", 0.05)
+    leaves = shell("sleep 1000 & echo $! > child; exit 2", tmp_path, grace=0.05)
+    await LocalProcesses(linger=0.01).run(leaves, Sink())
+    assert not runs(int((tmp_path / "child").read_text()))
+
+    def refused(_group: int, _number: int) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "killpg", refused)
+        end = await LocalProcesses(linger=0.01).run(leaves, Sink())
+    assert end == ProcessEnd(code=2)
+    os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
+
+
+def test_a_process_that_nothing_ends_counts_as_killed() -> None:
+    """A leader that the kernel holds has the code of the signal that it did not obey."""
+    assert _exit_code(None) == 137
+
+
 async def test_back_pressure(tmp_path: Path) -> None:
     """While the sink does not return, the command waits: what it has written is bounded by pipe and piece."""
     go_on = anyio.Event()
@@ -303,6 +381,16 @@ async def test_sentences_of_what_cannot_start(tmp_path: Path) -> None:
     )
     assert await refusal(["true", "x" * 3_000_000], tmp_path) == (
         "cannot run 'true': its arguments and environment are larger than this machine takes; pass the data in a file"
+    )
+
+
+def test_a_folder_that_may_not_be_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder without the right to enter it is named, and not the program."""
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+    command = Command(argv=["true"], cwd=str(tmp_path), env={})
+    assert why_not_started(command, PermissionError(errno.EACCES, "Permission denied")) == (
+        f"cannot run 'true': its folder '{tmp_path}' may not be entered by this user; "
+        "change its mode, or the step's workdir"
     )
 
 
