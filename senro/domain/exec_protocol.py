@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal, NoReturn
+from typing import Literal
 
 import msgspec
 
@@ -195,9 +195,10 @@ class ExecProtocol:
         self._received += len(payload)
         return Stdout(payload) if channel == STDOUT else Stderr(payload)
 
-    def receive_text(self, text: str) -> NoReturn:
-        """A text message, which neither subprotocol has: always raises ProtocolError."""
-        raise ProtocolError(self._asked, rule="binary messages", got=f"a text message: {bounded(text, 200)!r}")
+    def receive_text(self, text: str) -> None:
+        """A text message, which neither subprotocol has: raises ProtocolError, unless the session has ended."""
+        if self._session is Session.RUNNING:
+            raise ProtocolError(self._asked, rule="binary messages", got=f"a text message: {bounded(text, 200)!r}")
 
     def receive_close(self, close_code: int) -> Ended | None:
         """The server's close frame; None where the status had come before it, as it should."""

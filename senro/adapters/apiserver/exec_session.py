@@ -94,7 +94,8 @@ class WebSocketExec:
             try:
                 for event in self._framing.receive(data):
                     self._take(event)
-                self._error = self._framing.error
+                if self._protocol.session is Session.RUNNING:
+                    self._error = self._framing.error
             except ProtocolError as error:
                 self._error = error
             if self._error is not None:
