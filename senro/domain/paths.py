@@ -57,8 +57,15 @@ def check_link(path: str, target: str, links: Container[str] = ()) -> None:
         raise TreeError(path, "link", "the link has no target")
     if "\0" in target:
         raise TreeError(path, "link", "the link's target holds a NUL")
+    if not target.isascii() and not _is_from_bytes(target):
+        raise TreeError(path, "link", "the link's target is no text that a file system has")
     if target.startswith("/"):
         raise TreeError(path, "link", f"the link is absolute ({target}); make it relative to its folder or exclude it")
+    if ".." in target:
+        _check_upwards(path, target, links)
+
+
+def _check_upwards(path: str, target: str, links: Container[str]) -> None:
     place = path.split("/")[:-1]
     for segment in target.split("/"):
         if segment in {"", "."}:

@@ -73,6 +73,8 @@ class Tree:
     left_out: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
+        for entry in self.entries:
+            check_path(entry.path)
         object.__setattr__(self, "entries", tuple(sorted(self.entries, key=lambda entry: raw(entry.path))))
         _check(self.entries)
 
@@ -121,7 +123,6 @@ def _check(entries: tuple[Entry, ...]) -> None:
     before = None
     for entry in entries:
         path = entry.path
-        check_path(path)
         if path == before:
             raise TreeError(path, "duplicate", "the name appears twice")
         before = path
