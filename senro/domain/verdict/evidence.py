@@ -74,8 +74,8 @@ def node_is_silent(pod: Pod) -> bool:
 def failed_init(pod: Pod) -> tuple[str, Terminated] | None:
     """Name and end of the init container that failed and so keeps the step from ever starting, None where none did.
 
-    Sidecars among them may end as they like (facts row 161). A synthetic Completed is no failure (row 28). The
-    kubelet takes OOMKilled for a failure, whatever the code (row 162).
+    Sidecars among them may end as they like (facts row 161). A synthetic Completed is no failure (facts row 28). The
+    kubelet takes OOMKilled for a failure, whatever the code (facts row 162).
     """
     for status in own_inits(pod):
         terminated = status.state.terminated

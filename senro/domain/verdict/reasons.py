@@ -5,31 +5,31 @@ from __future__ import annotations
 from senro.domain.verdict.kinds import InfraKind
 
 DEADLINE_EXCEEDED = "DeadlineExceeded"
-"""activeDeadlineSeconds passed since startTime (row 72)."""
+"""activeDeadlineSeconds passed since startTime (facts row 72)."""
 
 _REJECTED_PREFIX = "Pod was rejected:"
-# Row 67: a pod that arrives on a node under pressure is "Evicted" too, and never ran.
+# Facts row 67: a pod that arrives on a node under pressure is "Evicted" too, and never ran.
 
 _OWN_LIMITS = (
     # Recording evicted-kubelet-killed.
     "Usage of EmptyDir volume",
-    # Row 69: the other two of the kubelet's own-limit texts.
+    # Facts row 69: the other two of the kubelet's own-limit texts.
     "exceeded its local ephemeral storage limit",
     "exceeds the total limit of containers",
 )
 
 _KINDS = {
-    "DeadlineExceeded": InfraKind.DEADLINE,  # row 72
-    "Preempting": InfraKind.PREEMPTED,  # row 70: for a critical pod
-    "Terminated": InfraKind.EVICTED,  # row 71: the node shuts down
-    "NodeLost": InfraKind.NODE_LOST,  # row 73: old clusters
+    "DeadlineExceeded": InfraKind.DEADLINE,  # facts row 72
+    "Preempting": InfraKind.PREEMPTED,  # facts row 70: for a critical pod
+    "Terminated": InfraKind.EVICTED,  # facts row 71: the node shuts down
+    "NodeLost": InfraKind.NODE_LOST,  # facts row 73: old clusters
 }
 
 
 def reason_kind(reason: str, message: str) -> InfraKind:
     """The kind of Infra behind a pod's reason; a reason that no row names is a refusal of the node.
 
-    Rows 42 to 68 (OutOfcpu, NodeAffinity, UnexpectedAdmissionError, NodeShutdown, ...) are all refusals, and
+    Facts rows 42 to 68 (OutOfcpu, NodeAffinity, UnexpectedAdmissionError, NodeShutdown, ...) are all refusals, and
     extended resources and plugins bring their own.
     """
     if reason == "Evicted" and not message.startswith(_REJECTED_PREFIX):

@@ -11,7 +11,7 @@ import re
 from senro.domain.verdict.kinds import InfraKind
 
 START_REASONS = frozenset({"StartError", "ContainerCannotRun"})
-"""containerd and docker (facts/pod-states.json rows 31 and 32); CRI-O fails while creating (row 153)."""
+"""containerd and docker (facts/pod-states.json rows 31 and 32); CRI-O fails while creating (facts row 153)."""
 
 _MARKER = "unable to start container process:"
 # A command or a folder may be called anything, `cgroup` too: what is quoted, and every path, is no evidence.

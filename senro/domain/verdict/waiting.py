@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 _PULLING = frozenset({"ErrImagePull", "ImagePullBackOff"})
 
 _CREATING = frozenset({"", "ContainerCreating", "PodInitializing"})
-"""No complaint: facts/pod-states.json rows 1 to 3, and row 147 for a state that is all null."""
+"""No complaint: facts rows 1 to 3, and facts row 147 for a state that is all null."""
 
 _KINDS = {
     "InvalidImageName": PendingKind.IMAGE_INVALID,  # recording invalid-image-name
     "ErrImageNeverPull": PendingKind.IMAGE_ABSENT,  # recording err-image-never-pull
-    "RegistryUnavailable": PendingKind.IMAGE_UNREACHABLE,  # row 10, CRI-O
-    "SignatureValidationFailed": PendingKind.IMAGE_DENIED,  # row 11, CRI-O: the node's policy refuses the image
-    "CreateContainerConfigError": PendingKind.CONFIG,  # recording create-container-config-error, row 13
-    "PostStartHookError": PendingKind.CONFIG,  # row 18
+    "RegistryUnavailable": PendingKind.IMAGE_UNREACHABLE,  # facts row 10, CRI-O
+    "SignatureValidationFailed": PendingKind.IMAGE_DENIED,  # facts row 11, CRI-O: the node's policy refuses the image
+    "CreateContainerConfigError": PendingKind.CONFIG,  # recording create-container-config-error, facts row 13
+    "PostStartHookError": PendingKind.CONFIG,  # facts row 18
 }
 
 _CREATE_FAILURES = frozenset({"CreateContainerError", "RunContainerError"})
 
 _UNSCHEDULED = {
     "Unschedulable": PendingKind.UNSCHEDULABLE,  # recordings unschedulable-*
-    "SchedulingGated": PendingKind.GATED,  # row 80
+    "SchedulingGated": PendingKind.GATED,  # facts row 80
 }
 
 
@@ -93,12 +93,12 @@ _OF_IMAGES = PERMANENT | {PendingKind.IMAGE_LIMITED, PendingKind.IMAGE_UNREACHAB
 
 
 def _of_reason(waiting: Waiting) -> PendingKind:
-    """By the table; a reason that it does not know is the node's trouble (row 12: it may be any sentence)."""
+    """By the table; a reason that it does not know is the node's trouble (facts row 12: it may be any sentence)."""
     if waiting.reason not in _CREATE_FAILURES:
         return _KINDS.get(waiting.reason, PendingKind.RUNTIME)
     if names_command(waiting.message):
-        return PendingKind.CONFIG  # CRI-O shows a missing executable here, and tries for ever (row 153)
-    # Row 26: how a message begins that tells of an image volume.
+        return PendingKind.CONFIG  # CRI-O shows a missing executable here, and tries for ever (facts row 153)
+    # Facts row 26: how a message begins that tells of an image volume.
     of_volume = waiting.message.startswith(("ImageVolumeMountFailed", "RROUnsupported"))
     mounting = start_failure(waiting.message) is InfraKind.VOLUME
     return PendingKind.VOLUME if of_volume or mounting else PendingKind.RUNTIME
