@@ -9,6 +9,7 @@ import anyio
 import httpcore
 
 from senro.adapters.apiserver.failures import FOREIGN, words_of
+from senro.adapters.apiserver.waiting import wait_at_most
 from senro.adapters.apiserver.websocket import CloseFrame, Framing, Message, WebSocketEvent
 from senro.domain.errors import ProtocolError, StreamBroken
 from senro.domain.exec_protocol import ExecEvent, ExecProtocol, Session
@@ -108,14 +109,13 @@ class WebSocketExec:
     async def keep_talking(self) -> None:
         """Write pings and answers until cancelled. Never raises: a failure shows where it matters, in receive."""
         while True:
-            with anyio.move_on_after(PING_SECONDS) as waited:
-                await self._control_waits.wait()
+            asked_to = await wait_at_most(self._control_waits, PING_SECONDS, self._clock)
             async with self._writing:
                 if self._dead is not None:
                     return
                 control, self._control = self._control, b""
                 self._control_waits = anyio.Event()
-                if waited.cancelled_caught:
+                if not asked_to:
                     control += self._framing.ping()
                 try:
                     await self._write(control)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import anyio
 
+from senro.adapters.apiserver.waiting import wait_at_most
 from senro.domain.errors import ClusterError, Forbidden, Rejected
 from senro.domain.pod import Pod
 from senro.ports.clock import Clock
@@ -65,17 +66,10 @@ class PollingWatch:
         pause, nudged = self._pause, self._nudged
         self._pause = min(max(pause * GROWTH, SHORTEST), LONGEST)
         if pause > 0 and not nudged.is_set():
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._sleep, pause, group.cancel_scope)
-                await nudged.wait()
-                group.cancel_scope.cancel()
+            await wait_at_most(nudged, pause, self._clock)
         if nudged.is_set():
             self._nudged = anyio.Event()
             self._pause = SHORTEST
-
-    async def _sleep(self, pause: float, scope: anyio.CancelScope) -> None:
-        await self._clock.sleep(pause)
-        scope.cancel()
 
     def _raise_if_final(self, error: ClusterError) -> None:
         if isinstance(error, (Forbidden, Rejected)):
