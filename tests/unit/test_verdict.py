@@ -323,6 +323,25 @@ def test_finish_seen_first() -> None:
     assert kind_of(last(FAILED, outgrown)) is InfraKind.RESOURCE_LIMIT
 
 
+OWN_LIMIT = {"reason": "Evicted", "message": 'Usage of EmptyDir volume "d" exceeds the limit "8Mi". '}
+
+
+def test_two_disruptions_at_once() -> None:
+    """Row 7: a late deletion neither dates an eviction that nothing dates nor proves that the finish came first."""
+    late = {"deletionTimestamp": "2026-11-29T11:00:00Z", "deletionGracePeriodSeconds": 0}
+    both = look(pod_document(terminated(143), phase="Failed", metadata=late, status=OWN_LIMIT), 1.0)
+    assert kind_of(last(RUNS, both)) is InfraKind.RESOURCE_LIMIT
+    assert kind_of(last(FAILED, both)) is InfraKind.RESOURCE_LIMIT
+
+
+def test_the_kubelets_condition_dates_its_reason() -> None:
+    """Row 7: the reason of an eviction under pressure has the moment of the condition that comes with it."""
+    pressure = {"reason": "Evicted", "message": "The node was low on resource: memory. "}
+    by_kubelet = condition("DisruptionTarget", "True", "TerminationByKubelet", "2026-11-29T10:00:16Z")
+    evicted = pod_document(terminated(3), phase="Failed", conditions=(by_kubelet,), status=pressure)
+    assert last(RUNS, look(evicted)) == Exited(3)
+
+
 def test_deletion_of_our_own() -> None:
     """Row 7: a deletionTimestamp that the coordinator asked for is no disruption."""
     document = pod_document(terminated(3), phase="Failed", metadata=DELETED)

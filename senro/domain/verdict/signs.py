@@ -69,16 +69,22 @@ class Sign:
 def sign_of(observation: Observation, pod: Pod, *, silent: bool) -> Sign | None:
     """The disruption that this observation shows, None where it shows none.
 
-    Several signs are one disruption: the strongest source names it and the earliest moment dates it.
+    Several signs count as one disruption: the strongest source names it, the earliest moment dates it, and it may
+    have been withheld if any of them may. One sign without a date leaves the whole undated, except that the
+    kubelet's condition dates the reason that comes with it (facts row 91).
     """
     signs = sorted(_signs(observation, pod, silent=silent), key=lambda sign: sign.source)
     if not signs:
         return None
-    moments = [sign.moment for sign in signs if sign.moment is not None]
+    by_kubelet = any(sign.withheld and sign.source is Source.CONDITION for sign in signs)
+    moments = [
+        sign.moment for sign in signs if sign.moment is not None or not (by_kubelet and sign.source is Source.REASON)
+    ]
+    dated = [moment for moment in moments if moment is not None]
     return replace(
         signs[-1],
-        moment=min(moments, default=None),
-        withheld=all(sign.withheld for sign in signs),
+        moment=min(dated) if dated and len(dated) == len(moments) else None,
+        withheld=any(sign.withheld for sign in signs),
     )
 
 
