@@ -74,14 +74,13 @@ def _exit_hint(notes: tuple[str, ...]) -> str:
     return " ".join(hints[note] for note in notes if note in hints)
 
 
-def repeats(outcome: Outcome, *, attempt: int, retry: Retry | None) -> bool:
-    """Whether attempt `attempt + 1` follows. A cancellation never does; nor does what may still be alive, if not asked.
+def repeats(outcome: Outcome, *, attempt: int, retry: Retry, put_away: bool) -> bool:
+    """Whether attempt `attempt + 1` follows; `attempt` counts from 1. A cancellation is never repeated.
 
-    `attempt` counts from 1.
+    `put_away`: the attempt's pod was seen gone. No repetition begins before that, unless the policy is `unsafe`.
     """
-    if retry is None or attempt >= retry.attempts:
+    if attempt >= retry.attempts or not (put_away or retry.unsafe):
         return False
     if outcome.kind == "infra":
-        alive = outcome.may_be_alive and not retry.unsafe
-        return retry.on in ("infra", "any") and outcome.repeatable and not alive
+        return retry.on in ("infra", "any") and outcome.repeatable
     return outcome.kind in ("failed", "timed_out") and retry.on in ("failure", "any")

@@ -1,0 +1,195 @@
+"""Running a plan from a program."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import anyio
+
+from senro import __version__
+from senro.app.clean_ups import CleanUps
+from senro.app.engine import Engine, Values
+from senro.app.recorder import Recorder
+from senro.app.result import Result, StepResult, WorkspaceResult
+from senro.app.summary import step_infos, summarise
+from senro.app.wiring import Opened, open_services
+from senro.app.workspaces import Workspaces
+from senro.domain.errors import SenroError
+from senro.domain.events import CancelRequested, RunStarted
+from senro.domain.plan import Plan
+from senro.domain.plan_document import plan_document
+from senro.domain.redaction import Redactor
+from senro.domain.secret import SecretReference
+from senro.domain.targets import Local
+from senro.ports.reporter import Reporter
+
+DEFAULT_RUN_DIR = ".senro/runs"
+"""Where the folders of runs are made, relative to the working folder."""
+
+
+async def run(
+    plan: Plan,
+    *,
+    secrets: Mapping[str, SecretReference] | None = None,
+    run_dir: str = DEFAULT_RUN_DIR,
+    jobs: int | None = None,
+    reporter: Reporter | None = None,
+    environ: Mapping[str, str] | None = None,
+    handle_signals: bool = False,
+) -> Result:
+    """Carry the plan out and return what it came to; a step that fails is a result, not an exception.
+
+    `secrets` maps the names that steps use to where each is read (`senro.secret.file(...)`); one that is missing there
+    is read from `SENRO_SECRET_<NAME>`. `jobs` bounds how many attempts run at once. The cluster comes from
+    `SENRO_K8S_*` in `environ`, the process's own environment by default.
+
+    Cancelling the task that runs this ends every step and deletes what it created, within ten seconds. With
+    `handle_signals`, SIGINT and SIGTERM do the same and the result says `cancelled`; a second one leaves at once
+    what is still being put away.
+
+    Raises `ConfigurationError`, `ClusterError` or `StoreError` before anything was started, `TreeError` for a workspace
+    whose first content cannot be taken.
+    """
+    reporter = reporter or Reporter()
+    try:
+        async with open_services(
+            plan,
+            references=secrets or {},
+            run_dir=run_dir,
+            reporter=reporter,
+            environ=os.environ if environ is None else environ,
+        ) as opened:
+            return await _Run(plan, opened, jobs).carry_out(handle_signals=handle_signals)
+    except BaseExceptionGroup as group:
+        raise _single(group) from group
+    finally:
+        reporter.close()
+
+
+def run_sync(
+    plan: Plan,
+    *,
+    secrets: Mapping[str, SecretReference] | None = None,
+    run_dir: str = DEFAULT_RUN_DIR,
+    jobs: int | None = None,
+    reporter: Reporter | None = None,
+    environ: Mapping[str, str] | None = None,
+    handle_signals: bool = False,
+) -> Result:
+    """As `run`, for a program without an event loop."""
+
+    async def call() -> Result:
+        return await run(
+            plan,
+            secrets=secrets,
+            run_dir=run_dir,
+            jobs=jobs,
+            reporter=reporter,
+            environ=environ,
+            handle_signals=handle_signals,
+        )
+
+    return anyio.run(call)
+
+
+class _Run:
+    def __init__(self, plan: Plan, opened: Opened, jobs: int | None) -> None:
+        self._plan = plan
+        self._opened = opened
+        self._jobs = jobs
+        self._clean_ups = CleanUps()
+        services = opened.services
+        self._recorder = Recorder(
+            plan, services.ledger, services.reporter, services.clock, Redactor(opened.values.values())
+        )
+        self._base = os.getcwd()  # noqa: PTH109 - a text, as the ports have it
+        self._workspaces = Workspaces(services, self._recorder, self._base)
+
+    async def carry_out(self, *, handle_signals: bool) -> Result:
+        services, recorder = self._opened.services, self._recorder
+        began = services.clock.monotonic()
+        await services.ledger.write_plan(plan_document(self._plan))
+        services.reporter.run_started(services.ledger.run_id, services.ledger.folder, step_infos(self._plan))
+        await recorder.record(
+            RunStarted(
+                at=recorder.now(),
+                run=services.ledger.run_id,
+                pipeline=self._plan.name,
+                steps=tuple(planned.step.id for planned in self._plan.steps),
+                senro=__version__,
+            )
+        )
+        engine = Engine(
+            self._plan,
+            services,
+            recorder,
+            self._workspaces,
+            self._clean_ups,
+            secrets=Values(values=self._opened.values, files=await self._secret_files()),
+            base=self._base,
+            jobs=self._jobs,
+        )
+        async with anyio.create_task_group() as group:
+            if handle_signals:
+                await group.start(self._listen, engine)
+            state = await engine.run()
+            group.cancel_scope.cancel()
+        result = Result(
+            run_id=services.ledger.run_id,
+            state=state,
+            folder=services.ledger.folder,
+            steps=MappingProxyType(
+                {
+                    step: StepResult(step, known.state, known.attempts, known.outcome)
+                    for step, known in recorder.progress.steps.items()
+                }
+            ),
+            workspaces=MappingProxyType(
+                {name: WorkspaceResult(*place) for name, place in self._workspaces.summary(self._plan).items()}
+            ),
+        )
+        services.reporter.run_ended(summarise(result, recorder, services.clock.monotonic() - began))
+        return result
+
+    async def _secret_files(self) -> dict[str, str]:
+        """Files for the secrets of local steps, in a folder that the run removes."""
+        names = {
+            name
+            for planned in self._plan.steps
+            if isinstance(planned.step.on, Local)
+            for name in planned.step.secrets.values()
+        }
+        if not names:
+            return {}
+        folder = self._opened.services.ledger.scratch("secrets")
+        files = self._opened.secret_files
+        return {name: await files.write(folder, name, self._opened.values[name]) for name in sorted(names)}
+
+    async def _listen(
+        self, engine: Engine, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            task_status.started()
+            async for number in signals:
+                if self._clean_ups.hurried:
+                    self._clean_ups.abandon()
+                    continue
+                name = signal.Signals(number).name
+                await self._recorder.record(CancelRequested(at=self._recorder.now(), reason=f"{name} was received"))
+                engine.cancel()
+
+
+def _single(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one error that a person should see: task groups wrap even a single one."""
+    leaves = _leaves(group)
+    own = [leaf for leaf in leaves if isinstance(leaf, SenroError)]
+    return (own or leaves)[0]
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
+    return [error]

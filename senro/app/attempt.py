@@ -1,0 +1,42 @@
+"""What every attempt works with, in a pod or on the coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from senro.app.clean_ups import CleanUps
+from senro.app.recorder import Recorder
+from senro.app.services import Services
+from senro.app.workspaces import Workspaces
+from senro.domain.pipeline import Step
+from senro.domain.podspec import AttemptIdentity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One try of one step. `secrets` maps the names that the step uses to their values; its repr shows none."""
+
+    step: Step
+    identity: AttemptIdentity
+    services: Services
+    recorder: Recorder
+    workspaces: Workspaces
+    clean_ups: CleanUps
+    last: bool
+    """Whether no further attempt follows a failure of the command: then its workspaces are kept as it left them."""
+
+    secrets: Mapping[str, bytes]
+
+    def __repr__(self) -> str:
+        return f"<Attempt {self.identity.attempt} of {self.step.id}>"
+
+    def phase(self, words: str) -> None:
+        """Tell the reporter what the attempt is doing; `words` may quote the cluster."""
+        recorder = self.recorder
+        words = recorder.redactor.text(words)
+        recorder.reporter.step_state(self.step.id, "running", attempt=self.identity.attempt, phase=words)
+
+    def tell(self, message: str) -> None:
+        """Tell the reporter something that the ledger has in another form."""
+        self.recorder.reporter.note(self.step.id, self.recorder.redactor.text(message))

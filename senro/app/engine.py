@@ -1,0 +1,234 @@
+"""Runs a plan: steps start as soon as their needs are settled, within limits; everything is put away in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+
+from senro.app.attempt import Attempt
+from senro.app.local_attempt import LocalAttempt
+from senro.app.pod_attempt import PodAttempt
+from senro.domain.errors import SenroError
+from senro.domain.events import AttemptEnded, AttemptStarted, CancelRequested, RunEnded, StepEnded
+from senro.domain.outcome import Outcome, repeats
+from senro.domain.podspec import AttemptIdentity
+from senro.domain.run_state import FINAL, Progress, final_state, next_moves, roll_up
+from senro.domain.states import RunState, StepState
+from senro.domain.targets import Pod
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from anyio.abc import TaskGroup
+
+    from senro.app.clean_ups import CleanUps
+    from senro.app.recorder import Recorder
+    from senro.app.services import Services
+    from senro.app.workspaces import Workspaces
+    from senro.domain.pipeline import Step
+    from senro.domain.plan import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Values:
+    """The values of a run's secrets, and the files that hold them for local steps. The repr shows neither."""
+
+    values: Mapping[str, bytes]
+    files: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        return f"<Values of {len(self.values)} secrets>"
+
+
+class Engine:
+    """One run of one plan. `run` it once; `cancel` may be called from another task at any time."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        services: Services,
+        recorder: Recorder,
+        workspaces: Workspaces,
+        clean_ups: CleanUps,
+        *,
+        secrets: Values,
+        base: str,
+        jobs: int | None,
+    ) -> None:
+        self._plan = plan
+        self._services = services
+        self._recorder = recorder
+        self._workspaces = workspaces
+        self._clean_ups = clean_ups
+        self._secrets = secrets
+        self._base = base
+        self._steps = {planned.step.id: planned.step for planned in plan.steps}
+        self._started: set[str] = set()
+        self._jobs = None if jobs is None else anyio.CapacityLimiter(jobs)
+        self._pods = [
+            (target, anyio.CapacityLimiter(target.max_pods)) for target in _targets(plan) if target.max_pods is not None
+        ]
+        self._scope = anyio.CancelScope()
+
+    def cancel(self) -> None:
+        """Stop: everything that runs is cancelled and cleaned up, within a bound. Record the request first."""
+        self._clean_ups.hurry()
+        self._scope.cancel()
+
+    async def run(self) -> RunState:
+        """Carry the plan out. Every step has its final state when this returns, also when it was cancelled."""
+        try:
+            async with anyio.create_task_group() as removals:
+                with self._scope:
+                    await self._workspaces.open(self._plan)
+                    async with anyio.create_task_group() as steps:
+                        await self._advance(steps, removals)
+        except BaseException as error:
+            with anyio.CancelScope(shield=True), suppress(SenroError):
+                if not self._recorder.progress.cancelling:
+                    cancelled = isinstance(error, anyio.get_cancelled_exc_class())
+                    await self._request_cancel("its caller cancelled it" if cancelled else "the coordinator failed")
+                await self._end_the_rest()
+            raise
+        await self._end_the_rest()
+        return roll_up(self._plan, self._recorder.progress)
+
+    async def _request_cancel(self, reason: str) -> None:
+        await self._recorder.record(CancelRequested(at=self._recorder.now(), reason=reason))
+
+    async def _end_the_rest(self) -> None:
+        for step, known in self._recorder.progress.steps.items():
+            if known.state == "running":
+                await self._end_attempt(step, known.attempts, Outcome(kind="cancelled"), None)
+            if known.state not in FINAL:
+                await self._end(step, "cancelled", known.attempts)
+        state = roll_up(self._plan, self._recorder.progress)
+        await self._recorder.record(RunEnded(at=self._recorder.now(), state=state))
+
+    async def _advance(self, steps: TaskGroup, removals: TaskGroup) -> None:
+        """Start what may start, again after every step that ended, until all have."""
+        while True:
+            settled = _settled(self._recorder.progress)
+            moves = next_moves(self._plan, self._recorder.progress)
+            for step, state in moves.end:
+                await self._end(step, state, 0)
+            for step in moves.start:
+                if step not in self._started:
+                    self._started.add(step)
+                    steps.start_soon(self._step, self._steps[step], removals)
+            if moves.end:
+                continue
+            if settled == len(self._steps):
+                return
+            await self._recorder.until(partial(_more_than, settled))
+
+    async def _end(self, step: str, state: StepState, attempts: int) -> None:
+        await self._recorder.record(StepEnded(at=self._recorder.now(), step=step, state=state, attempts=attempts))
+
+    async def _end_attempt(self, step: str, number: int, outcome: Outcome, wait: float | None) -> None:
+        await self._recorder.record(
+            AttemptEnded(at=self._recorder.now(), step=step, attempt=number, outcome=outcome, again_in=wait)
+        )
+
+    async def _step(self, step: Step, removals: TaskGroup) -> None:
+        """All attempts of a step, to its final state."""
+        number = 0
+        while True:
+            number += 1
+            outcome, put_away = await self._attempt(step, number, removals)
+            wait = None
+            if step.retry is not None and repeats(outcome, attempt=number, retry=step.retry, put_away=put_away):
+                wait = step.retry.wait_before(number + 1, self._services.chance.fraction())
+            await self._end_attempt(step.id, number, outcome, wait)
+            if wait is None:
+                await self._end(step.id, final_state(outcome, number), number)
+                return
+            self._recorder.reporter.note(step.id, self._recorder.redactor.text(_again(outcome, number, wait)))
+            self._recorder.reporter.step_state(step.id, "pending", attempt=number + 1, phase=f"again in {wait:.1f} s")
+            await self._services.clock.sleep(wait)
+
+    async def _attempt(self, step: Step, number: int, removals: TaskGroup) -> tuple[Outcome, bool]:
+        """The outcome of one attempt, and whether nothing of it is left in the cluster."""
+        async with self._limits(step):
+            where = step.on.namespace or "" if isinstance(step.on, Pod) else "local"
+            await self._recorder.record(
+                AttemptStarted(at=self._recorder.now(), step=step.id, attempt=number, where=where)
+            )
+            await self._workspaces.prepare(step)
+            attempt = Attempt(
+                step=step,
+                identity=AttemptIdentity(
+                    run_id=self._services.ledger.run_id,
+                    step_id=step.id,
+                    attempt=number,
+                    nonce=self._services.chance.token(),
+                ),
+                services=self._services,
+                recorder=self._recorder,
+                workspaces=self._workspaces,
+                clean_ups=self._clean_ups,
+                last=step.retry is None or step.retry.on == "infra" or number >= step.retry.attempts,
+                secrets={name: self._secrets.values[name] for name in step.secrets.values()},
+            )
+            if isinstance(step.on, Pod):
+                return await self._in_pod(attempt, removals)
+            if number > 1:
+                await self._workspaces.restore(step)
+            return await LocalAttempt(attempt, self._secrets.files, self._base).run(), True
+
+    async def _in_pod(self, attempt: Attempt, removals: TaskGroup) -> tuple[Outcome, bool]:
+        if self._services.pods is None:
+            raise RuntimeError("a plan with a pod target is run without a cluster")
+        running = PodAttempt(attempt, self._services.pods)
+        try:
+            outcome = await running.run()
+        except BaseException:
+            self._clean_ups.hurry()
+            await running.removal.run()
+            raise
+        if outcome.kind == "succeeded" and not self._limited(attempt.step):
+            # What needs this step need not wait until the kubelet has put its pod away.
+            removals.start_soon(running.removal.run)
+            return outcome, True
+        put_away = await running.removal.run()
+        ended = outcome.kind in ("succeeded", "failed") or outcome.did_run == "no"
+        return replace(outcome, may_be_alive=not (put_away or ended)), put_away
+
+    def _limited(self, step: Step) -> bool:
+        return any(target == step.on for target, _ in self._pods)
+
+    @asynccontextmanager
+    async def _limits(self, step: Step) -> AsyncIterator[None]:
+        """A place among the run's jobs and, for a pod, among those of its target."""
+        of_target = next((limiter for target, limiter in self._pods if target == step.on), None)
+        async with self._jobs or nullcontext(), of_target or nullcontext():
+            yield
+
+
+def _settled(progress: Progress) -> int:
+    return sum(known.state in FINAL for known in progress.steps.values())
+
+
+def _more_than(settled: int, progress: Progress) -> bool:
+    return _settled(progress) > settled
+
+
+def _targets(plan: Plan) -> list[Pod]:
+    """Each different pod target once; targets hold mappings and cannot be hashed."""
+    found: list[Pod] = []
+    for planned in plan.steps:
+        target = planned.step.on
+        if isinstance(target, Pod) and target not in found:
+            found.append(target)
+    return found
+
+
+def _again(outcome: Outcome, number: int, wait: float) -> str:
+    what = outcome.infra_kind or (f"exit code {outcome.code}" if outcome.code is not None else outcome.kind)
+    said = f": {outcome.message}" if outcome.message else ""
+    return f"attempt {number} ended with {what}{said}; again in {wait:.1f} s"

@@ -1,0 +1,103 @@
+"""A pod's log, followed from its first byte to its last, however often the stream has to be opened again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from senro.app.attempt import Attempt
+from senro.app.observer import PodObserver
+from senro.domain.errors import ClusterError, Forbidden, NotFound, Rejected
+from senro.domain.events import LogEnded
+from senro.domain.log_lines import LogLine, LogLines, LogPiece
+from senro.domain.pod import Pod
+from senro.domain.transfer import STEP_CONTAINER
+from senro.domain.verdict import Ending, Running
+from senro.ports.cluster import Cluster
+from senro.ports.ledger import StepLog
+
+PAUSE_SECONDS = 0.5
+"""Between two openings of a stream that ended although the container runs."""
+
+
+@dataclass(slots=True)
+class Following:
+    """Writes the step's log to the run's folder and to the reporter. Start `run` beside the observer."""
+
+    attempt: Attempt
+    pod: Pod
+    cluster: Cluster
+    observer: PodObserver
+    log: StepLog
+    lines: LogLines = field(default_factory=LogLines)
+    reason: str = ""
+
+    async def run(self) -> None:
+        """Follow until the container has ended and its log was read to the end, or the pod is gone."""
+        await self.observer.until(lambda observer: observer.seen_running)
+        while self.observer.seen_running:
+            try:
+                await self._follow()
+            except NotFound:
+                self.reason = "the pod was gone before the end of its log was read"
+                break
+            except Forbidden as error:
+                self.reason = str(error)
+                break
+            except Rejected:
+                pass  # 400: the container has not started as far as its kubelet knows (recording `logs`)
+            except ClusterError:
+                pass  # broken, or the kubelet is out of reach: the pod says whether there is more to come
+            await self._write(self.lines.broke_off())
+            await self.observer.fresh()
+            if not isinstance(self.observer.answer, Running | Ending):
+                await self._read_rest()
+                break
+            await self.attempt.services.clock.sleep(PAUSE_SECONDS)
+        await self._write(self.lines.finish())
+
+    async def end(self, *, drained: bool) -> None:
+        """Record how the log ended; `drained` False where the bound for its last bytes was reached."""
+        if not drained:
+            self.reason = "its end did not come within the bound"
+        await self.attempt.recorder.record(
+            LogEnded(
+                at=self.attempt.recorder.now(),
+                step=self.attempt.step.id,
+                attempt=self.attempt.identity.attempt,
+                complete=not self.reason,
+                reason=self.reason,
+            )
+        )
+
+    async def _follow(self) -> None:
+        metadata = self.pod.metadata
+        async with self.cluster.follow_log(
+            metadata.namespace, metadata.name, STEP_CONTAINER, since=self.lines.since
+        ) as stream:
+            async for data in stream:
+                await self._write(self.lines.feed(data))
+
+    async def _read_rest(self) -> None:
+        # A stream that ends in order may still have been ended by an apiserver that restarts.
+        metadata = self.pod.metadata
+        try:
+            rest = await self.cluster.read_log(
+                metadata.namespace, metadata.name, STEP_CONTAINER, since=self.lines.since
+            )
+        except ClusterError as error:
+            self.reason = f"its end could not be read: {error}"
+            return
+        await self._write(self.lines.feed(rest))
+
+    async def _write(self, pieces: list[LogPiece]) -> None:
+        recorder, step = self.attempt.recorder, self.attempt.step.id
+        written = bytearray()
+        for piece in pieces:
+            if isinstance(piece, LogLine):
+                text = recorder.redactor.apply(piece.text)
+                written += text + (b"\n" if piece.complete else b"")
+                recorder.reporter.log_line(step, "stdout", text.decode("utf-8", "replace"))
+            else:
+                self.reason = piece.message
+        if written:
+            await self.log.write(bytes(written))

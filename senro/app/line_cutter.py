@@ -1,0 +1,28 @@
+"""From pieces of output, cut anywhere, to lines."""
+
+from __future__ import annotations
+
+LINE_LIMIT = 1_048_576
+"""Bytes of a line that are held back for its end; a longer one is handed on in pieces."""
+
+
+class LineCutter:
+    """Give it each piece of one stream; lines keep their newline."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that `data` completes."""
+        *whole, rest = (self._rest + data).split(b"\n")
+        lines = [line + b"\n" for line in whole]
+        self._rest = rest
+        if len(rest) >= LINE_LIMIT:
+            lines.append(rest)
+            self._rest = b""
+        return lines
+
+    def finish(self) -> list[bytes]:
+        """The last line, where it has no newline."""
+        rest, self._rest = self._rest, b""
+        return [rest] if rest else []

@@ -1,0 +1,143 @@
+"""One attempt on the coordinator itself."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from senro.app.attempt import Attempt
+from senro.app.line_cutter import LineCutter
+from senro.domain.errors import TreeError
+from senro.domain.events import LogEnded, StepRunning
+from senro.domain.names import (
+    ATTEMPT_VARIABLE,
+    RUN_VARIABLE,
+    STEP_VARIABLE,
+    label_value,
+    workspace_variable,
+)
+from senro.domain.outcome import Outcome
+from senro.ports.ledger import StepLog
+from senro.ports.processes import Command, ProcessEnd
+from senro.ports.reporter import Stream
+
+GRACE_SECONDS = 5.0
+"""Between SIGTERM and SIGKILL of a local step: a run that is cancelled ends within ten seconds."""
+
+
+@dataclass(slots=True)
+class LocalAttempt:
+    """`run` carries it out. `secret_files` maps the names of secrets to files that hold their values.
+
+    A mount's path does not exist here: a workdir at or under it is mapped to the workspace's folder, and
+    `SENRO_WORKSPACE_<NAME>` tells the folder.
+    """
+
+    attempt: Attempt
+    secret_files: Mapping[str, str]
+    base: str
+
+    async def run(self) -> Outcome:
+        """The outcome. Its workspaces are kept after a success, and after a last failure."""
+        attempt = self.attempt
+        step, number = attempt.step, attempt.identity.attempt
+        attempt.phase("running")
+        await attempt.recorder.record(StepRunning(at=attempt.recorder.now(), step=step.id, attempt=number))
+        async with attempt.services.ledger.open_log(label_value(step.id), number) as log:
+            output = _Output(attempt, log)
+            end = await attempt.services.processes.run(
+                Command(
+                    argv=step.command,
+                    cwd=self._folder(),
+                    env=self._environment(),
+                    timeout=step.timeout,
+                    grace=GRACE_SECONDS,
+                ),
+                output.take,
+            )
+            await output.finish()
+        await attempt.recorder.record(LogEnded(at=attempt.recorder.now(), step=step.id, attempt=number, complete=True))
+        return await self._keep(_outcome(end))
+
+    async def _keep(self, outcome: Outcome) -> Outcome:
+        attempt = self.attempt
+        changed = await attempt.workspaces.written_through(attempt.step)
+        if outcome.kind == "succeeded" and changed:
+            names = ", ".join(changed)
+            return Outcome(
+                kind="failed",
+                code=outcome.code,
+                message=f"the step wrote to a workspace that it mounts read-only ({names}); the change was undone",
+                hint="Mount it read-write, or write elsewhere.",
+            )
+        if outcome.kind == "succeeded" or attempt.last:
+            try:
+                await attempt.workspaces.keep(attempt.step, attempt.identity.attempt)
+            except TreeError as error:
+                await attempt.workspaces.restore(attempt.step)
+                return Outcome(
+                    kind="failed",
+                    code=outcome.code,
+                    message=f"a workspace was refused as the step left it: {error}",
+                    hint=outcome.hint or "The workspace is as it was before the step.",
+                )
+        return outcome
+
+    def _folder(self) -> str:
+        attempt = self.attempt
+        workdir = attempt.step.workdir
+        if workdir is None:
+            return self.base
+        for mount in attempt.step.mounts:
+            if workdir == mount.path or workdir.startswith(mount.path + "/"):
+                folder = attempt.workspaces.place(attempt.step, mount).folder
+                return posixpath.join(folder, workdir[len(mount.path) :].lstrip("/")).rstrip("/")
+        return posixpath.join(self.base, workdir)
+
+    def _environment(self) -> dict[str, str]:
+        attempt = self.attempt
+        step, identity = attempt.step, attempt.identity
+        return {
+            **step.env,
+            **{variable: self.secret_files[name] for variable, name in step.secrets.items()},
+            **{
+                workspace_variable(mount.workspace.name): attempt.workspaces.place(step, mount).folder
+                for mount in step.mounts
+            },
+            RUN_VARIABLE: identity.run_id,
+            STEP_VARIABLE: identity.step_id,
+            ATTEMPT_VARIABLE: str(identity.attempt),
+        }
+
+
+class _Output:
+    """Cuts what a process prints into lines, masks secrets in them, and hands them on."""
+
+    def __init__(self, attempt: Attempt, log: StepLog) -> None:
+        self._attempt = attempt
+        self._log = log
+        self._cutters: dict[Stream, LineCutter] = {"stdout": LineCutter(), "stderr": LineCutter()}
+
+    async def take(self, stream: Stream, data: bytes) -> None:
+        await self._write(stream, self._cutters[stream].feed(data))
+
+    async def finish(self) -> None:
+        for stream, cutter in self._cutters.items():
+            await self._write(stream, cutter.finish())
+
+    async def _write(self, stream: Stream, lines: list[bytes]) -> None:
+        recorder = self._attempt.recorder
+        masked = [recorder.redactor.apply(line) for line in lines]
+        for line in masked:
+            recorder.reporter.log_line(self._attempt.step.id, stream, line.rstrip(b"\n").decode("utf-8", "replace"))
+        if masked:
+            await self._log.write(b"".join(masked))
+
+
+def _outcome(end: ProcessEnd) -> Outcome:
+    if end.timed_out:
+        return Outcome(kind="timed_out", code=end.code, hint="Raise the step's timeout, or make it faster.")
+    if end.code is None:
+        return Outcome(kind="failed", did_run="no", notes=("start-error",), message=end.error)
+    return Outcome(kind="succeeded" if end.code == 0 else "failed", code=end.code)

@@ -1,0 +1,85 @@
+"""The command line. Each command's work is imported when it is called: `senro --help` must be quick."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
+
+from senro import __version__
+from senro.domain.errors import SenroError
+
+FAILED, REFUSED, CANCELLED = 1, 2, 130
+"""Exit codes beside 0: the run failed; usage, or a refusal before anything started; cancelled."""
+
+T = TypeVar("T")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="senro")
+def main() -> None:
+    """Run the steps of a pipeline as pods of a Kubernetes cluster.
+
+    The cluster comes from SENRO_K8S_SERVER, SENRO_K8S_CA_FILE and one of SENRO_K8S_TOKEN_FILE, SENRO_K8S_TOKEN,
+    SENRO_K8S_CLIENT_CERT_FILE with SENRO_K8S_CLIENT_KEY_FILE. A kubeconfig is never read.
+
+    Exit codes: 0 success, 1 the run failed, 2 usage or refusal, 130 cancelled.
+    """
+
+
+@main.command()
+@click.argument("file", metavar="FILE[:NAME]")
+@click.option("--run-dir", metavar="DIR", default=None, help="Where the run's folder is made (.senro/runs).")
+@click.option("--jobs", type=click.IntRange(min=1), default=None, help="How many steps run at once (no limit).")
+@click.option("--plain", is_flag=True, help="Plain lines, also on a terminal.")
+@click.option("--quiet", is_flag=True, help="Only failures and the last line.")
+def run(file: str, run_dir: str | None, jobs: int | None, *, plain: bool, quiet: bool) -> None:
+    """Run the pipeline of a Python file."""
+    from senro.app.commands import run_file  # noqa: PLC0415 - see this module's first line
+
+    _exit(lambda: run_file(file, run_dir=run_dir, jobs=jobs, plain=plain, quiet=quiet))
+
+
+@main.command()
+@click.argument("file", metavar="FILE[:NAME]")
+@click.option("--pods", is_flag=True, help="Each pod that would be created, as YAML.")
+def plan(file: str, *, pods: bool) -> None:
+    """Check the pipeline of a Python file and show its plan. Nothing is created or connected to."""
+    from senro.app.commands import show_plan  # noqa: PLC0415 - see this module's first line
+
+    _exit(lambda: show_plan(file, pods=pods))
+
+
+@main.command()
+@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="The port on 127.0.0.1 (any free one).")
+def devcluster(port: int) -> None:
+    """Serve the embedded cluster until stopped, and print how to use it."""
+    from senro.app.devcluster_command import serve_devcluster  # noqa: PLC0415 - see this module's first line
+
+    _exit(lambda: serve_devcluster(port))
+
+
+@main.command()
+@click.option("--run-dir", metavar="DIR", default=None, help="Where the run's folder is made (.senro/runs).")
+@click.option("--plain", is_flag=True, help="Plain lines, also on a terminal.")
+def demo(run_dir: str | None, *, plain: bool) -> None:
+    """Run a pipeline of local steps and pods on the embedded cluster."""
+    from senro.app.demo import run_demo  # noqa: PLC0415 - see this module's first line
+
+    _exit(lambda: run_demo(run_dir=run_dir, plain=plain))
+
+
+def _exit(command: Callable[[], int]) -> None:
+    """Exit with the command's code; what senro refuses is a sentence, never a traceback."""
+    try:
+        code = command()
+    except SenroError as error:
+        click.echo(f"senro: {error}", err=True)
+        code = REFUSED
+    except KeyboardInterrupt:
+        code = CANCELLED
+    except BrokenPipeError:
+        code = FAILED
+    sys.exit(code)

@@ -1,0 +1,103 @@
+"""One pod, watched from its creation to its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+
+from senro.app.cluster_failures import infra_of
+from senro.domain.errors import ClusterError
+from senro.domain.pod import Pod
+from senro.domain.verdict import Answer, DidRun, Memory, Observation, Patience, observe
+from senro.ports.clock import Clock
+from senro.ports.watcher import PodWatch
+
+
+class PodObserver:
+    """Folds what the watch sees, and lets others wait for what they need to see.
+
+    `answer` is the newest, `pod` the pod that it was given for (None: gone). Set `cancelled`, `timed_out`,
+    `deletion_asked` before you act on them: the next observation that is asked for tells the verdict.
+    """
+
+    def __init__(self, watch: PodWatch, created: Pod, memory: Memory, patience: Patience, clock: Clock) -> None:
+        self._watch = watch
+        self._memory = memory
+        self._patience = patience
+        self._clock = clock
+        self._changed = anyio.Event()
+        self.observations = 0
+        self.cancelled = False
+        self.timed_out = False
+        self.deletion_asked = False
+        self.pod: Pod | None = created
+        self.answer: Answer = memory.answer
+        self._take(created, self._observation(created))
+
+    @property
+    def node(self) -> str:
+        """The node's name, empty before there is one."""
+        return self._memory.node
+
+    @property
+    def seen_running(self) -> bool:
+        """Whether anything shows that the step's process was started."""
+        return self._memory.ran
+
+    async def run(self) -> None:
+        """Watch until the answer is settled. Ends early for nothing: a control plane that stays away is an answer."""
+        while not self.answer.settled:
+            asked = self._observation(None)
+            try:
+                pod = await self._watch.next()
+            except ClusterError as error:
+                ran = DidRun.YES if self.seen_running else DidRun.MAYBE
+                self._settle(infra_of(error, did_run=ran, node=self.node, may_be_alive=True))
+                return
+            self._take(pod, asked)
+
+    def nudge(self) -> None:
+        """Something happened: look at once."""
+        self._watch.nudge()
+
+    async def until(self, condition: Callable[[PodObserver], bool]) -> None:
+        """Wait until `condition` holds or the answer is settled, whichever comes first."""
+        while not (condition(self) or self.answer.settled):
+            await self._changed.wait()
+
+    async def fresh(self) -> None:
+        """Wait for an observation that is asked for from now on, or for the answer to be settled."""
+        seen = self.observations
+        self.nudge()
+        # The poll under way may have been answered before whatever the caller noticed: the one after it was not.
+        await self.until(lambda observer: observer.observations >= seen + 2)
+
+    def _observation(self, pod: Pod | None) -> Observation:
+        return Observation(
+            pod=pod,
+            at=self._clock.monotonic(),
+            cancelled=self.cancelled,
+            timed_out=self.timed_out,
+            deletion_asked=self.deletion_asked,
+        )
+
+    def _take(self, pod: Pod | None, asked: Observation) -> None:
+        at = self._clock.monotonic()
+        observation = Observation(
+            pod=pod,
+            at=at,
+            cancelled=asked.cancelled,
+            timed_out=asked.timed_out,
+            deletion_asked=asked.deletion_asked,
+        )
+        answer, self._memory = observe(self._memory, observation)
+        self.pod = pod
+        self._patience = self._patience.seen(answer, at)
+        self._settle(self._patience.verdict(answer, at) or answer)
+
+    def _settle(self, answer: Answer) -> None:
+        self.answer = answer
+        self.observations += 1
+        self._changed.set()
+        self._changed = anyio.Event()

@@ -1,0 +1,78 @@
+"""A plan as a person reads it, and its pods as the apiserver would get them."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import yaml
+
+from senro.domain.pipeline import Step
+from senro.domain.plan import Plan
+from senro.domain.podspec import AttemptIdentity, pod_manifest, secret_manifest
+from senro.domain.retry import Retry
+from senro.domain.targets import Pod
+
+RUN_ID = "20260101T000000Z-000000"
+"""Stands for the run's id, which a plan has not got yet; so do the nonce and the number of bytes to stage."""
+
+NONCE = "0" * 16
+
+
+def plan_text(plan: Plan) -> str:
+    """The steps in the order in which they may start, with what matters of each."""
+    lines = [f"pipeline {plan.name}: {len(plan.steps)} steps"]
+    for planned in plan.steps:
+        step = planned.step
+        lines += ["", f"{step.id}  ({_where(step)})", f"  {shlex.join(step.command)}"]
+        if planned.needs:
+            lines.append(f"  needs      {', '.join(planned.needs)}")
+        lines += [f"  mounts     {mount.workspace.name} at {mount.path} ({mount.mode})" for mount in step.mounts]
+        if step.workdir:
+            lines.append(f"  workdir    {step.workdir}")
+        if step.env:
+            lines.append(f"  env        {', '.join(sorted(step.env))}")
+        lines += [f"  secret     {name} as a file, named by ${variable}" for variable, name in step.secrets.items()]
+        if step.timeout is not None:
+            lines.append(f"  timeout    {step.timeout:g} s")
+        if step.retry is not None:
+            lines.append(f"  retry      {_retry(step.retry)}")
+        if step.continue_on_error:
+            lines.append("  a failure does not stop what needs it")
+    if plan.workspaces:
+        lines.append("")
+    for workspace in plan.workspaces:
+        first = f"from {workspace.path}" if workspace.path is not None else "empty at first"
+        scope = ", a fresh copy for each step" if workspace.scope == "step" else ""
+        lines.append(f"workspace {workspace.name}: {first}{scope}")
+    return "\n".join(lines) + "\n"
+
+
+def pods_text(plan: Plan) -> str:
+    """One YAML document for each pod of a first attempt, and for each Secret with its values left out."""
+    documents: list[Any] = []
+    for planned in plan.steps:
+        step = planned.step
+        if isinstance(step.on, Pod):
+            identity = AttemptIdentity(run_id=RUN_ID, step_id=step.id, attempt=1, nonce=NONCE)
+            if step.secrets:
+                secret = secret_manifest(step, identity, dict.fromkeys(step.secrets.values(), b""))
+                documents.append({**secret, "data": dict.fromkeys(secret["data"], "(the value, in base64)")})
+            documents.append(pod_manifest(step, identity))
+    if not documents:
+        return "# no step runs in a pod\n"
+    head = (
+        "# The run's id, the attempt's nonce and what is derived of them are known when it runs;\n"
+        "# activeDeadlineSeconds grows by a second for each MiB that is staged.\n"
+    )
+    return head + yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _where(step: Step) -> str:
+    target = step.on
+    return f"pod in {target.namespace}, {target.image}" if isinstance(target, Pod) else "local"
+
+
+def _retry(retry: Retry) -> str:
+    on = {"infra": "what the cluster did to it", "failure": "its own failure", "any": "any failure"}[retry.on]
+    return f"{retry.attempts} attempts, on {on}"

@@ -1,0 +1,275 @@
+"""One attempt in a pod, exactly as design.md section 4 tells it: create, stage, follow, read back, always delete."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import anyio
+
+from senro.app.attempt import Attempt
+from senro.app.cluster_failures import infra_of
+from senro.app.following import Following
+from senro.app.objects import create_pod, create_secret, own_secret
+from senro.app.observer import PodObserver
+from senro.app.reading import ReadBackLost, ReadBackRefused, Reading
+from senro.app.removal import Removal
+from senro.app.services import ClusterServices
+from senro.app.staging import Staging
+from senro.domain.errors import AlreadyExists, ClusterError
+from senro.domain.events import PodCreated, PodPending, StepRunning
+from senro.domain.names import label_value
+from senro.domain.outcome import Outcome, outcome_of
+from senro.domain.pod import Pod
+from senro.domain.podspec import (
+    Manifest,
+    own_deadline,
+    pod_manifest,
+    pod_target,
+    read_back,
+    secret_manifest,
+)
+from senro.domain.transfer import STAGE_CONTAINER, STEP_CONTAINER, sentinel_name
+from senro.domain.verdict import (
+    Answer,
+    Cancelled,
+    DidRun,
+    Ending,
+    Exited,
+    Infra,
+    InfraKind,
+    Memory,
+    Patience,
+    Pending,
+    PendingKind,
+    Running,
+    TimedOut,
+)
+
+LOG_DRAIN_SECONDS = 20.0
+"""How long the end of a log is awaited after the verdict."""
+
+
+@dataclass(slots=True)
+class PodAttempt:
+    """`run` carries the attempt out. `removal` knows what there is to put away, at every moment."""
+
+    attempt: Attempt
+    services: ClusterServices
+    removal: Removal = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.removal = Removal(self.attempt, self.services.cluster)
+
+    async def run(self) -> Outcome:
+        """The outcome. Nothing that was created is deleted here: the caller calls `removal` on every path."""
+        attempt = self.attempt
+        attempt.phase("creating")
+        parts = attempt.workspaces.packed(attempt.step)
+        staged = 0
+        if parts:
+            async with attempt.services.trees.pack(parts, sentinel=sentinel_name(attempt.identity.nonce)) as archive:
+                staged = archive.length
+        try:
+            pod = await self._create(pod_manifest(attempt.step, attempt.identity, staged_bytes=staged))
+        except ClusterError as error:
+            return outcome_of(_not_created(error))
+        observer = self._observer(pod, staged)
+        self.removal.observer = observer
+        async with (
+            attempt.services.ledger.open_log(label_value(attempt.step.id), attempt.identity.attempt) as log,
+            _beside(observer),
+        ):
+            following = Following(attempt, pod, self.services.cluster, observer, log)
+            async with anyio.create_task_group() as group:
+                ended = anyio.Event()
+
+                async def follow() -> None:
+                    await following.run()
+                    ended.set()
+
+                group.start_soon(follow)
+                group.start_soon(self._tell, observer)
+                group.start_soon(self._time_out, observer)
+                answer = await self._to_the_end(observer, pod, staged)
+                outcome = await self._keep(pod, answer, observer.node)
+                with anyio.move_on_after(LOG_DRAIN_SECONDS) as bound:
+                    await ended.wait()
+                await following.end(drained=not bound.cancelled_caught)
+                group.cancel_scope.cancel()
+        return outcome
+
+    async def _create(self, manifest: Manifest) -> Pod:
+        attempt, cluster, clock = self.attempt, self.services.cluster, self.attempt.services.clock
+        if attempt.step.secrets:
+            secret = secret_manifest(attempt.step, attempt.identity, attempt.secrets)
+            self.removal.secret = secret
+            await create_secret(cluster, secret, clock)
+        self.removal.manifest = manifest
+        pod, adopted = await create_pod(cluster, manifest, attempt.identity.nonce, clock)
+        self.removal.pod = pod
+        await attempt.recorder.record(
+            PodCreated(
+                at=attempt.recorder.now(),
+                step=attempt.step.id,
+                attempt=attempt.identity.attempt,
+                namespace=pod.metadata.namespace,
+                pod=pod.metadata.name,
+                uid=pod.metadata.uid,
+                adopted=adopted,
+            )
+        )
+        if attempt.step.secrets:
+            await own_secret(cluster, pod.metadata.namespace, attempt.identity.name, pod, clock)
+        return pod
+
+    def _observer(self, pod: Pod, staged: int) -> PodObserver:
+        target, clock = pod_target(self.attempt.step), self.attempt.services.clock
+        return PodObserver(
+            self.services.watch(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid),
+            pod,
+            Memory.start(
+                uid=pod.metadata.uid,
+                step=STEP_CONTAINER,
+                stage=STAGE_CONTAINER,
+                own_deadline=own_deadline(self.attempt.step, staged),
+            ),
+            Patience(began=clock.monotonic(), start_timeout=target.start_timeout),
+            clock,
+        )
+
+    async def _to_the_end(self, observer: PodObserver, pod: Pod, staged: int) -> Answer:
+        """Stage, then wait for the answer."""
+        if staged:
+            await observer.until(_staging)
+            if not observer.answer.settled:
+                self.attempt.phase("staging")
+                failed = await Staging(
+                    self.attempt,
+                    pod,
+                    self.services.cluster,
+                    observer,
+                    self.attempt.workspaces.packed(self.attempt.step),
+                ).run()
+                if failed is not None:
+                    return failed
+        await observer.until(lambda _: False)
+        return observer.answer
+
+    async def _keep(self, pod: Pod, answer: Answer, node: str) -> Outcome:
+        """The outcome of `answer`, after what the step left in its workspaces was read back."""
+        assert isinstance(answer, Exited | Infra | Cancelled | TimedOut)  # noqa: S101 - the closed set of settled answers
+        outcome = outcome_of(answer, node=node)
+        wanted = outcome.kind == "succeeded" or (outcome.kind == "failed" and self.attempt.last)
+        if not (wanted and read_back(self.attempt.step)) or "start-error" in outcome.notes:
+            return outcome
+        self.attempt.phase("reading back")
+        reading = Reading(
+            self.attempt, pod, self.services.cluster, self.attempt.workspaces.returning(self.attempt.step)
+        )
+        try:
+            trees = await reading.run()
+        except ReadBackRefused as error:
+            return _left_badly(outcome, str(error))
+        except ReadBackLost as error:
+            if outcome.kind == "failed":
+                return _left_badly(outcome, str(error))
+            lost = Infra(InfraKind.TRANSFER, DidRun.YES, message=str(error), node=node, code=outcome.code)
+            return outcome_of(lost)
+        await self.attempt.workspaces.returned(self.attempt.step, self.attempt.identity.attempt, trees)
+        return outcome
+
+    async def _time_out(self, observer: PodObserver) -> None:
+        """End the step when its timeout has passed since it was first seen running."""
+        timeout = self.attempt.step.timeout
+        if timeout is None:
+            return
+        await observer.until(lambda seen: seen.seen_running)
+        await self.attempt.services.clock.sleep(timeout)
+        if observer.answer.settled:
+            return
+        observer.timed_out = True
+        self.attempt.phase("timed out, ending")
+        await self.removal.ask(observer, grace_seconds=None)
+        observer.nudge()
+
+    async def _tell(self, observer: PodObserver) -> None:
+        """Tell the ledger and the reporter what the pod waits for, and when the step runs."""
+        attempt, told = self.attempt, ""
+        while not observer.answer.settled:
+            answer, seen = observer.answer, observer.observations
+            words = _phase(answer)
+            if words != told:
+                told = words
+                if isinstance(answer, Pending) and answer.kind is not PendingKind.STAGING:
+                    attempt.phase(words)
+                    await attempt.recorder.record(
+                        PodPending(
+                            at=attempt.recorder.now(),
+                            step=attempt.step.id,
+                            attempt=attempt.identity.attempt,
+                            kind=str(answer.kind),
+                            container=answer.container,
+                            message=answer.message,
+                        )
+                    )
+                elif isinstance(answer, Running) and not answer.finishing:
+                    attempt.phase(words)
+                    await attempt.recorder.record(
+                        StepRunning(
+                            at=attempt.recorder.now(),
+                            step=attempt.step.id,
+                            attempt=attempt.identity.attempt,
+                            node=observer.node,
+                        )
+                    )
+                elif isinstance(answer, Ending):
+                    attempt.phase(words)
+            await observer.until(lambda current, seen=seen: current.observations > seen)  # type: ignore[misc]
+
+
+@asynccontextmanager
+async def _beside(observer: PodObserver) -> AsyncIterator[None]:
+    """Run the observer while the context is open."""
+    async with anyio.create_task_group() as group:
+        group.start_soon(observer.run)
+        yield
+        group.cancel_scope.cancel()
+
+
+def _staging(observer: PodObserver) -> bool:
+    answer = observer.answer
+    return isinstance(answer, Pending) and answer.kind is PendingKind.STAGING
+
+
+def _phase(answer: Answer) -> str:
+    match answer:
+        case Pending(kind=kind, message=message):
+            return f"waiting: {kind}" + (f" ({message})" if message else "")
+        case Running():
+            return "running"
+        case Ending(kind=kind):
+            return f"the cluster is taking the pod away: {kind}"
+        case _:
+            return ""
+
+
+def _not_created(error: ClusterError) -> Infra:
+    if isinstance(error, AlreadyExists):
+        # The name holds a hash of the nonce: somebody made this pod on purpose, or copied ours.
+        return Infra(InfraKind.ADMISSION, DidRun.NO, message=f"{error}; it is not this attempt's, delete it")
+    return infra_of(error)
+
+
+def _left_badly(outcome: Outcome, message: str) -> Outcome:
+    """The command's own verdict stands; a success that left what cannot be kept is none."""
+    said = f"{outcome.message}. {message}" if outcome.message else message
+    return Outcome(
+        kind="failed",
+        code=outcome.code,
+        notes=outcome.notes,
+        message=said,
+        hint=outcome.hint or "Look at what the step left in its workspace; the coordinator's copy is as it was before.",
+        node=outcome.node,
+    )

@@ -1,0 +1,72 @@
+"""One door for everything that happens: the ledger has it, the progress knows it, the reporter hears of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+
+from senro.domain.events import AttemptStarted, CancelRequested, Event, Noted, StepEnded, encode_event, timestamp
+from senro.domain.plan import Plan
+from senro.domain.redaction import Redactor
+from senro.domain.run_state import Progress, at_start, fold
+from senro.ports.clock import Clock
+from senro.ports.ledger import RunLedger
+from senro.ports.reporter import Reporter
+
+
+class Recorder:
+    """Writes events to the ledger before anybody acts on them. `progress` is their fold.
+
+    Every text of an event goes through the redactor by way of the line that is written, so what a cluster or a command
+    said cannot carry a secret into a file.
+    """
+
+    def __init__(self, plan: Plan, ledger: RunLedger, reporter: Reporter, clock: Clock, redactor: Redactor) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self.reporter = reporter
+        self.redactor = redactor
+        self.progress: Progress = at_start(plan)
+        self._changed = anyio.Event()
+        self._began: dict[str, float] = {}
+        self._ended: dict[str, float] = {}
+
+    def now(self) -> str:
+        """The wall clock as events write it."""
+        return timestamp(self._clock.now())
+
+    async def record(self, event: Event) -> None:
+        """Append the event, fold it, tell the reporter. Once begun it is carried out, also when cancelled."""
+        with anyio.CancelScope(shield=True):
+            await self._ledger.append(self.redactor.apply(encode_event(event)))
+        self.progress = fold(self.progress, event)
+        match event:
+            case AttemptStarted(step=step):
+                self._began.setdefault(step, self._clock.monotonic())
+            case StepEnded(step=step, state=state, attempts=attempts):
+                self._ended[step] = self._clock.monotonic()
+                self.reporter.step_state(step, state, attempt=attempts)
+            case Noted(step=step, message=message):
+                self.reporter.note(step, self.redactor.text(message))
+            case CancelRequested(reason=reason):
+                self.reporter.note("", f"cancelling: {reason}")
+            case _:
+                pass
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    def seconds(self, step: str) -> float | None:
+        """From the step's first attempt to its end; None where it never began."""
+        if step not in self._began:
+            return None
+        return self._ended.get(step, self._clock.monotonic()) - self._began[step]
+
+    async def note(self, message: str, *, step: str = "") -> None:
+        """Record something that a person should know and that changes no state."""
+        await self.record(Noted(at=self.now(), message=message, step=step))
+
+    async def until(self, condition: Callable[[Progress], bool]) -> None:
+        """Wait until the progress meets `condition`."""
+        while not condition(self.progress):
+            await self._changed.wait()

@@ -1,0 +1,40 @@
+"""The ports that a run works with, in one value; `senro.app.wiring` fills it with adapters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from senro.ports.clock import Chance, Clock
+from senro.ports.cluster import Cluster
+from senro.ports.content import ContentStore
+from senro.ports.ledger import RunLedger
+from senro.ports.processes import Processes
+from senro.ports.reporter import Reporter
+from senro.ports.trees import Trees
+from senro.ports.watcher import PodWatch
+
+WatchPod = Callable[[str, str, str], PodWatch]
+"""From namespace, name and uid of a pod to the watch over it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterServices:
+    """The cluster and how its pods are watched."""
+
+    cluster: Cluster
+    watch: WatchPod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """Everything that a run needs of the world. `pods` is None for a plan without a pod."""
+
+    ledger: RunLedger
+    trees: Trees
+    content: ContentStore
+    processes: Processes
+    clock: Clock
+    chance: Chance
+    reporter: Reporter
+    pods: ClusterServices | None = None

@@ -1,0 +1,193 @@
+"""Filling the volumes of a pod: one exec, one archive, one proof line; repeated while the pod lives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import anyio
+
+from senro.app.attempt import Attempt
+from senro.app.observer import PodObserver
+from senro.app.transfer_failure import TransferFailure, end_words
+from senro.domain.errors import ClusterError, TreeError
+from senro.domain.events import TransferBroken, Transferred
+from senro.domain.exec_protocol import Ended, ExitCode, Stderr, Stdout
+from senro.domain.pod import Pod
+from senro.domain.transfer import MISSING_PROGRAM, STAGE_CONTAINER, StagingProof, sentinel_name, staging_command
+from senro.domain.verdict import DidRun, Infra, InfraKind, Pending, PendingKind
+from senro.ports.cluster import Cluster, ExecSession
+from senro.ports.trees import Archive, Packed
+
+TRIES = 3
+"""How often a transfer is tried while the pod lives (design.md section 4)."""
+
+IDLE_SECONDS = 300.0
+"""Silence in both directions that ends an exec: a slow disk may need minutes for what it has buffered."""
+
+STATUS_SECONDS = 5.0
+"""How long the status is awaited after the proof line, which needs none: the connection is only let end in order."""
+
+STDERR_LIMIT = 8192
+"""Bytes of the far side's stderr that are kept for a message."""
+
+
+@dataclass(slots=True)
+class Staging:
+    """The staging of one pod. `run` returns None once every mount is filled, or the Infra that ends the attempt."""
+
+    attempt: Attempt
+    pod: Pod
+    cluster: Cluster
+    observer: PodObserver
+    parts: Sequence[Packed]
+    sent: int = 0
+    length: int = 0
+
+    async def run(self) -> Infra | None:
+        """Stage, up to three times. An answer that the observer settles meanwhile is the caller's to read."""
+        attempt, clock, message = self.attempt, self.attempt.services.clock, ""
+        for number in range(1, TRIES + 1):
+            began = clock.monotonic()
+            try:
+                await self._once()
+            except TreeError as error:
+                # The files changed under the pack: they are the coordinator's own, another try packs the same.
+                return Infra(InfraKind.TRANSFER, DidRun.NO, message=f"a workspace could not be packed: {error}")
+            except (ClusterError, TransferFailure) as error:
+                message = f"{error} ({self.sent} of {self.length} bytes were sent)"
+                permanent = isinstance(error, TransferFailure) and error.permanent
+            else:
+                await self._done(number, clock.monotonic() - began)
+                return None
+            await attempt.recorder.record(
+                TransferBroken(
+                    at=attempt.recorder.now(),
+                    step=attempt.step.id,
+                    attempt=attempt.identity.attempt,
+                    direction="in",
+                    tries=number,
+                    message=message,
+                )
+            )
+            await self._look_at_pod()
+            if self.observer.answer.settled:
+                return None
+            if self._released():
+                await self._done(number, clock.monotonic() - began)
+                return None
+            if permanent:
+                return Infra(InfraKind.CONFIG, DidRun.NO, message=message)
+            attempt.tell(f"staging broke, try {number} of {TRIES}: {message}")
+        return Infra(
+            InfraKind.TRANSFER, DidRun.NO, message=f"the workspaces could not be staged in {TRIES} tries: {message}"
+        )
+
+    async def _look_at_pod(self) -> None:
+        # A pod that is being taken away breaks its streams first; what it comes to is the better answer.
+        await self.observer.fresh()
+        await self.observer.until(lambda observer: isinstance(observer.answer, Pending) or observer.seen_running)
+
+    def _released(self) -> bool:
+        """Whether the volumes are known to be whole without the proof line.
+
+        Only the script ends `senro-stage` with 0, by the fifo, after it has checked for the sentinel: where the
+        line was lost on its way, this says the same.
+        """
+        answer = self.observer.answer
+        return not (isinstance(answer, Pending) and answer.kind is PendingKind.STAGING) and _ended_well(
+            self.observer.pod
+        )
+
+    async def _done(self, number: int, seconds: float) -> None:
+        attempt = self.attempt
+        await attempt.recorder.record(
+            Transferred(
+                at=attempt.recorder.now(),
+                step=attempt.step.id,
+                attempt=attempt.identity.attempt,
+                direction="in",
+                bytes=self.length,
+                seconds=round(seconds, 3),
+                tries=number,
+            )
+        )
+        self.observer.nudge()
+
+    async def _once(self) -> None:
+        attempt = self.attempt
+        nonce = attempt.identity.nonce
+        self.sent = 0
+        async with (
+            attempt.services.trees.pack(self.parts, sentinel=sentinel_name(nonce)) as archive,
+            self.cluster.exec(
+                self.pod.metadata.namespace,
+                self.pod.metadata.name,
+                STAGE_CONTAINER,
+                staging_command(len(self.parts), nonce),
+                stdin=True,
+                idle_seconds=IDLE_SECONDS,
+            ) as session,
+        ):
+            self.length = archive.length
+            feed = _Feed(self, archive, session)
+            async with anyio.create_task_group() as group:
+                group.start_soon(feed.run, group.cancel_scope)
+                try:
+                    await _receive_proof(session, nonce)
+                finally:
+                    group.cancel_scope.cancel()
+            # A feed that failed cancelled the scope, and with it the reader.
+            if feed.error is not None:
+                raise feed.error
+
+
+@dataclass(slots=True)
+class _Feed:
+    """Sends the archive while the other task reads. A torn archive ends both; a broken stream is for the reader."""
+
+    staging: Staging
+    archive: Archive
+    session: ExecSession
+    error: TreeError | None = None
+
+    async def run(self, scope: anyio.CancelScope) -> None:
+        """Send to the end, then close stdin."""
+        staging = self.staging
+        reporter, step = staging.attempt.recorder.reporter, staging.attempt.step.id
+        try:
+            while data := await self.archive.read():
+                await self.session.send(data)
+                staging.sent += len(data)
+                reporter.transfer(step, "in", staging.sent, staging.length)
+            await self.session.close_stdin()
+        except TreeError as error:
+            self.error = error
+            scope.cancel()
+        except ClusterError:
+            return
+
+
+async def _receive_proof(session: ExecSession, nonce: str) -> None:
+    proof, stderr = StagingProof(nonce), b""
+    while not proof.proven:
+        match await session.receive():
+            case Stdout(data=data):
+                proof = proof.receive(data)
+            case Stderr(data=data):
+                stderr = (stderr + data)[:STDERR_LIMIT]
+            case Ended(result=result):
+                missing = isinstance(result, ExitCode) and result.code == MISSING_PROGRAM and b"senro: " in stderr
+                raise TransferFailure(end_words(result, stderr, "no proof line came"), permanent=missing)
+    with anyio.move_on_after(STATUS_SECONDS):
+        try:
+            while not isinstance(await session.receive(), Ended):
+                pass
+        except ClusterError:
+            return  # the container ends with the proof, and may take the exec with it
+
+
+def _ended_well(pod: Pod | None) -> bool:
+    stage = pod.init_container(STAGE_CONTAINER) if pod is not None else None
+    ended = stage.state.terminated if stage is not None else None
+    return ended is not None and ended.exit_code == 0 and ended.reason == "Completed" and ended.started_at is not None

@@ -1,0 +1,129 @@
+"""The one module that knows the adapters: it fills the ports of a run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+
+from senro.adapters.clock import SystemChance, SystemClock
+from senro.adapters.fs import FolderContentStore, FolderTrees, open_run_folder
+from senro.adapters.process import LocalProcesses
+from senro.adapters.secrets import PrivateSecretFiles, ReferencedSecrets
+from senro.app.services import ClusterServices, Services
+from senro.domain.errors import ConfigurationError, Refusal
+from senro.domain.plan import Plan
+from senro.domain.secret import SecretReference
+from senro.domain.targets import Pod
+from senro.ports.reporter import Reporter
+from senro.ports.secret_source import SecretFiles
+
+if TYPE_CHECKING:
+    from senro.adapters.apiserver import Configuration
+    from senro.ports.clock import Chance, Clock
+    from senro.ports.watcher import PodWatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """The services of a run, and the values of its secrets, which its repr does not show."""
+
+    services: Services
+    values: Mapping[str, bytes]
+    secret_files: SecretFiles
+
+    def __repr__(self) -> str:
+        return f"<Opened run {self.services.ledger.run_id}>"
+
+
+@asynccontextmanager
+async def open_services(
+    plan: Plan,
+    *,
+    references: Mapping[str, SecretReference],
+    run_dir: str,
+    reporter: Reporter,
+    environ: Mapping[str, str],
+) -> AsyncIterator[Opened]:
+    """Everything that the plan needs, checked before the run's folder is made.
+
+    Raises `ConfigurationError` with every problem of the cluster's variables and of the secrets at once, a
+    `ClusterError` where the apiserver does not answer, `StoreError` where the folders cannot be made.
+    """
+    clock, chance = SystemClock(), SystemChance()
+    needs_cluster = any(isinstance(planned.step.on, Pod) for planned in plan.steps)
+    refusals: list[Refusal] = []
+    configuration = None
+    if needs_cluster:
+        try:
+            configuration = await anyio.to_thread.run_sync(_configuration, environ, clock)
+        except ConfigurationError as error:
+            refusals.extend(error.refusals)
+    values = await _read_secrets(plan, ReferencedSecrets(references, environ), refusals)
+    if refusals:
+        raise ConfigurationError(tuple(refusals))
+    async with AsyncExitStack() as stack:
+        pods = None
+        if configuration is not None:
+            pods = await stack.enter_async_context(_connected(configuration, clock, chance))
+        ledger = await stack.enter_async_context(open_run_folder(run_dir, now=clock.now(), token=chance.token()))
+        services = Services(
+            ledger=ledger,
+            trees=FolderTrees(),
+            content=FolderContentStore(str(cache_folder(environ))),
+            processes=LocalProcesses(environ),
+            clock=clock,
+            chance=chance,
+            reporter=reporter,
+            pods=pods,
+        )
+        yield Opened(services=services, values=values, secret_files=PrivateSecretFiles())
+
+
+def _configuration(environ: Mapping[str, str], clock: Clock) -> Configuration:
+    # httpx and cryptography cost a quarter of a second that a local pipeline need not pay.
+    from senro.adapters.apiserver import read_configuration  # noqa: PLC0415 - as said above
+
+    return read_configuration(environ, now=clock.now())
+
+
+@asynccontextmanager
+async def _connected(configuration: Configuration, clock: Clock, chance: Chance) -> AsyncIterator[ClusterServices]:
+    from senro.adapters.apiserver import connect, watch_pod  # noqa: PLC0415 - as in `_configuration`
+
+    async with connect(configuration, clock=clock, chance=chance) as cluster:
+        await cluster.version()
+
+        def watch(namespace: str, name: str, uid: str) -> PodWatch:
+            return watch_pod(cluster, namespace, name, uid=uid, clock=clock)
+
+        yield ClusterServices(cluster=cluster, watch=watch)
+
+
+async def _read_secrets(plan: Plan, source: ReferencedSecrets, refusals: list[Refusal]) -> dict[str, bytes]:
+    values = {}
+    for name in plan.secrets:
+        try:
+            values[name] = await source.read(name)
+        except ConfigurationError as error:
+            refusals.extend(error.refusals)
+    return values
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """Where snapshots are kept: `SENRO_CACHE_DIR`, else `senro` in the user's cache folder."""
+    chosen = environ.get("SENRO_CACHE_DIR")
+    if chosen:
+        return Path(chosen).absolute()
+    base = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 - HOME may be unset
+    return Path(base).absolute() / "senro"
+
+
+def system_clock() -> SystemClock:
+    """The machine's clock, for a reporter that is made before the run's services are."""
+    return SystemClock()

@@ -1,0 +1,51 @@
+"""Every error that senro raises on purpose; the tree stands in `senro.domain.errors`."""
+
+from __future__ import annotations
+
+from senro.domain.errors import (
+    AlreadyExists,
+    Answer,
+    ApiError,
+    ClusterError,
+    ConfigurationError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    PlanError,
+    ProtocolError,
+    Refusal,
+    Rejected,
+    SenroError,
+    StatusCause,
+    StoreError,
+    StreamBroken,
+    Throttled,
+    TreeError,
+    Unauthorized,
+    Unavailable,
+    Unreachable,
+)
+
+__all__ = [
+    "AlreadyExists",
+    "Answer",
+    "ApiError",
+    "ClusterError",
+    "ConfigurationError",
+    "Conflict",
+    "Forbidden",
+    "NotFound",
+    "PlanError",
+    "ProtocolError",
+    "Refusal",
+    "Rejected",
+    "SenroError",
+    "StatusCause",
+    "StoreError",
+    "StreamBroken",
+    "Throttled",
+    "TreeError",
+    "Unauthorized",
+    "Unavailable",
+    "Unreachable",
+]

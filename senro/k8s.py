@@ -1,0 +1,7 @@
+"""Targets in a Kubernetes cluster: `on=k8s.Pod(image, namespace=...)`."""
+
+from __future__ import annotations
+
+from senro.domain.targets import Pod
+
+__all__ = ["Pod"]
