@@ -1,0 +1,40 @@
+# `make demo` and `make test` are all that a newcomer needs; both set up .venv first.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/pytest
+
+.PHONY: demo test lint test-cluster soak bench clean
+
+demo: $(VENV)/.demo
+	@$(BIN)/senro demo
+
+test: lint
+	@$(PYTEST) -q -n 2 --dist worksteal --cov=senro.domain --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
+
+lint: $(VENV)/.dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+# The end-to-end suite against the cluster that SENRO_K8S_*, SENRO_TEST_IMAGE and SENRO_TEST_NAMESPACE name.
+test-cluster: $(VENV)/.dev
+	@$(PYTEST) -q tests/e2e tests/contract/ports/test_cluster.py --cluster=real
+
+# Every property with two thousand examples, every matrix in full.
+soak: $(VENV)/.dev
+	@SENRO_TEST_PROFILE=soak $(PYTEST) -q -n 2 tests
+
+bench: $(VENV)/.dev
+	@for file in benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
+
+clean:
+	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .senro
+
+$(VENV)/.demo: pyproject.toml tools/set-up
+	@PYTHON=$(PYTHON) tools/set-up $(VENV) demo
+
+$(VENV)/.dev: pyproject.toml tools/set-up
+	@PYTHON=$(PYTHON) tools/set-up $(VENV) dev

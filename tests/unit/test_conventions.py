@@ -1,0 +1,38 @@
+"""The rules that hold for every file."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TESTS = sorted(path for path in ROOT.glob("tests/**/test_*.py"))
+SOURCES = sorted(ROOT.glob("senro/**/*.py"))
+LONGEST = 500
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda path: path.name)
+def test_every_test_says_what_it_proves(path: Path) -> None:
+    """Each test function has a docstring."""
+    functions = [
+        node
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+    ]
+    assert [node.name for node in functions if not ast.get_docstring(node)] == []
+
+
+def test_no_source_file_is_longer_than_five_hundred_lines() -> None:
+    """A file of the package that passes 500 lines says so, and why, in its docstring."""
+    long = [path for path in SOURCES if len(path.read_text().splitlines()) > LONGEST]
+    silent = [path.name for path in long if "lines" not in (ast.get_docstring(ast.parse(path.read_text())) or "")]
+    assert silent == []
+
+
+def test_nothing_is_left_to_do() -> None:
+    """No source file holds a stub or a note of something to be done."""
+    words = ("TODO", "FIXME", "XXX", "NotImplementedError", "pragma: no cover")
+    found = [(path.name, word) for path in SOURCES for word in words if word in path.read_text()]
+    assert found == []
