@@ -112,6 +112,11 @@ def read_folder(folder: Path) -> Tree:
     return Tree(tuple(entries))
 
 
+def names(folder: Path) -> list[str]:
+    """The names in a folder, sorted."""
+    return sorted(path.name for path in folder.iterdir())
+
+
 def archive(tree: Tree, contents: Contents, index: int = 0) -> bytes:
     """The archive of one tree, by the domain's writer."""
     return members(tree, contents, index) + END

@@ -1,0 +1,381 @@
+"""`FolderTrees` keeps the contract of `Trees`, and what else must hold on a real disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from senro.adapters.fs import FolderTrees, work
+from senro.domain.errors import TreeError
+from senro.domain.tree import Tree
+from senro.ports.trees import Packed, Trees
+from tests.contract.ports.trees_suite import SMALL, SMALL_CONTENTS, TreesSuite, big, folder_with, pack, unpack
+from tests.property.test_tar import HARMLESS
+from tests.support_files import archive, directory, file, link, names, read_folder, tar_member, trees
+
+pytestmark = pytest.mark.anyio
+
+Drawn = tuple[Tree, dict[str, bytes]]
+
+
+class TestFolderTrees(TreesSuite):
+    @pytest.fixture
+    def trees(self) -> Trees:
+        return FolderTrees()
+
+
+class TestFolderTreesWithoutKernelCopies(TreesSuite):
+    """macOS has no copy_file_range."""
+
+    @pytest.fixture
+    def trees(self, monkeypatch: pytest.MonkeyPatch) -> Trees:
+        monkeypatch.delattr(os, "copy_file_range", raising=False)
+        return FolderTrees()
+
+
+class Hops:
+    """Counts hops to threads; at the hop `at` it cancels the scope, before or after the hop's work."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self.at = -1
+        self.after = False
+        self.scope = anyio.CancelScope()
+        self._run = anyio.to_thread.run_sync
+        monkeypatch.setattr(anyio.to_thread, "run_sync", self.run_sync)
+        monkeypatch.setattr(work, "SLICE", 0.0)  # every yield is a hop of its own
+
+    async def run_sync(self, work: Callable[..., Any], *arguments: object) -> Any:
+        self.count += 1
+        if self.count == self.at and not self.after:
+            self.scope.cancel()
+        try:
+            return await self._run(work, *arguments)
+        finally:
+            if self.count == self.at:
+                self.scope.cancel()
+
+
+def open_files() -> int:
+    return len(names(Path("/proc/self/fd")))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no /proc to count open files in")
+@pytest.mark.parametrize("after", [False, True])
+async def test_cancelled_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, after: bool) -> None:
+    """Cancelled at any await, a walk, pack, unpack or copy leaves no file open, and on disk only old or new trees."""
+    tree = Tree((*SMALL.entries, file("big", b"x" * 200_000)))
+    contents = {**SMALL_CONTENTS, "big": b"x" * 200_000}
+    data = archive(tree, contents)
+    source = folder_with(tmp_path / "source", tree, contents)
+    port = FolderTrees()
+
+    async def everything(place: Path) -> None:
+        await port.walk(str(source))
+        await pack(port, [Packed(0, str(source), tree)])
+        await port.copy(tree, str(source), str(place / "copy"))
+        await unpack(port, data, {0: str(place / "ws"), 1: str(place / "ws1")}, 100_000)
+
+    hops = Hops(monkeypatch)
+    hops.after = after
+    folder_with(tmp_path / "whole" / "ws")
+    await everything(tmp_path / "whole")
+    total = hops.count
+    opened = open_files()
+    assert total > 40
+    for at in range(1, total + 1):
+        hops.count, hops.at, hops.scope = 0, at, anyio.CancelScope()
+        place = tmp_path / str(at)
+        folder_with(place / "ws")
+        with hops.scope:
+            await everything(place)
+        assert hops.scope.cancel_called
+        assert {name for name in names(place) if name not in {"ws", "ws1", "copy"}} == set()
+        assert read_folder(place / "ws") in {SMALL, tree}
+        assert not (place / "copy").exists() or read_folder(place / "copy") == tree
+        assert open_files() == opened
+
+
+async def test_cancelled_read_tears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a read that was cancelled the archive cannot be read on: a piece may be lost."""
+    tree, contents = big()
+    folder = folder_with(tmp_path / "x", tree, contents)
+    hops = Hops(monkeypatch)
+    async with FolderTrees().pack([Packed(0, str(folder), tree)]) as opened:
+        await opened.read()
+        hops.at = hops.count + 1
+        with hops.scope:
+            await opened.read()
+        with pytest.raises(TreeError) as caught:
+            await opened.read()
+        assert caught.value.rule == "torn"
+
+
+async def test_cancelled_write_tears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a write that was cancelled the archive has a hole: nothing more is taken, nothing can be replaced."""
+    tree, contents = big()
+    hops = Hops(monkeypatch)
+    async with FolderTrees().unpack({0: str(tmp_path / "ws")}) as unpacking:
+        hops.at = hops.count + 3
+        with hops.scope:
+            await unpacking.write(archive(tree, contents))
+        assert hops.scope.cancelled_caught
+        for call in (unpacking.write(b""), unpacking.finish(), unpacking.replace()):
+            with pytest.raises(TreeError) as caught:
+                await call
+            assert caught.value.rule == "torn"
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("fails", [1, 2, 3, 4])
+async def test_replace_all_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: int) -> None:
+    """If one of two folders cannot be swapped in, both hold what they held before, and nothing lies beside them."""
+    one, other = folder_with(tmp_path / "one"), folder_with(tmp_path / "other")
+    rename = Path.rename
+    count = 0
+
+    def failing(self: Path, target: Path) -> Path:
+        nonlocal count
+        count += 1
+        if count == fails:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return rename(self, target)
+
+    async with FolderTrees().unpack({0: str(one), 1: str(other)}) as unpacking:
+        await unpacking.write(archive(Tree((file("new"),)), {"new": b""}))
+        await unpacking.finish()
+        monkeypatch.setattr(Path, "rename", failing)
+        with pytest.raises(TreeError, match="Input/output error"):
+            await unpacking.replace()
+        monkeypatch.undo()
+    assert (read_folder(one), read_folder(other)) == (SMALL, SMALL)
+    assert names(tmp_path) == ["one", "other"]
+
+
+async def test_replace_keeps_the_mode(tmp_path: Path) -> None:
+    """The folder that is swapped in has the permissions of the one before."""
+    destination = folder_with(tmp_path / "ws")
+    destination.chmod(0o750)
+    await unpack(FolderTrees(), archive(SMALL, SMALL_CONTENTS), {0: str(destination)})
+    assert destination.stat().st_mode & 0o7777 == 0o750
+
+
+async def test_built_in_private(tmp_path: Path) -> None:
+    """While a tree is built beside its destination nobody else may look into it."""
+    async with FolderTrees().unpack({0: str(tmp_path / "ws")}):
+        (name,) = names(tmp_path)
+        assert re.fullmatch(r"\.ws\.senro-[0-9a-f]{12}\.new", name)
+        assert (tmp_path / name).stat().st_mode & 0o7777 == 0o700
+
+
+async def test_leftover_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be removed is an error that names it, or a note where another error is on its way already."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    with pytest.raises(TreeError) as caught:
+        async with FolderTrees().unpack({0: str(tmp_path / "ws")}):
+            monkeypatch.setattr(Path, "rmdir", refuse)
+    assert caught.value.rule == "leftover"
+    monkeypatch.undo()
+
+    async def fail() -> None:
+        async with FolderTrees().unpack({0: str(tmp_path / "ws")}):
+            monkeypatch.setattr(Path, "rmdir", refuse)
+            raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine") as other:
+        await fail()
+    assert "remove it by hand" in other.value.__notes__[0]
+
+
+async def test_removes_what_a_step_locked(tmp_path: Path) -> None:
+    """A folder whose rights a step took away does not keep the old tree from being removed."""
+    destination = folder_with(tmp_path / "ws")
+    (destination / "d").chmod(0)
+    await unpack(FolderTrees(), archive(Tree(), {}), {0: str(destination)})
+    assert names(tmp_path) == ["ws"]
+
+
+async def test_deep(tmp_path: Path) -> None:
+    """A tree deeper than any recursion could follow with comfort is unpacked, walked, packed, copied and removed."""
+    paths = ["/".join("d" for _ in range(depth)) for depth in range(1, 500)]
+    tree = Tree(tuple(directory(path) for path in paths))
+    port = FolderTrees()
+    destination = str(tmp_path / "ws")
+    assert await unpack(port, archive(tree, {}), {0: destination}) == {0: tree}
+    assert await port.walk(destination) == tree
+    await port.copy(tree, destination, str(tmp_path / "copy"))
+    await unpack(port, archive(Tree(), {}), {0: destination})
+    await unpack(port, archive(Tree(), {}), {0: str(tmp_path / "copy")})
+    assert names(tmp_path) == ["copy", "ws"]
+
+
+async def test_disk_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that is full is an error that names the file and says so; nothing is left."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("senro.adapters.fs.copying.os.write", full)
+    with pytest.raises(TreeError, match="No space left") as caught:
+        await unpack(FolderTrees(), archive(SMALL, SMALL_CONTENTS), {0: str(tmp_path / "ws")})
+    assert (caught.value.path, caught.value.rule) == ("d/run", "io")
+    monkeypatch.undo()
+    folder = folder_with(tmp_path / "x")
+    monkeypatch.setattr("senro.adapters.fs.copying.os.write", full)
+    with pytest.raises(TreeError, match="No space left") as caught:
+        await FolderTrees().copy(SMALL, str(folder), str(tmp_path / "y"))
+    assert caught.value.path == "d/run"
+    monkeypatch.undo()
+    assert names(tmp_path) == ["x"]
+
+
+async def test_short_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writes that take a part of what they are given are completed."""
+    write = os.write
+    monkeypatch.setattr(
+        "senro.adapters.fs.copying.os.write", lambda opened, data: write(opened, data[: max(1, len(data) // 2)])
+    )
+    tree = Tree((file("a", b"x" * 5000),))
+    await unpack(FolderTrees(), archive(tree, {"a": b"x" * 5000}), {0: str(tmp_path / "ws")})
+    monkeypatch.undo()
+    assert read_folder(tmp_path / "ws") == tree
+
+
+async def test_walk_while_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that grows, shrinks or is exchanged while it is read is named, not taken as it was half read."""
+    folder = folder_with(tmp_path / "x", Tree((file("a", b"x" * 3_000_000),)), {"a": b"x" * 3_000_000})
+    read, opening = os.read, os.open
+
+    for change in ("grow", "shrink", "gone"):
+
+        def reading(opened: int, count: int, change: str = change) -> bytes:
+            data = read(opened, count)
+            if change == "grow":
+                with (folder / "a").open("ab") as growing:
+                    growing.write(b"y")
+            elif change == "shrink":
+                os.truncate(folder / "a", 10)
+            return data
+
+        monkeypatch.setattr("senro.adapters.fs.walk.os.read", reading)
+        if change == "gone":
+
+            def vanishing(path: str, *arguments: Any, **named: Any) -> int:
+                if path == "a":
+                    (folder / "a").unlink()
+                return opening(path, *arguments, **named)
+
+            monkeypatch.setattr("senro.adapters.fs.walk.os.open", vanishing)
+        with pytest.raises(TreeError) as caught:
+            await FolderTrees().walk(str(folder))
+        assert (caught.value.path, caught.value.rule) == ("a", "changed")
+        monkeypatch.undo()
+
+
+async def test_walk_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file, folder or link that must not be read is named, with what to do."""
+    folder = folder_with(tmp_path / "x")
+    opening = os.open
+
+    def refusing(path: str, *arguments: Any, **named: Any) -> int:
+        if path == refused:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return opening(path, *arguments, **named)
+
+    for refused in ("d", "d/run", "."):
+        monkeypatch.setattr("senro.adapters.fs.walk.os.open", refusing)
+        with pytest.raises(TreeError, match="exclude it") as caught:
+            await FolderTrees().walk(str(folder))
+        assert (caught.value.path, caught.value.rule) == (refused, "unreadable")
+        monkeypatch.undo()
+
+
+async def test_memory(tmp_path: Path) -> None:
+    """Packing and unpacking hold a few pieces in memory, not the files: under 4 MiB for 24 MiB in three files."""
+    contents = {name: os.urandom(8 << 20) for name in ("a", "b", "c")}
+    tree = Tree(tuple(file(name, content) for name, content in contents.items()))
+    folder = folder_with(tmp_path / "x", tree, contents)
+    contents.clear()
+    port = FolderTrees()
+    tracemalloc.start()
+    try:
+        async with (
+            port.pack([Packed(0, str(folder), tree)]) as packing,
+            port.unpack({0: str(tmp_path / "y")}) as unpacking,
+        ):
+            while piece := await packing.read():
+                await unpacking.write(piece)
+            await unpacking.finish()
+            await unpacking.replace()
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+    assert read_folder(tmp_path / "y") == tree
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+async def test_harmless(tmp_path: Path, name: str) -> None:
+    """What honest tars write in odd ways arrives on disk as what it means."""
+    data, tree = HARMLESS[name]
+    assert await unpack(FolderTrees(), data + bytes(1024), {0: str(tmp_path / "ws")}) == {0: tree}
+    assert read_folder(tmp_path / "ws") == tree
+
+
+@given(drawn=trees(), cut=st.integers(1, 5000))
+async def test_any_tree(tmp_path_factory: pytest.TempPathFactory, drawn: Drawn, cut: int) -> None:
+    """Any tree goes from folder to archive to folder with one digest."""
+    top = tmp_path_factory.mktemp("any")
+    folder = folder_with(top / "x", *drawn)
+    port = FolderTrees()
+    tree = await port.walk(str(folder))
+    assert tree == drawn[0]
+    data = b"".join(await pack(port, [Packed(0, str(folder), tree)]))
+    found = await unpack(port, data, {0: str(top / "y")}, cut)
+    assert found[0].digest == tree.digest == read_folder(top / "y").digest
+
+
+@given(drawn=trees(), data=st.data())
+async def test_mutated_stays_inside(
+    tmp_path_factory: pytest.TempPathFactory, drawn: Drawn, data: st.DataObject
+) -> None:
+    """An archive with any bytes changed and its checksums mended arrives or is refused, and writes nowhere else."""
+    whole = bytearray(archive(*drawn))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(whole) - 1))
+        whole[at] = data.draw(st.sampled_from([*b"0./\x00125xLK", 255]))
+        block = at // 512 * 512
+        whole[block + 148 : block + 156] = b" " * 8
+        whole[block + 148 : block + 156] = b"%06o\0 " % sum(whole[block : block + 512])
+    top = tmp_path_factory.mktemp("mutated")
+    destination = folder_with(top / "ws")
+    try:
+        found = await unpack(FolderTrees(), bytes(whole), {0: str(destination)})
+    except TreeError:
+        assert read_folder(destination) == SMALL
+    else:
+        assert read_folder(destination) == found[0]
+    assert names(top) == ["ws"]
+
+
+async def test_links_only_at_the_end(tmp_path: Path) -> None:
+    """While files are written there is no link in the new folder that one of them could go through."""
+    async with FolderTrees().unpack({0: str(tmp_path / "ws")}) as unpacking:
+        await unpacking.write(tar_member("0/l", b"2", target="d") + tar_member("0/x", content=b"y" * 200_000))
+        (name,) = names(tmp_path)
+        assert names(tmp_path / name) == ["x"]
+        await unpacking.write(bytes(1024))
+        assert await unpacking.finish() == {0: Tree((link("l", "d"), file("x", b"y" * 200_000)))}

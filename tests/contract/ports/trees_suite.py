@@ -1,0 +1,401 @@
+"""What every `Trees` must do."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from senro.domain.errors import PlanError, TreeError
+from senro.domain.tree import Tree
+from senro.ports.trees import Archive, Packed, Trees
+from tests.property.test_tar import AWKWARD, AWKWARD_CONTENTS, HOSTILE
+from tests.support_files import (
+    Contents,
+    archive,
+    directory,
+    file,
+    link,
+    make_folder,
+    names,
+    read_events,
+    read_folder,
+    read_tree,
+    tar_member,
+)
+
+pytestmark = pytest.mark.anyio
+
+PIECE = 128 * 1024
+
+SMALL = Tree((directory("d"), file("d/run", b"#!/bin/sh\n", executable=True), file("e"), link("l", "d/run")))
+SMALL_CONTENTS = {"d/run": b"#!/bin/sh\n", "e": b""}
+
+
+def big() -> tuple[Tree, dict[str, bytes]]:
+    """Files of all sizes around a piece, and many small ones."""
+    contents = {f"f{size}": os.urandom(size) for size in (1, 511, 512, 65_536, 131_072, 131_073, 1_500_000)}
+    contents |= {f"s{number:03}": b"small" * number for number in range(200)}
+    return Tree(tuple(file(path, content) for path, content in contents.items())), contents
+
+
+async def pack(trees: Trees, parts: list[Packed], sentinel: str = "") -> list[bytes]:
+    """All pieces of an archive, whose length is checked."""
+    async with trees.pack(parts, sentinel=sentinel) as opened:
+        pieces = await read_all(opened)
+        assert await opened.read() == b""
+        assert sum(map(len, pieces)) == opened.length
+    return pieces
+
+
+async def read_all(opened: Archive) -> list[bytes]:
+    """The pieces of an archive to its end."""
+    pieces = []
+    while piece := await opened.read():
+        pieces.append(piece)
+    return pieces
+
+
+async def unpack(trees: Trees, data: bytes, destinations: dict[int, str], cut: int = 10_000) -> Mapping[int, Tree]:
+    """Unpack and replace, in pieces of `cut` bytes."""
+    async with trees.unpack(destinations) as unpacking:
+        for at in range(0, len(data), cut):
+            await unpacking.write(data[at : at + cut])
+        assert unpacking.received == len(data)
+        found = await unpacking.finish()
+        await unpacking.replace()
+    return found
+
+
+def folder_with(path: Path, tree: Tree = SMALL, contents: Contents = SMALL_CONTENTS) -> Path:
+    """A folder that holds the tree."""
+    path.parent.mkdir(exist_ok=True)
+    make_folder(path, tree, contents)
+    return path
+
+
+class TreesSuite:
+    """Subclass it and give `trees`."""
+
+    @pytest.fixture
+    def trees(self) -> Trees:
+        raise NotImplementedError
+
+    @pytest.mark.parametrize("made", [(AWKWARD, AWKWARD_CONTENTS), (SMALL, SMALL_CONTENTS), (Tree(), {})])
+    async def test_walk(self, trees: Trees, tmp_path: Path, made: tuple[Tree, Contents]) -> None:
+        """A folder is walked to the tree that it holds."""
+        folder = folder_with(tmp_path / "x", *made)
+        assert await trees.walk(str(folder)) == made[0] == read_folder(folder)
+
+    async def test_walk_big(self, trees: Trees, tmp_path: Path) -> None:
+        """Files of any size have the digest of their whole content."""
+        tree, contents = big()
+        assert await trees.walk(str(folder_with(tmp_path / "x", tree, contents))) == tree
+
+    async def test_walk_excludes(self, trees: Trees, tmp_path: Path) -> None:
+        """What is excluded is not looked at: not even a link that leaves the tree."""
+        folder = folder_with(tmp_path / "x")
+        (folder / ".git").mkdir()
+        (folder / ".git" / "out").symlink_to("/etc")
+        (folder / "a.pyc").write_bytes(b"x")
+        assert await trees.walk(str(folder), exclude=["**/.git", "*.pyc"]) == SMALL
+        with pytest.raises(PlanError):
+            await trees.walk(str(folder), exclude=["!a"])
+
+    async def test_walk_leaves_out(self, trees: Trees, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Fifos and sockets are left out and named; the rest is the tree."""
+        folder = folder_with(tmp_path / "x")
+        os.mkfifo(folder / "d" / "fifo")
+        monkeypatch.chdir(folder)  # a socket's name has room for 107 bytes
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind("socket")
+            tree = await trees.walk(str(folder))
+        assert tree == SMALL
+        assert tree.left_out == (("d/fifo", "a fifo"), ("socket", "a socket"))
+
+    @pytest.mark.parametrize("target", ["/etc/passwd", "../y", "d/../../y", "../x/e"])
+    async def test_walk_link_out(self, trees: Trees, tmp_path: Path, target: str) -> None:
+        """A link that is absolute or leaves the tree is refused by its name, with where it leads."""
+        folder = folder_with(tmp_path / "x")
+        (folder / "bad").symlink_to(target)
+        with pytest.raises(TreeError, match=target) as caught:
+            await trees.walk(str(folder))
+        assert (caught.value.path, caught.value.rule) == ("bad", "link")
+
+    async def test_walk_nothing(self, trees: Trees, tmp_path: Path) -> None:
+        """A folder that is not there, or is a file, is an error that names it."""
+        (tmp_path / "file").write_bytes(b"")
+        for name in ("missing", "file"):
+            with pytest.raises(TreeError) as caught:
+                await trees.walk(str(tmp_path / name))
+            assert caught.value.path == str(tmp_path / name)
+
+    @pytest.mark.parametrize("made", [(AWKWARD, AWKWARD_CONTENTS), (SMALL, SMALL_CONTENTS), (Tree(), {})])
+    async def test_pack(self, trees: Trees, tmp_path: Path, made: tuple[Tree, Contents]) -> None:
+        """An archive is the one that the domain describes, byte for byte."""
+        folder = folder_with(tmp_path / "x", *made)
+        assert b"".join(await pack(trees, [Packed(0, str(folder), made[0])])) == archive(*made)
+
+    async def test_pack_pieces(self, trees: Trees, tmp_path: Path) -> None:
+        """Pieces have 64 to 128 KiB, but the last one may be shorter."""
+        tree, contents = big()
+        folder = folder_with(tmp_path / "x", tree, contents)
+        pieces = await pack(trees, [Packed(0, str(folder), tree)])
+        assert b"".join(pieces) == archive(tree, contents)
+        assert all(PIECE // 2 <= len(piece) <= PIECE for piece in pieces[:-1])
+        assert len(pieces[-1]) <= PIECE
+
+    async def test_pack_parts(self, trees: Trees, tmp_path: Path) -> None:
+        """Several trees share an archive, each under its index; the sentinel is the last member, in the first part."""
+        one, other = folder_with(tmp_path / "one"), folder_with(tmp_path / "other", AWKWARD, AWKWARD_CONTENTS)
+        data = b"".join(
+            await pack(trees, [Packed(3, str(one), SMALL), Packed(1, str(other), AWKWARD)], sentinel=".whole")
+        )
+        found = await unpack(trees, data, {3: str(tmp_path / "3"), 1: str(tmp_path / "1")})
+        assert found == {3: Tree((*SMALL.entries, file(".whole"))), 1: AWKWARD}
+        last = [event for event in read_events([data], (1, 3)) if not isinstance(event, bytes)][-3]
+        assert "Member(index=3, path='.whole', kind='file'" in repr(last)
+
+    @pytest.mark.parametrize("change", ["longer", "shorter", "other", "gone", "link", "fifo", "directory"])
+    async def test_pack_changed(self, trees: Trees, tmp_path: Path, change: str) -> None:
+        """A file that is not what it was when the folder was walked ends the archive with an error that names it."""
+        folder = folder_with(tmp_path / "x", Tree((file("a"), file("b", b"12345"))), {"a": b"", "b": b"12345"})
+        tree = await trees.walk(str(folder))
+        before = (folder / "b").stat()
+        if change in {"longer", "shorter", "other"}:
+            (folder / "b").write_bytes({"longer": b"123456", "shorter": b"1234", "other": b"54321"}[change])
+            os.utime(folder / "b", ns=(before.st_atime_ns, before.st_mtime_ns))
+        else:
+            (folder / "b").unlink()
+            if change == "link":
+                (folder / "b").symlink_to("a")
+            elif change == "fifo":
+                os.mkfifo(folder / "b")
+            elif change == "directory":
+                (folder / "b").mkdir()
+        async with trees.pack([Packed(0, str(folder), tree)]) as opened:
+            with pytest.raises(TreeError) as caught:
+                await read_all(opened)
+            assert (caught.value.path, caught.value.rule) == ("b", "changed")
+            with pytest.raises(TreeError):
+                await opened.read()
+
+    async def test_pack_nowhere(self, trees: Trees, tmp_path: Path) -> None:
+        """A folder that is gone is an error that names it."""
+        async with trees.pack([Packed(0, str(tmp_path / "gone"), SMALL)]) as opened:
+            with pytest.raises(TreeError, match="gone"):
+                await opened.read()
+
+    async def test_pack_left(self, trees: Trees, tmp_path: Path) -> None:
+        """An archive that is left in its middle cannot be read any more."""
+        tree, contents = big()
+        folder = folder_with(tmp_path / "x", tree, contents)
+        async with trees.pack([Packed(0, str(folder), tree)]) as opened:
+            await opened.read()
+        with pytest.raises(TreeError):
+            await opened.read()
+
+    @pytest.mark.parametrize("cut", [1, 511, 512, 513, 32 * 1024, 10_000_000])
+    async def test_unpack(self, trees: Trees, tmp_path: Path, cut: int) -> None:
+        """What comes is what was sent, however it is cut; modes are 0644 and 0755; the old content is gone."""
+        destination = tmp_path / "ws"
+        destination.mkdir()
+        (destination / "old").write_bytes(b"old")
+        found = await unpack(trees, archive(AWKWARD, AWKWARD_CONTENTS), {0: str(destination)}, cut)
+        assert found == {0: AWKWARD}
+        assert read_folder(destination) == AWKWARD
+        for entry in AWKWARD.entries:
+            mode = (destination / entry.path).lstat().st_mode & 0o7777
+            assert entry.kind == "link" or mode == (0o755 if entry.executable or entry.kind == "directory" else 0o644)
+        assert names(tmp_path) == ["ws"]
+
+    async def test_unpack_big(self, trees: Trees, tmp_path: Path) -> None:
+        """Files of any size arrive."""
+        tree, contents = big()
+        assert await unpack(trees, archive(tree, contents), {0: str(tmp_path / "ws")}) == {0: tree}
+        assert read_folder(tmp_path / "ws") == tree
+
+    async def test_unpack_nowhere(self, trees: Trees, tmp_path: Path) -> None:
+        """A destination that is not there is made, with its parents."""
+        destination = tmp_path / "a" / "b" / "ws"
+        await unpack(trees, archive(SMALL, SMALL_CONTENTS), {0: str(destination)})
+        assert read_folder(destination) == SMALL
+        assert names(destination.parent) == ["ws"]
+
+    async def test_unpack_nothing(self, trees: Trees, tmp_path: Path) -> None:
+        """A destination of which nothing came becomes empty; one that was not asked for is refused."""
+        one, other = folder_with(tmp_path / "one"), folder_with(tmp_path / "other")
+        await unpack(trees, archive(SMALL, SMALL_CONTENTS, 1), {0: str(one), 1: str(other)})
+        assert (read_folder(one), read_folder(other)) == (Tree(), SMALL)
+        with pytest.raises(TreeError):
+            await unpack(trees, archive(SMALL, SMALL_CONTENTS, 1), {0: str(one)})
+
+    async def test_unpack_untouched(self, trees: Trees, tmp_path: Path) -> None:
+        """Before `replace` the destination is what it was, and leaving without it leaves nothing else."""
+        destination = folder_with(tmp_path / "ws")
+        async with trees.unpack({0: str(destination)}) as unpacking:
+            await unpacking.write(archive(AWKWARD, AWKWARD_CONTENTS))
+            assert read_folder(destination) == SMALL
+            await unpacking.finish()
+            assert read_folder(destination) == SMALL
+        assert read_folder(destination) == SMALL
+        assert names(tmp_path) == ["ws"]
+
+    async def test_unpack_order(self, trees: Trees, tmp_path: Path) -> None:
+        """`replace` without `finish`, `write` after it, and anything after the end, are refused."""
+        destination = folder_with(tmp_path / "ws")
+        async with trees.unpack({0: str(destination)}) as unpacking:
+            await unpacking.write(archive(AWKWARD, AWKWARD_CONTENTS))
+            with pytest.raises(TreeError):
+                await unpacking.replace()
+            await unpacking.finish()
+            with pytest.raises(TreeError):
+                await unpacking.write(b"")
+            with pytest.raises(TreeError):
+                await unpacking.finish()
+        with pytest.raises(TreeError):
+            await unpacking.replace()
+        assert read_folder(destination) == SMALL
+
+    async def test_unpack_every_cut(self, trees: Trees, tmp_path: Path) -> None:
+        """An archive that is cut at any block is truncated, and changes nothing."""
+        destination = folder_with(tmp_path / "ws", Tree((file("old"),)), {"old": b""})
+        data = archive(SMALL, SMALL_CONTENTS)
+        for cut in range(0, len(data), 512):
+            with pytest.raises(TreeError) as caught:
+                await unpack(trees, data[:cut], {0: str(destination)})
+            assert caught.value.rule == "truncated"
+        assert names(tmp_path) == ["ws"]
+        assert names(destination) == ["old"]
+
+    @pytest.mark.parametrize("name", HOSTILE)
+    async def test_unpack_hostile(self, trees: Trees, tmp_path: Path, name: str) -> None:
+        """What must not be unpacked is refused by its rule, and nothing of it, nor before it, is left anywhere."""
+        rule, data = HOSTILE[name]
+        destination = folder_with(tmp_path / "ws")
+        start = tar_member("0/before", content=b"x") if rule != "end" else b""
+        with pytest.raises(TreeError) as caught:
+            await unpack(trees, start + data + (b"" if rule == "end" else bytes(1024)), {0: str(destination)})
+        assert caught.value.rule == rule
+        assert read_folder(destination) == SMALL
+        assert names(tmp_path) == ["ws"]
+
+    async def test_unpack_hard_links(self, trees: Trees, tmp_path: Path) -> None:
+        """Hard links come back as files of their own, with the content and the mode of the first."""
+        data = (
+            tar_member("0/a", content=b"x" * 3_000_000, mode=b"0000755\0")
+            + tar_member("0/b", b"1", target="0/a")
+            + tar_member("0/l", b"2", target="a")
+            + tar_member("0/m", b"1", target="0/l")
+            + bytes(1024)
+        )
+        found = await unpack(trees, data, {0: str(tmp_path / "ws")})
+        content = b"x" * 3_000_000
+        tree = Tree(
+            (file("a", content, executable=True), file("b", content, executable=True), link("l", "a"), link("m", "a"))
+        )
+        assert found == {0: tree}
+        assert read_folder(tmp_path / "ws") == tree
+        assert (tmp_path / "ws" / "a").stat().st_nlink == 1
+
+    async def test_unpack_twice_the_same(self, trees: Trees, tmp_path: Path) -> None:
+        """Of a file that comes twice the later one stays."""
+        data = (
+            tar_member("0/a", content=b"one") + tar_member("0/a", content=b"another", mode=b"0000755\0") + bytes(1024)
+        )
+        found = await unpack(trees, data, {0: str(tmp_path / "ws")})
+        assert found == {0: Tree((file("a", b"another", executable=True),))}
+        assert read_folder(tmp_path / "ws") == found[0]
+
+    async def test_unpack_counts(self, trees: Trees, tmp_path: Path) -> None:
+        """Members and bytes are counted; roots are no members."""
+        async with trees.unpack({0: str(tmp_path / "ws")}) as unpacking:
+            await unpacking.write(tar_member("0/", b"5") + archive(SMALL, SMALL_CONTENTS))
+            await unpacking.finish()
+            assert unpacking.members == len(SMALL.entries)
+            assert unpacking.received == 512 + len(archive(SMALL, SMALL_CONTENTS))
+
+    @pytest.mark.parametrize("inner", ["", "/d", "/d/.."])
+    async def test_unpack_apart(self, trees: Trees, tmp_path: Path, inner: str) -> None:
+        """Destinations that are one, or lie in one another, are refused."""
+        destination = folder_with(tmp_path / "ws")
+        with pytest.raises(TreeError) as caught:
+            await unpack(trees, bytes(1024), {0: str(destination), 1: str(destination) + inner})
+        assert caught.value.rule == "destination"
+        assert read_folder(destination) == SMALL
+        assert names(tmp_path) == ["ws"]
+
+    @pytest.mark.parametrize("kind", ["file", "link"])
+    async def test_unpack_no_folder(self, trees: Trees, tmp_path: Path, kind: str) -> None:
+        """A destination that is a file or a link is refused before anything is made."""
+        destination = tmp_path / "ws"
+        folder_with(tmp_path / "real")
+        if kind == "file":
+            destination.write_bytes(b"x")
+        else:
+            destination.symlink_to("real")
+        with pytest.raises(TreeError) as caught:
+            await unpack(trees, bytes(1024), {0: str(destination)})
+        assert caught.value.rule == "destination"
+        assert names(tmp_path) == ["real", "ws"]
+        assert read_folder(tmp_path / "real") == SMALL
+
+    @pytest.mark.parametrize("existing", [False, True])
+    async def test_copy(self, trees: Trees, tmp_path: Path, *, existing: bool) -> None:
+        """A copy is the tree, and only the tree, also where its source holds more."""
+        folder = folder_with(tmp_path / "x", AWKWARD, AWKWARD_CONTENTS)
+        (folder / "more").write_bytes(b"")
+        if existing:
+            (tmp_path / "y").mkdir()
+        await trees.copy(AWKWARD, str(folder), str(tmp_path / "y"))
+        assert read_folder(tmp_path / "y") == AWKWARD
+        assert names(tmp_path) == ["x", "y"]
+
+    async def test_copy_big(self, trees: Trees, tmp_path: Path) -> None:
+        """A copy of files of any size is whole, and shares nothing that a write could change."""
+        tree, contents = big()
+        folder = folder_with(tmp_path / "x", tree, contents)
+        await trees.copy(tree, str(folder), str(tmp_path / "y"))
+        with (tmp_path / "y" / "f1500000").open("r+b") as opened:
+            opened.write(b"other")
+        assert read_folder(folder) == tree
+
+    async def test_copy_onto(self, trees: Trees, tmp_path: Path) -> None:
+        """A destination that holds something is refused and kept."""
+        folder, other = folder_with(tmp_path / "x"), folder_with(tmp_path / "y", AWKWARD, AWKWARD_CONTENTS)
+        with pytest.raises(TreeError) as caught:
+            await trees.copy(SMALL, str(folder), str(other))
+        assert caught.value.rule == "destination"
+        assert read_folder(other) == AWKWARD
+
+    @pytest.mark.parametrize("change", [b"#!/bin/sh!", b"shorter", None])
+    async def test_copy_changed(self, trees: Trees, tmp_path: Path, change: bytes | None) -> None:
+        """A file that is not what it was ends the copy with an error that names it; nothing of the copy is left."""
+        folder = folder_with(tmp_path / "x")
+        (folder / "d" / "run").unlink()
+        if change is not None:
+            (folder / "d" / "run").write_bytes(change)
+        with pytest.raises(TreeError) as caught:
+            await trees.copy(SMALL, str(folder), str(tmp_path / "y"))
+        assert (caught.value.path, caught.value.rule) == ("d/run", "changed")
+        assert names(tmp_path) == ["x"]
+
+    async def test_copy_nowhere(self, trees: Trees, tmp_path: Path) -> None:
+        """A source that is not there is an error that names it, and leaves nothing."""
+        with pytest.raises(TreeError, match="gone"):
+            await trees.copy(SMALL, str(tmp_path / "gone"), str(tmp_path / "y"))
+        assert names(tmp_path) == []
+
+    async def test_round_trip(self, trees: Trees, tmp_path: Path) -> None:
+        """A folder that is walked, packed and unpacked has one digest, and its archive is the same both times."""
+        tree, contents = big()
+        folder = folder_with(tmp_path / "x", tree, contents)
+        first = b"".join(await pack(trees, [Packed(0, str(folder), await trees.walk(str(folder)))]))
+        await unpack(trees, first, {0: str(tmp_path / "y")})
+        again = await trees.walk(str(tmp_path / "y"))
+        assert again.digest == tree.digest
+        assert b"".join(await pack(trees, [Packed(0, str(tmp_path / "y"), again)])) == first
+        assert read_tree(first) == tree
