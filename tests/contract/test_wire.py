@@ -1,0 +1,404 @@
+"""The bytes on the wire: TLS, ALPN, the handshake, frames, chunks; against a server that is told each byte."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio.streams.tls import TLSAttribute, TLSStream
+
+from senro.adapters.apiserver import Configuration, connect
+from senro.adapters.apiserver.configuration import ClientCertificate, Credential, Token
+from senro.adapters.apiserver.tls import stream_client, tls_context, user_agent
+from senro.adapters.apiserver.websocket import accept_for
+from senro.domain.errors import StreamBroken, Unreachable
+from senro.domain.exec_protocol import Ended, ExitCode, Stdout
+from senro.ports.cluster import Cluster
+from tests.fakes.certificates import authority
+from tests.fakes.clock import FakeChance, FakeClock
+from tests.fakes.network import client_frames, server_frame
+from tests.fakes.server import alpn_of, answer_http2, connect_proxy, read_head, server_authority, tls_server
+
+pytestmark = pytest.mark.anyio
+
+VERSION = b'{"gitVersion": "v1.36.2"}'
+NONCE = b"0000000000000001"
+SWITCHING = (
+    "HTTP/1.1 101 Switching Protocols\r\n"
+    "Upgrade: websocket\r\n"
+    "Connection: Upgrade\r\n"
+    f"Sec-WebSocket-Accept: {accept_for(NONCE)}\r\n"
+    "Sec-WebSocket-Protocol: {protocol}\r\n\r\n"
+)
+
+
+def configuration(
+    port: int, *, credential: Credential | None = None, proxy: str | None = None, host: str = "127.0.0.1"
+) -> Configuration:
+    return Configuration(
+        server=f"https://{host}:{port}",
+        ca=server_authority().cert.decode(),
+        credential=credential or Token("made-up-token"),
+        proxy=proxy,
+    )
+
+
+def connected(chosen: Configuration) -> AbstractAsyncContextManager[Cluster]:
+    return connect(chosen, clock=FakeClock(), chance=FakeChance())
+
+
+async def answer_http1(stream: TLSStream, body: bytes = VERSION) -> bytes:
+    head = await read_head(stream)
+    await stream.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+    return head
+
+
+async def test_rest_speaks_http2() -> None:
+    """A request goes by HTTP/2 where the server has it, with the token and senro's name."""
+    seen: list[dict[str, str]] = []
+
+    async def handler(stream: TLSStream) -> None:
+        assert alpn_of(stream) == "h2"
+        seen.append(await answer_http2(stream, VERSION))
+        await anyio.sleep_forever()
+
+    async with tls_server(handler) as port, connected(configuration(port)) as cluster:
+        assert await cluster.version() == "v1.36.2"
+        assert cluster.address == f"https://127.0.0.1:{port}"
+    assert seen[0][":path"] == "/version"
+    assert seen[0]["authorization"] == "Bearer made-up-token"
+    assert seen[0]["user-agent"] == user_agent()
+    assert seen[0]["accept-encoding"] == "identity"
+    assert user_agent().startswith("senro")
+
+
+async def test_rest_speaks_http1_too() -> None:
+    """A server, or a proxy before it, without HTTP/2 is as good."""
+
+    async def handler(stream: TLSStream) -> None:
+        await answer_http1(stream)
+        await anyio.sleep_forever()
+
+    async with tls_server(handler, alpn=["http/1.1"]) as port, connected(configuration(port)) as cluster:
+        assert await cluster.version() == "v1.36.2"
+
+
+async def test_exec_byte_by_byte() -> None:
+    """The handshake is this text and no other; frames are masked, whole, and end with the two bytes 255, 0."""
+    heads: list[bytes] = []
+    wire = b""
+
+    async def handler(stream: TLSStream) -> None:
+        nonlocal wire
+        assert alpn_of(stream) == "http/1.1"
+        heads.append(await read_head(stream))
+        # In one packet with the 101: the bytes behind the head must not be lost.
+        await stream.send(SWITCHING.format(protocol="v5.channel.k8s.io").encode() + server_frame(b"\x01"))
+        while len(wire) < 21:  # the two frames of the client
+            wire += await stream.receive()
+        await stream.send(server_frame(b"\x01" + b"o" * 70_000) + server_frame(b'\x03{"status":"Success"}'))
+        await stream.send(server_frame(b"\x03\xe8", opcode=8))
+        while True:
+            try:
+                wire += await stream.receive()
+            except anyio.EndOfStream:
+                return
+
+    async with tls_server(handler) as port, connected(configuration(port)) as cluster:
+        async with cluster.exec("ci", "a", "step", ["cat", "-"], stdin=True, idle_seconds=20) as session:
+            await session.send(b"hello\n")
+            await session.close_stdin()
+            got = b""
+            while isinstance(event := await session.receive(), Stdout):
+                got += event.data
+            assert event == Ended(ExitCode(0))
+            assert got == b"o" * 70_000
+        with anyio.fail_after(5):
+            while len(client_frames(wire)) < 3:
+                await anyio.lowlevel.checkpoint()
+    assert heads == [
+        (
+            "GET /api/v1/namespaces/ci/pods/a/exec?container=step&command=cat&command=-"
+            "&stdin=true&stdout=true&stderr=true HTTP/1.1\r\n"
+            f"Host: 127.0.0.1:{port}\r\n"
+            "Accept: */*\r\n"
+            f"User-Agent: {user_agent()}\r\n"
+            "Accept-Encoding: identity\r\n"
+            "Connection: Upgrade\r\n"
+            "Upgrade: websocket\r\n"
+            "Sec-WebSocket-Key: MDAwMDAwMDAwMDAwMDAwMQ==\r\n"
+            "Sec-WebSocket-Version: 13\r\n"
+            "Sec-WebSocket-Protocol: v5.channel.k8s.io\r\n"
+            "Authorization: Bearer made-up-token"
+        ).encode()
+    ]
+    assert wire[:2] == b"\x82\x87"  # binary, FIN; masked, seven bytes
+    mask = wire[2:6]
+    assert bytes(byte ^ mask[i % 4] for i, byte in enumerate(wire[6:13])) == b"\x00hello\n"
+    assert wire[13:15] == b"\x82\x82"
+    assert client_frames(wire) == [(2, True, b"\x00hello\n"), (2, True, b"\xff\x00"), (8, True, b"\x03\xe8")]
+
+
+async def test_an_exec_that_is_cut() -> None:
+    """A connection that is reset in the middle of a frame is a broken stream with its counts."""
+
+    async def handler(stream: TLSStream) -> None:
+        await read_head(stream)
+        await stream.send(SWITCHING.format(protocol="v4.channel.k8s.io").encode() + server_frame(b"\x01abc"))
+        await stream.send(server_frame(b"\x01" + b"x" * 1_000)[:500])
+        raw = stream.extra(anyio.abc.SocketAttribute.raw_socket)
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    async with (
+        tls_server(handler) as port,
+        connected(configuration(port)) as cluster,
+        cluster.exec("ci", "a", "step", ["true"], stdin=False, idle_seconds=20) as session,
+    ):
+        assert await session.receive() == Stdout(b"abc")
+        with pytest.raises(StreamBroken) as caught:
+            await session.receive()
+    assert (caught.value.sent, caught.value.received) == (0, 3)
+
+
+async def test_an_exec_that_is_full_both_ways() -> None:
+    """Megabytes in both directions at once: whoever reads while writing is never stuck."""
+    size = 8 * 1024 * 1024
+
+    async def handler(stream: TLSStream) -> None:
+        await read_head(stream)
+        await stream.send(SWITCHING.format(protocol="v5.channel.k8s.io").encode())
+        # All output before a byte of input is read: more than any buffer between the two holds.
+        for _ in range(size // 65_536):
+            await stream.send(server_frame(b"\x01" + b"o" * 65_536))
+        seen = 0
+        while seen < size:
+            seen += len(await stream.receive())
+        await stream.send(server_frame(b'\x03{"status":"Success"}'))
+        await anyio.sleep_forever()
+
+    async with tls_server(handler) as port, connected(configuration(port)) as cluster:
+        async with (
+            cluster.exec("ci", "a", "step", ["cat"], stdin=True, idle_seconds=20) as session,
+            anyio.create_task_group() as group,
+        ):
+            group.start_soon(session.send, b"i" * size)
+            got = 0
+            while isinstance(event := await session.receive(), Stdout):
+                got += len(event.data)
+        assert (got, event) == (size, Ended(ExitCode(0)))
+
+
+async def test_a_followed_log() -> None:
+    """A followed log has its own HTTP/1.1 connection; its pieces come when they are written."""
+    heads: list[bytes] = []
+    go_on = anyio.Event()
+
+    async def handler(stream: TLSStream) -> None:
+        assert alpn_of(stream) == "http/1.1"
+        heads.append(await read_head(stream))
+        await stream.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n")
+        await go_on.wait()
+        await stream.send(b"6\r\nsecond\r\n")
+
+    async with (
+        tls_server(handler) as port,
+        connected(configuration(port)) as cluster,
+        cluster.follow_log("ci", "a", "step") as pieces,
+    ):
+        assert await anext(aiter(pieces)) == b"first"
+        go_on.set()
+        assert await anext(aiter(pieces)) == b"second"
+        with pytest.raises(StreamBroken) as caught:  # no last chunk
+            await anext(aiter(pieces))
+    assert caught.value.received == 11
+    assert heads[0].startswith(
+        b"GET /api/v1/namespaces/ci/pods/a/log?container=step&timestamps=true&follow=true HTTP/1.1\r\n"
+    )
+
+
+async def test_a_quiet_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the head the short bound holds, behind it the long one: a quiet container is no trouble for a while."""
+    monkeypatch.setattr("senro.adapters.apiserver.logs.SILENCE_SECONDS", 0.05)
+
+    async def handler(stream: TLSStream) -> None:
+        await read_head(stream)
+        await stream.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        await anyio.sleep_forever()
+
+    async with (
+        tls_server(handler) as port,
+        connected(configuration(port)) as cluster,
+        cluster.follow_log("ci", "a", "step") as pieces,
+    ):
+        with pytest.raises(StreamBroken, match="ReadTimeout"):
+            await anext(aiter(pieces))
+
+
+async def test_another_ca() -> None:
+    """A server that another CA signed for is refused at once, and the error says what to check."""
+    clock = FakeClock()
+    async with tls_server(answer_nothing) as port:
+        server = f"https://127.0.0.1:{port}"
+        chosen = Configuration(server=server, ca=authority("other").cert.decode(), credential=Token("made-up"))
+        async with connect(chosen, clock=clock, chance=FakeChance()) as cluster:
+            # A repetition would sleep, for ever on this clock.
+            with anyio.fail_after(5), pytest.raises(Unreachable, match="check SENRO_K8S_CA_FILE") as caught:
+                await cluster.version()
+    assert caught.value.sent is False
+
+
+async def test_another_name() -> None:
+    """A certificate for another address is refused as well."""
+    host = "127.0.0.2"
+    async with tls_server(answer_nothing, host=host) as port, connected(configuration(port, host=host)) as cluster:
+        with anyio.fail_after(5), pytest.raises(Unreachable, match="check SENRO_K8S_CA_FILE"):
+            await cluster.version()
+
+
+async def answer_nothing(_: TLSStream) -> None:
+    await anyio.sleep_forever()
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6 on loopback")
+async def test_ipv6() -> None:
+    """An IPv6 literal is as good as any address."""
+
+    async def handler(stream: TLSStream) -> None:
+        await answer_http1(stream)
+
+    async with (
+        tls_server(handler, alpn=["http/1.1"], host="::1") as port,
+        connected(configuration(port, host="[::1]")) as cluster,
+    ):
+        assert await cluster.version() == "v1.36.2"
+
+
+async def test_nobody_listens() -> None:
+    """A refused connection is `Unreachable`, and nothing was sent."""
+    async with tls_server(answer_nothing) as port:
+        pass
+    async with connected(configuration(port)) as cluster:
+        with pytest.raises(Unreachable, match="nothing was sent"):
+            await cluster.create_pod({"metadata": {"namespace": "ci", "name": "a"}})
+
+
+async def test_a_server_that_hangs_up() -> None:
+    """A connection that ends without an answer may have carried the request: `sent` says so."""
+
+    async def handler(stream: TLSStream) -> None:
+        await read_head(stream)
+
+    async with tls_server(handler, alpn=["http/1.1"]) as port, connected(configuration(port)) as cluster:
+        with pytest.raises(Unreachable, match="it may have taken effect"):
+            await cluster.create_pod({"metadata": {"namespace": "ci", "name": "a"}})
+
+
+async def test_a_client_certificate(tmp_path: Path) -> None:
+    """A client certificate is shown to the server, and no token is sent."""
+    clients = authority("made-up-client-ca")
+    pair = clients.issue("senro")
+    (tmp_path / "cert").write_bytes(pair.cert)
+    (tmp_path / "key").write_bytes(pair.key)
+    heads: list[bytes] = []
+
+    async def handler(stream: TLSStream) -> None:
+        peer = stream.extra(TLSAttribute.peer_certificate)
+        assert peer is not None
+        assert peer["subject"] == ((("commonName", "senro"),),)
+        heads.append(await answer_http1(stream))
+
+    credential = ClientCertificate(str(tmp_path / "cert"), str(tmp_path / "key"))
+    async with (
+        tls_server(handler, alpn=["http/1.1"], client_ca=clients.cert) as port,
+        connected(configuration(port, credential=credential)) as cluster,
+    ):
+        assert await cluster.version() == "v1.36.2"
+    assert b"authorization" not in heads[0].lower()
+
+
+async def test_no_proxy_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proxies and credentials of the environment are not for senro."""
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.setenv("SSL_CERT_FILE", "/nonexistent")
+
+    async def handler(stream: TLSStream) -> None:
+        await answer_http1(stream)
+
+    async with tls_server(handler, alpn=["http/1.1"]) as port, connected(configuration(port)) as cluster:
+        assert await cluster.version() == "v1.36.2"
+
+
+async def test_a_proxy() -> None:
+    """With a proxy both clients go through its CONNECT; TLS and the upgrade are end to end."""
+
+    async def handler(stream: TLSStream) -> None:
+        head = await read_head(stream)
+        if b"/exec?" in head:
+            await stream.send(SWITCHING.format(protocol="v4.channel.k8s.io").encode() + server_frame(b"\x01abc"))
+            await anyio.sleep_forever()
+        await stream.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(VERSION), VERSION))
+
+    async with tls_server(handler, alpn=["http/1.1"]) as port, connect_proxy() as (proxy_port, heads):
+        chosen = configuration(port, proxy=f"http://me:made-up-pass@127.0.0.1:{proxy_port}")
+        async with connected(chosen) as cluster:
+            assert await cluster.version() == "v1.36.2"
+            async with cluster.exec("ci", "a", "step", ["true"], stdin=False, idle_seconds=20) as session:
+                assert await session.receive() == Stdout(b"abc")
+    assert [head.splitlines()[0] for head in heads] == [f"CONNECT 127.0.0.1:{port} HTTP/1.1".encode()] * 2
+    assert all(b"made-up-token" not in head for head in heads)
+    assert all(b"Proxy-Authorization: Basic" in head for head in heads)
+
+
+async def test_a_proxy_that_refuses() -> None:
+    """A proxy that says no is `Unreachable`: nothing reached the apiserver."""
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+
+    async def refuse(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            await read_head(stream)
+            await stream.send(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+
+    async with listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, refuse)
+        port = listener.extra(anyio.abc.SocketAttribute.local_port)
+        async with connected(configuration(9, proxy=f"http://127.0.0.1:{port}")) as cluster:
+            with pytest.raises(Unreachable, match=r"407.*nothing was sent"):
+                await cluster.create_pod({"metadata": {"namespace": "ci", "name": "a"}})
+        group.cancel_scope.cancel()
+
+
+def test_tls_settings() -> None:
+    """TLS 1.2 or later, the certificate and the name checked, one CA and no other."""
+    context = tls_context(configuration(1))
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.check_hostname
+    assert len(context.get_ca_certs()) == 1
+
+
+async def test_every_wait_is_bounded() -> None:
+    """No client has a timeout that is None, and a dead peer is noticed by TCP."""
+    async with stream_client(configuration(1)) as client:
+        assert None not in client.timeout.as_dict().values()
+
+
+async def test_a_proxy_by_https() -> None:
+    """A proxy by https is verified with the system's own CAs, not with the cluster's."""
+    async with connected(configuration(1, proxy="https://127.0.0.1:1")) as cluster:
+        with pytest.raises(Unreachable, match="nothing was sent"):
+            await cluster.create_pod({"metadata": {"namespace": "ci", "name": "a"}})
