@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import string
 from typing import Any
 
 from hypothesis import strategies as st
 
 from senro.domain.errors import PlanError, Refusal
-from senro.domain.names import is_dns_label, is_secret_key, is_variable
 from senro.domain.pipeline import Pipeline, Step
 from senro.domain.plan import Plan, build_plan
 from senro.domain.retry import Retry
@@ -49,16 +47,14 @@ def refusals_of(pipeline: Pipeline) -> tuple[Refusal, ...]:
     return ()
 
 
-texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
-dns_labels = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True).filter(is_dns_label)
-variables = st.text(string.ascii_letters + string.digits + "_-.", min_size=1, max_size=12).filter(
-    lambda name: is_variable(name) and not name.startswith("SENRO_")
-)
-environments = st.dictionaries(variables, texts, max_size=4)
+words = st.text("abz09", min_size=1, max_size=8)
+texts = st.text("ab$()= \"'\\\nü€😀", max_size=12)
+dns_labels = st.lists(words, min_size=1, max_size=3).map("-".join)
+variables = st.builds(str.__add__, st.sampled_from(["A", "b", "_", "-", ".x", "PATH"]), words)
+environments = st.dictionaries(variables, texts, max_size=3)
+label_values = st.just("") | st.builds("{}{}{}".format, words, st.sampled_from(["_", ".", "-", ""]), words)
 labels = st.dictionaries(
-    st.from_regex(r"([a-z]{1,8}\.example/)?[A-Za-z0-9]([-_.A-Za-z0-9]{0,8}[A-Za-z0-9])?", fullmatch=True),
-    st.from_regex(r"([A-Za-z0-9]([-_.A-Za-z0-9]{0,8}[A-Za-z0-9])?)?", fullmatch=True),
-    max_size=2,
+    st.builds(str.__add__, st.sampled_from(["", "team.example/", "A_b.c-"]), words), label_values, max_size=2
 )
 amounts = st.sampled_from(["1", "500m", "1.5", 2, 0.5, "1e3", "2Gi"])
 resources = st.fixed_dictionaries({}, optional={"limits": st.fixed_dictionaries({"cpu": amounts, "memory": amounts})})
@@ -118,7 +114,7 @@ def steps(draw: st.DrawFn) -> Step:
         for place, name in enumerate(names)
     ]
     env = draw(environments)
-    keys = st.text(string.ascii_letters + string.digits + "_-.", min_size=1, max_size=12).filter(is_secret_key)
+    keys = st.builds(str.__add__, st.sampled_from(["", ".", "A_b-"]), words)
     secrets = draw(
         st.dictionaries(variables.filter(lambda name: name not in env and name not in target.env), keys, max_size=3)
     )

@@ -50,16 +50,18 @@ def parse_image(text: str) -> ImageReference:
         raise ValueError(f"a sha256 digest is 64 lower-case hex digits; these are {_described(digest[7:])}")
     host, path, tag = _split(name)
     if host and _HOST.fullmatch(host) is None:
-        raise ValueError(f"its registry `{host}` is not a host with an optional port")
+        raise ValueError(f"its registry `{host}` is not a host with an optional port; write one such as `ghcr.io`")
     for component in path.split("/"):
         if _COMPONENT.fullmatch(component) is None:
             raise ValueError(
-                f"`{component}` in its path is not lower-case letters and digits, joined by `.`, `_` or `-`"
+                f"`{component}` in its path is not lower-case letters and digits, joined by `.`, `_` or `-`; correct it"
             )
     if tag is not None and _TAG.fullmatch(tag) is None:
-        raise ValueError("its tag is not up to 128 letters, digits, `_`, `.` and `-`")
+        raise ValueError(
+            "its tag is not up to 128 letters, digits, `_`, `.` and `-`; leave it out, the digest says all"
+        )
     if len(host) + 1 + len(path) > NAME_CHARACTERS:
-        raise ValueError(f"its name is longer than {NAME_CHARACTERS} characters")
+        raise ValueError(f"its name is longer than {NAME_CHARACTERS} characters; shorten it")
     return ImageReference(host, path, tag or "", digest)
 
 

@@ -108,8 +108,14 @@ class Reader:
             return ()
 
     def texts(self, value: object, what: str) -> tuple[str, ...]:
-        """`value`, a sequence of texts, as a tuple."""
-        return tuple(self.text(item, f"entry {place} of {what}") for place, item in enumerate(self.items(value, what)))
+        """`value`, a sequence of texts, as a tuple; entries that are none are left out."""
+        found = []
+        for place, item in enumerate(self.items(value, what)):
+            before = len(self.refusals)
+            text = self.text(item, f"entry {place} of {what}")
+            if len(self.refusals) == before:
+                found.append(text)
+        return tuple(found)
 
     def mapping(self, value: object, what: str) -> dict[str, object]:
         """`value`, a mapping with texts as keys, as a dict of our own; entries with another key are left out."""

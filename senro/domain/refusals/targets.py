@@ -141,7 +141,8 @@ def _read_annotations(value: object, reader: Reader) -> dict[str, str]:
     size = sum(len(key.encode()) + len(text.encode()) for key, text in found.items())
     if size > _ANNOTATIONS_BYTES:
         reader.refuse(
-            "annotations-size", f"annotations have {size} bytes together; a pod takes at most {_ANNOTATIONS_BYTES}"
+            "annotations-size",
+            f"annotations have {size} bytes together; a pod takes {_ANNOTATIONS_BYTES} beside senro's; shorten them",
         )
     return found
 

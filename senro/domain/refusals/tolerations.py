@@ -23,12 +23,14 @@ def read_tolerations(value: object, reader: Reader) -> tuple[dict[str, Any], ...
 
 
 def _read_toleration(item: object, what: str, reader: Reader) -> dict[str, Any]:
+    before = len(reader.refusals)
     fields = reader.mapping(item, what)
+    if len(reader.refusals) > before:
+        return {}
     seconds = fields.pop(_SECONDS, None)
     for name in [name for name in fields if name not in _FIELDS]:
         del fields[name]
         reader.refuse("toleration", f"{what} has {shown(name)}; it may have {', '.join((*_FIELDS, _SECONDS))}")
-    before = len(reader.refusals)
     found: dict[str, Any] = {name: reader.text(entry, f"{name} of {what}", "") for name, entry in fields.items()}
     if len(reader.refusals) == before:
         for problem in _problems(*(found.get(name, "") for name in _FIELDS), timed=seconds is not None):
