@@ -117,6 +117,16 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+def mode_of(path: Path | str) -> int:
+    """The permission bits."""
+    return stat.S_IMODE(Path(path).stat().st_mode)
+
+
+def there(path: Path | str) -> bool:
+    """Whether there is something of that name."""
+    return Path(path).exists()
+
+
 def archive(tree: Tree, contents: Contents, index: int = 0) -> bytes:
     """The archive of one tree, by the domain's writer."""
     return members(tree, contents, index) + END

@@ -1,0 +1,102 @@
+"""`open_run_folder` keeps the contract of `RunLedger`, and what else must hold on a real disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from senro.adapters.fs import open_run_folder
+from senro.domain.errors import StoreError
+from tests.contract.ports.ledger_suite import NOW, Opening, RunLedgerSuite
+from tests.contract.ports.test_trees import open_files
+from tests.support_files import names
+
+pytestmark = pytest.mark.anyio
+
+
+class TestRunFolder(RunLedgerSuite):
+    @pytest.fixture
+    def opening(self, tmp_path: Path) -> Opening:
+        return lambda now, token: open_run_folder(str(tmp_path / "deep" / "runs"), now=now, token=token)
+
+
+async def test_layout(tmp_path: Path) -> None:
+    """A run's folder holds what the ledger says, and its files are closed at its end."""
+    opened = open_files()
+    async with open_run_folder(str(tmp_path), now=NOW, token="0" * 16) as ledger:
+        await ledger.write_plan(b"{}")
+        ledger.scratch("a")
+        async with ledger.open_log("make", 1):
+            folder = Path(ledger.folder)
+            assert names(folder) == ["events.jsonl", "logs", "plan.json", "scratch", "workspaces"]
+    assert names(folder) == ["events.jsonl", "logs", "plan.json", "workspaces"]
+    assert open_files() == opened
+
+
+async def test_short_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line of which the system takes a part at a time is completed."""
+    write = os.write
+    async with open_run_folder(str(tmp_path), now=NOW, token="0" * 16) as ledger:
+        monkeypatch.setattr("senro.adapters.fs.copying.os.write", lambda opened, data: write(opened, data[:3]))
+        await ledger.append(b"a whole line")
+        monkeypatch.undo()
+        assert (Path(ledger.folder) / "events.jsonl").read_bytes() == b"a whole line\n"
+
+
+async def test_half_a_line_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line of which a full disk took a part is an error that says so, and the next line stands on its own."""
+    write = os.write
+    taken = 0
+
+    def filling(opened: int, data: bytes) -> int:
+        nonlocal taken
+        if taken >= 5:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        taken += 5
+        return write(opened, data[:5])
+
+    async with open_run_folder(str(tmp_path), now=NOW, token="0" * 16) as ledger:
+        await ledger.append(b"first")
+        monkeypatch.setattr("senro.adapters.fs.copying.os.write", filling)
+        with pytest.raises(StoreError, match="No space left") as caught:
+            await ledger.append(b"a line that is lost")
+        monkeypatch.undo()
+        assert caught.value.path.endswith("events.jsonl")
+        await ledger.append(b"second")
+        assert (Path(ledger.folder) / "events.jsonl").read_bytes() == b"first\nsecond\n"
+
+
+async def test_nowhere(tmp_path: Path) -> None:
+    """A folder that cannot be made is named."""
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StoreError) as caught:
+        async with open_run_folder(str(tmp_path / "file" / "runs"), now=NOW, token="0" * 16):
+            pass
+    assert caught.value.path == str(tmp_path / "file" / "runs")
+
+
+async def test_scratch_nowhere(tmp_path: Path) -> None:
+    """A scratch folder that cannot be made is named."""
+    async with open_run_folder(str(tmp_path), now=NOW, token="0" * 16) as ledger:
+        (Path(ledger.folder) / "scratch").write_bytes(b"")
+        with pytest.raises(StoreError, match="scratch"):
+            ledger.scratch("a")
+        (Path(ledger.folder) / "scratch").unlink()
+
+
+async def test_plan_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan that cannot be written leaves nothing, and may be written again."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async with open_run_folder(str(tmp_path), now=NOW, token="0" * 16) as ledger:
+        monkeypatch.setattr("senro.adapters.fs.copying.os.write", full)
+        with pytest.raises(StoreError, match="No space left"):
+            await ledger.write_plan(b"{}")
+        monkeypatch.undo()
+        assert names(Path(ledger.folder)) == ["events.jsonl", "logs", "workspaces"]
+        await ledger.write_plan(b"{}")
