@@ -1,4 +1,4 @@
-"""A release: tested here, built in a pod, checked in another one, published with a secret.
+"""A release: written here, built in a pod, checked in another one, listed here again.
 
     senro plan examples/release.py
     senro run examples/release.py
@@ -10,7 +10,7 @@ cluster's; set SENRO_EXAMPLE_IMAGE and SENRO_EXAMPLE_NAMESPACE for a real one.
 import os
 
 import senro
-from senro import k8s, retry, secret
+from senro import k8s, retry
 
 IMAGE = os.environ.get("SENRO_EXAMPLE_IMAGE", "registry.dev/tools@sha256:" + "5e" * 32)
 NAMESPACE = os.environ.get("SENRO_EXAMPLE_NAMESPACE", "ci")
