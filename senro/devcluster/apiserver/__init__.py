@@ -1,0 +1,1 @@
+"""The apiserver: connections, requests, rights, validation and the stored objects' answers."""

@@ -1,0 +1,76 @@
+"""Listening: TLS, ALPN, and one protocol or the other for each connection."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import SocketAttribute
+from anyio.streams.tls import TLSStream
+
+from senro.devcluster.apiserver.http1 import serve_http1
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from anyio.abc import SocketStream, TaskGroup
+    from anyio.streams.stapled import MultiListener
+
+    from senro.devcluster.apiserver.http import Answer, Request
+
+_HANDSHAKE_SECONDS = 10
+
+
+async def listen(port: int) -> tuple[MultiListener[SocketStream], int]:
+    """Bind 127.0.0.1 (port 0 takes a free one); returns the listener and its port."""
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port, backlog=512)
+    return listener, int(listener.extra(SocketAttribute.local_port))
+
+
+async def serve(
+    listener: MultiListener[SocketStream],
+    context: ssl.SSLContext,
+    handle: Callable[[Request], Awaitable[Answer]],
+    admit: Callable[[], bool],
+    tasks: TaskGroup,
+) -> None:
+    """Accept connections for ever; each is a task of `tasks`. `admit` may refuse one before its handshake."""
+
+    async def connection(stream: SocketStream) -> None:
+        try:
+            await _serve_connection(stream, context, handle, admit)
+        finally:
+            # A stream that was cut on purpose, or whose client is gone, is closed without ceremony.
+            with anyio.CancelScope(shield=True):
+                await anyio.aclose_forcefully(stream)
+
+    async with listener:
+        await listener.serve(connection, tasks)
+
+
+async def _serve_connection(
+    stream: SocketStream,
+    context: ssl.SSLContext,
+    handle: Callable[[Request], Awaitable[Answer]],
+    admit: Callable[[], bool],
+) -> None:
+    if not admit():
+        return
+    raw = stream.extra(SocketAttribute.raw_socket)
+    raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    try:
+        with anyio.fail_after(_HANDSHAKE_SECONDS):
+            secured = await TLSStream.wrap(stream, server_side=True, ssl_context=context, standard_compatible=False)
+        await serve_http1(secured, handle)
+    except (
+        anyio.BrokenResourceError,
+        anyio.EndOfStream,
+        anyio.ClosedResourceError,
+        ssl.SSLError,
+        TimeoutError,
+        OSError,
+    ):
+        # The client went away, or never spoke TLS: its own affair, and there is nobody left to tell.
+        return

@@ -1,0 +1,229 @@
+"""One embedded cluster: an apiserver and a kubelet in this process, on 127.0.0.1."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from senro.devcluster.apiserver.access import Access
+from senro.devcluster.apiserver.api import Api
+from senro.devcluster.apiserver.certificates import serving_context, write_serving_files
+from senro.devcluster.apiserver.http import History
+from senro.devcluster.apiserver.serving import listen, serve
+from senro.devcluster.apiserver.status import LEASES, NAMESPACES, NODES, PODS, SECRETS
+from senro.devcluster.clock import SystemClock
+from senro.devcluster.containers.choice import choose_runtime
+from senro.devcluster.faults import DISRUPTIONS, Faults
+from senro.devcluster.images import IMAGE
+from senro.devcluster.kubelet.delays import DEFAULT_PACE, Delays
+from senro.devcluster.kubelet.kubelet import Kubelet
+from senro.devcluster.kubelet.node import node_object
+from senro.devcluster.storage import Storage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from senro.devcluster.apiserver.http import Answer, Request
+    from senro.devcluster.clock import Clock
+    from senro.devcluster.objects import Object
+
+
+class DevCluster:
+    """A cluster for as long as the `async with` block lasts; nothing of it is left behind.
+
+    `port` 0 takes a free one. `namespaces` exist, and the runner's token has its rights in each. `pace` is how long the
+    kubelet takes for its own steps, as a part of a real one's time.
+    """
+
+    image = IMAGE
+
+    def __init__(
+        self,
+        port: int = 0,
+        *,
+        namespaces: Sequence[str] = ("default", "ci"),
+        faults: Faults | None = None,
+        clock: Clock | None = None,
+        pace: float = DEFAULT_PACE,
+    ) -> None:
+        self._wanted_port = port
+        self._namespaces = tuple(namespaces)
+        self._clock: Clock = clock or SystemClock()
+        self._delays = Delays(pace)
+        self._history = History()
+        self._exit = AsyncExitStack()
+        self.faults = faults if faults is not None else Faults()
+        self.access = Access(self._namespaces)
+        self.port = 0
+        self.mode = ""
+        """`bubblewrap` or `mapped`."""
+        self.mode_reason = ""
+        """Why, in a sentence."""
+
+    async def __aenter__(self) -> DevCluster:
+        await self._exit.__aenter__()
+        try:
+            await self._start()
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self._exit.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._exit.__aexit__(kind, error, trace)
+
+    async def _start(self) -> None:
+        self.folder = Path(await anyio.to_thread.run_sync(_make_folder))
+        self._exit.push_async_callback(_remove_folder, self.folder)
+        runtime = await anyio.to_thread.run_sync(choose_runtime, self.folder)
+        self.mode, self.mode_reason = runtime.mode, runtime.reason
+        files = await anyio.to_thread.run_sync(write_serving_files, self.folder)
+        self._ca_file = files.authority
+        self._token_file = self._private_file("token", self.access.runner_token)
+        listener, self.port = await listen(self._wanted_port)
+        self._exit.push_async_callback(listener.aclose)
+        self._storage = Storage(self._clock)
+        for name in dict.fromkeys((*self._namespaces, "default", "kube-system")):
+            namespace: Object = {
+                "metadata": {"name": name},
+                "spec": {"finalizers": ["kubernetes"]},
+                "status": {"phase": "Active"},
+            }
+            self._storage.create(NAMESPACES, namespace)
+        self._storage.create(NODES, node_object(self._clock, self.mode))
+        tasks = anyio.create_task_group()
+        await self._exit.enter_async_context(tasks)
+        self._exit.callback(tasks.cancel_scope.cancel)
+        self._kubelet = Kubelet(
+            folder=self.folder / "pods",
+            storage=self._storage,
+            runtime=runtime,
+            clock=self._clock,
+            delays=self._delays,
+            tasks=tasks,
+        )
+        self._kubelet.observe = self._observe
+        self._api = Api(
+            storage=self._storage,
+            kubelet=self._kubelet,
+            access=self.access,
+            clock=self._clock,
+            faults=self.faults,
+        )
+        tasks.start_soon(serve, listener, serving_context(files), self._handle, self.faults.admits_connection, tasks)
+
+    @property
+    def server(self) -> str:
+        """The apiserver's address."""
+        return f"https://127.0.0.1:{self.port}"
+
+    def environment(self) -> dict[str, str]:
+        """What senro is pointed at this cluster with."""
+        return {
+            "SENRO_K8S_SERVER": self.server,
+            "SENRO_K8S_CA_FILE": str(self._ca_file),
+            "SENRO_K8S_TOKEN_FILE": str(self._token_file),
+        }
+
+    def kubeconfig(self) -> Path:
+        """A kubeconfig of an administrator, for kubectl; written on the first call into the cluster's folder."""
+        path = self.folder / "kubeconfig"
+        if not path.exists():
+            config = {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "devcluster",
+                "clusters": [
+                    {
+                        "name": "devcluster",
+                        "cluster": {"server": self.server, "certificate-authority": str(self._ca_file)},
+                    }
+                ],
+                "users": [{"name": "admin", "user": {"token": self.access.admin_token}}],
+                "contexts": [
+                    {
+                        "name": "devcluster",
+                        "context": {"cluster": "devcluster", "user": "admin", "namespace": self._namespaces[0]},
+                    }
+                ],
+            }
+            self._private_file("kubeconfig", msgspec.json.encode(config).decode())
+        return path
+
+    def pods(self, namespace: str = "") -> list[Object]:
+        """The pods there are now; a snapshot."""
+        return self._storage.select(PODS, namespace)
+
+    def secrets(self, namespace: str = "") -> list[Object]:
+        """The Secrets there are now; a snapshot."""
+        return self._storage.select(SECRETS, namespace)
+
+    def leases(self, namespace: str = "") -> list[Object]:
+        """The Leases there are now; a snapshot."""
+        return self._storage.select(LEASES, namespace)
+
+    @property
+    def history(self) -> list[tuple[str, str, int]]:
+        """Every request that was answered so far: method, path, status (-1 where a fault closed the connection)."""
+        return list(self._history.entries)
+
+    @property
+    def created_pods(self) -> list[Object]:
+        """The manifest of every pod that was created, as it was sent."""
+        return list(self._api.created_pods)
+
+    def starts(self, namespace: str, name: str) -> dict[str, int]:
+        """How often the command of each container of a pod was started, also after the pod is gone."""
+        return dict(self._kubelet.started.get((namespace, name), {}))
+
+    def all_starts(self) -> dict[tuple[str, str], dict[str, int]]:
+        """`starts` of every pod that ever was, by namespace and name."""
+        return {pod: dict(counts) for pod, counts in self._kubelet.started.items()}
+
+    def evict(self, namespace: str, name: str, *, reason: str = "Evicted", grace_seconds: int | None = None) -> None:
+        """Take a pod away as the cluster does; `reason` is a key of `faults.DISRUPTIONS`. From the cluster's loop."""
+        condition, message = DISRUPTIONS[reason]
+        self._kubelet.evict(namespace, name, reason=condition, message=message, grace_seconds=grace_seconds)
+
+    async def _handle(self, request: Request) -> Answer:
+        answer = await self._api.handle(request)
+        self._history.add(request, answer)
+        return answer
+
+    def _observe(self, pod: Object, point: str, container: str) -> None:
+        if point == "running" and container != pod["spec"]["containers"][0]["name"] and container != "step":
+            return
+        namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+        if self.faults.vanishes(pod, point):
+            self._kubelet.vanish(namespace, name)
+            return
+        disruption = self.faults.disruption(pod, point)
+        if disruption is not None:
+            reason, grace_seconds = disruption
+            self.evict(namespace, name, reason=reason, grace_seconds=grace_seconds)
+
+    def _private_file(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.touch(mode=0o600)
+        path.write_text(text)
+        return path
+
+
+def _make_folder() -> str:
+    return tempfile.mkdtemp(prefix="senro-devcluster-")
+
+
+async def _remove_folder(folder: Path) -> None:
+    with anyio.CancelScope(shield=True):
+        await anyio.to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))

@@ -1,0 +1,1 @@
+"""The container runtime: processes of this machine, their file systems, their logs."""

@@ -1,0 +1,198 @@
+"""What a container sees: its own root folder, the host's top folders read-only, its volumes on top.
+
+A volume may be mounted at a path that the host does not have (`/usr/local/ws`). Its parents are then folders of the
+container's root, and everything the host has beside it is bound into them one by one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from senro.devcluster.containers.runtime import StartError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from senro.devcluster.containers.runtime import Mount
+
+_OWN = frozenset({"proc", "dev", "sys", "tmp", "run", "lost+found", "old_root"})
+"""Top names that are the container's own, or that no image has."""
+
+_SYSTEM = ("/proc", "/dev", "/sys")
+
+
+class FileSystem:
+    """One container's view, as bubblewrap arguments and as a map back to the host's files."""
+
+    def __init__(self, root: Path, mounts: Sequence[Mount], *, hidden: Path) -> None:
+        self._root = root
+        self._hidden = hidden
+        self._mounts = sorted(
+            ((self.canonical(mount.target), mount) for mount in mounts), key=lambda pair: len(pair[0].split("/"))
+        )
+        # A home is the container's own to write to, and the host's dot files in it are nobody's business.
+        self._homes = {"/root", os.path.realpath(os.path.expanduser("~"))} - {"/"}
+        self._shown = _tool_folders()
+        self._opened: set[str] = set(self._homes)
+        for home in self._homes:
+            self._opened.update(_parents(home))
+
+    def canonical(self, path: str) -> str:
+        """The path with the host's symbolic links followed, where the host's folders are what is seen (`/var/run`)."""
+        plain = posixpath.normpath("/" + path.lstrip("/"))
+        top = plain.split("/")[1]
+        return plain if top in _OWN else os.path.realpath(plain)
+
+    def prepare(self) -> None:
+        """Make the root folder, and decide which folders of the host have to be rebuilt in it.
+
+        `StartError` where a mount point lies below a file (recording create-container-error).
+        """
+        for name in ("tmp", "run", "proc", "dev", "sys"):
+            (self._root / name).mkdir(parents=True, exist_ok=True)
+        (self._root / "tmp").chmod(0o1777)
+        for target, mount in self._mounts:
+            self._open_parents(target, partial(_mount_error, mount.source, mount.target))
+            if self._mounted(posixpath.dirname(target)) is None:
+                (self._root / target.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
+
+    def enter_workdir(self, workdir: str) -> None:
+        """Make the working directory, as the runtime does; `StartError` where it cannot (recording bad-workdir)."""
+        target = self.canonical(workdir)
+        inside = self._mounted(target)
+        if inside is not None:
+            try:
+                inside.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StartError(_mkdir_error(workdir, error)) from error
+            return
+        self._open_parents(
+            target, lambda place: StartError(f"error during container init: mkdir {place}: not a directory")
+        )
+        if not os.path.isdir(target) or target.split("/")[1] in _OWN:
+            (self._root / target.lstrip("/")).mkdir(parents=True, exist_ok=True)
+
+    def _open_parents(self, target: str, refuse: Callable[[str], StartError]) -> None:
+        parts = target.strip("/").split("/")
+        if parts[0] in _OWN:
+            return
+        for depth in range(1, len(parts)):
+            place = "/" + "/".join(parts[:depth])
+            if self._mounted(place) is not None:
+                return
+            if os.path.lexists(place) and not os.path.isdir(place):
+                raise refuse(place)
+        if not os.path.exists(target):
+            self._opened.update(_parents(target))
+
+    def arguments(self) -> list[str]:
+        """The mounts as bubblewrap's arguments, the root first."""
+        arguments = ["--bind", str(self._root), "/"]
+        for name in sorted(os.listdir("/")):
+            if name not in _OWN:
+                arguments += self._host(f"/{name}")
+        arguments += self._resolver()
+        hidden = str(self._hidden)
+        if hidden.split("/")[1] not in _OWN:
+            arguments += ["--tmpfs", hidden]
+        arguments += ["--proc", "/proc"]
+        for target, mount in self._mounts:
+            arguments += ["--ro-bind" if mount.read_only else "--bind", str(mount.source), target]
+        return arguments
+
+    def _host(self, path: str) -> Iterator[str]:
+        if os.path.islink(path):
+            yield from ("--symlink", os.readlink(path), path)
+        elif path in self._opened and os.path.isdir(path):
+            yield from ("--dir", path)
+            for name in _names(path):
+                below = posixpath.join(path, name)
+                if path not in self._homes or not name.startswith(".") or self._holds_tools(below):
+                    yield from self._host(below)
+        elif os.path.isdir(path) or (os.path.isfile(path) and path.count("/") > 1):
+            yield from ("--ro-bind-try", path, path)
+
+    def _holds_tools(self, path: str) -> bool:
+        return any(folder == path or folder.startswith(path + "/") for folder in self._shown)
+
+    def _resolver(self) -> list[str]:
+        """The host's resolv.conf is often a link into /run, which is the container's own."""
+        real = os.path.realpath("/etc/resolv.conf")
+        return ["--ro-bind-try", real, real] if real.startswith("/run/") else []
+
+    def _mounted(self, path: str) -> Path | None:
+        """The host's name of a path inside a volume; None outside of all."""
+        for target, mount in reversed(self._mounts):
+            if path == target or path.startswith(target + "/"):
+                return mount.source / path[len(target) :].lstrip("/")
+        return None
+
+    def host_path(self, path: str) -> Path:
+        """Where a path of the container lies on the host."""
+        plain = posixpath.normpath("/" + path.lstrip("/"))
+        mounted = self._mounted(plain)
+        if mounted is not None:
+            return mounted
+        own = self._root / plain.lstrip("/")
+        if plain.split("/")[1] in _OWN or (os.path.lexists(own) and not os.path.isdir(own)):
+            return own
+        return Path(plain)
+
+    def find_executable(self, name: str, search: str, workdir: str) -> None:
+        """Find the command as the runtime does; `StartError` in runc's words (recording command-not-found)."""
+        shown = json.dumps(name)
+        if "/" in name:
+            path = posixpath.join(workdir, name)
+            if path.startswith(_SYSTEM):
+                return
+            host = self.host_path(path)
+            if not os.path.lexists(host):
+                raise StartError(f"exec: {shown}: stat {name}: no such file or directory")
+            if os.path.isdir(host):
+                raise StartError(f"exec: {shown}: is a directory")
+            if not os.access(host, os.X_OK) and not os.path.islink(host):
+                raise StartError(f"exec: {shown}: permission denied")
+            return
+        for folder in search.split(":"):
+            path = posixpath.join(folder or ".", name)
+            host = self.host_path(path)
+            if os.path.isfile(host) and os.access(host, os.X_OK):
+                return
+        raise StartError(f"exec: {shown}: executable file not found in $PATH")
+
+
+def _parents(path: str) -> Iterator[str]:
+    parts = path.strip("/").split("/")
+    return ("/" + "/".join(parts[:depth]) for depth in range(1, len(parts)))
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:  # root's home, for an ordinary user
+        return []
+
+
+def _tool_folders() -> set[str]:
+    """Folders that hold the tools of the image: the host's PATH, and this Python."""
+    folders = {*os.environ.get("PATH", "").split(":"), sys.prefix, sys.base_prefix}
+    return {os.path.realpath(folder) for folder in folders if folder.startswith("/")} | {
+        folder for folder in folders if folder.startswith("/")
+    }
+
+
+def _mount_error(source: Path, target: str, place: str) -> StartError:
+    return StartError(
+        f'error during container init: error mounting "{source}" to rootfs at "{target}": '
+        f"open o_path procfd: open {place}: not a directory"
+    )
+
+
+def _mkdir_error(workdir: str, error: OSError) -> str:
+    return f"error during container init: mkdir {workdir}: {os.strerror(error.errno or 0).lower()}"

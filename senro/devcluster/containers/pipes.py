@@ -1,0 +1,105 @@
+"""Pipes between the cluster and its processes: non-blocking on our side, read and written as readiness allows."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+import anyio
+
+with contextlib.suppress(ImportError):  # Linux alone can say how much a pipe holds
+    from fcntl import F_SETPIPE_SZ, fcntl
+
+_CAPACITY = 262_144
+
+
+class ReadEnd:
+    """Our end of a pipe that a process writes to."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    async def receive(self, size: int) -> bytes:
+        """Up to `size` bytes as soon as there are any; b"" at the end."""
+        while self._descriptor >= 0:
+            try:
+                return os.read(self._descriptor, size)
+            except BlockingIOError:
+                await anyio.wait_readable(self._descriptor)
+        return b""
+
+    def close(self) -> None:
+        """Give it back; the process gets SIGPIPE when it writes."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class WriteEnd:
+    """Our end of a pipe that a process reads from."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._closing = False
+        self.blocked = False
+        """Whether a write waits for the process to read."""
+        self._scope: anyio.CancelScope | None = None
+
+    async def send(self, data: bytes | memoryview) -> bool:
+        """Write it all, waiting for the process as long as it takes. False: nobody will ever read it."""
+        left = memoryview(data)
+        while left:
+            if self._closing or self._descriptor < 0:
+                return False
+            try:
+                left = left[os.write(self._descriptor, left) :]
+            except BlockingIOError:
+                await self._wait()
+            except BrokenPipeError:
+                return False
+        return True
+
+    def close(self) -> None:
+        """Give the process its end of file; a write that waits returns False."""
+        self._closing = True
+        if self._scope is not None:
+            self._scope.cancel()
+        else:
+            self._release()
+
+    async def _wait(self) -> None:
+        self.blocked = True
+        try:
+            with anyio.CancelScope() as self._scope:
+                await anyio.wait_writable(self._descriptor)
+        finally:
+            self._scope = None
+            self.blocked = False
+            if self._closing:
+                self._release()
+
+    def _release(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def output_pipe() -> tuple[ReadEnd, int]:
+    """A pipe for a process' output: our end, and the descriptor to give to the process and then close."""
+    ours, theirs = os.pipe()
+    os.set_blocking(ours, False)
+    _enlarge(ours)
+    return ReadEnd(ours), theirs
+
+
+def input_pipe() -> tuple[WriteEnd, int]:
+    """A pipe for a process' input: our end, and the descriptor to give to the process and then close."""
+    theirs, ours = os.pipe()
+    os.set_blocking(ours, False)
+    return WriteEnd(ours), theirs
+
+
+def _enlarge(descriptor: int) -> None:
+    # A privilege that may be missing, or a platform without it: the pipe is then as large as it is.
+    with contextlib.suppress(OSError, NameError):
+        fcntl(descriptor, F_SETPIPE_SZ, _CAPACITY)

@@ -1,0 +1,1 @@
+"""The kubelet: what becomes of a pod, as the recordings tell it."""

@@ -1,0 +1,251 @@
+"""A pod's status as the kubelet composes it; pure. The recordings named in each place are the source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from senro.devcluster.objects import Object
+
+HOST_ADDRESS = "10.85.0.1"
+_NEVER_STARTED = "1970-01-01T00:00:00Z"
+
+
+@dataclass(slots=True)
+class ContainerState:
+    """What the kubelet knows of one container. Times are metav1.Time texts; "" is not yet.
+
+    `started` is that the runtime made a container, `exit_code` that it has ended. `waiting` is the reason while neither.
+    """
+
+    waiting: str
+    waiting_message: str = ""
+    container_id: str = ""
+    started_at: str = ""
+    finished_at: str = ""
+    exit_code: int | None = None
+    reason: str = ""
+    message: str = ""
+    lost: bool = False
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return bool(self.started_at) and self.exit_code is None
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it ended with 0."""
+        return self.exit_code == 0
+
+    def document(self) -> Object:
+        """The `state` of a containerStatus."""
+        if self.exit_code is not None:
+            terminated: Object = {"exitCode": self.exit_code, "reason": self.reason}
+            if self.message:
+                terminated["message"] = self.message
+            # A container that failed to start has the epoch there, one that nobody saw end has null
+            # (recordings command-not-found, evicted-kubelet-killed).
+            terminated["startedAt"] = None if self.lost else self.started_at or _NEVER_STARTED
+            terminated["finishedAt"] = None if self.lost else self.finished_at
+            if self.container_id:
+                terminated["containerID"] = self.container_id
+            return {"terminated": terminated}
+        if self.running:
+            return {"running": {"startedAt": self.started_at}}
+        waiting = {"reason": self.waiting}
+        if self.waiting_message:
+            waiting["message"] = self.waiting_message
+        return {"waiting": waiting}
+
+
+@dataclass(slots=True)
+class PodState:
+    """What the kubelet knows of one pod."""
+
+    start_time: str
+    containers: dict[str, ContainerState]
+    init_containers: dict[str, ContainerState]
+    address: str = ""
+    sandbox_ready: bool = False
+    phase: str = "Pending"
+    failing: bool = False
+    """The deadline has passed: Ready turns PodFailed while the container still runs (recording deadline-exceeded)."""
+    final: bool = False
+    """The pod worker is done: the phase may become Succeeded or Failed."""
+    reason: str = ""
+    message: str = ""
+    conditions: dict[str, Object] = field(default_factory=dict)
+
+    def outcome(self) -> str:
+        """Succeeded or Failed where that is decided, else "": the kubelet knows before it says so."""
+        if self.failing or any(state.exit_code for state in self.init_containers.values()):
+            return "Failed"
+        ended = [state.exit_code is not None for state in self.containers.values()]
+        if not all(ended):
+            return ""
+        return "Succeeded" if all(state.succeeded for state in self.containers.values()) else "Failed"
+
+
+def compose(pod: Object, state: PodState, now: str) -> Object:
+    """The whole status, in the apiserver's order of fields. Keeps transition times of conditions that did not change."""
+    spec, generation = pod["spec"], pod["metadata"]["generation"]
+    outcome = state.outcome()
+    if state.final:
+        # A pod that was ended before its containers were has failed.
+        state.phase = outcome or "Failed"
+    elif any(container.running for container in state.containers.values()) or (
+        state.phase == "Pending" and any(container.started_at for container in state.containers.values())
+    ):
+        state.phase = "Running"
+    status: Object = {"observedGeneration": generation, "phase": state.phase}
+    previous = pod.get("status") or {}
+    status["conditions"] = _conditions(spec, state, outcome, previous.get("conditions") or [], generation, now)
+    if state.message:
+        status["message"] = state.message
+    if state.reason:
+        status["reason"] = state.reason
+    status["hostIP"] = HOST_ADDRESS
+    status["hostIPs"] = [{"ip": HOST_ADDRESS}]
+    if state.address:
+        status["podIP"] = state.address
+        status["podIPs"] = [{"ip": state.address}]
+    status["startTime"] = state.start_time
+    if state.init_containers:
+        status["initContainerStatuses"] = [
+            _container_status(container, state.init_containers[container["name"]], pod, initial=True)
+            for container in spec["initContainers"]
+        ]
+    # Sorted by name, whatever the spec's order (recording injected-sidecars).
+    status["containerStatuses"] = [
+        _container_status(container, state.containers[container["name"]], pod, initial=False)
+        for container in sorted(spec["containers"], key=lambda container: str(container["name"]))
+    ]
+    status["qosClass"] = previous.get("qosClass", "BestEffort")
+    status["resources"] = {}
+    return status
+
+
+def _container_status(container: Object, state: ContainerState, pod: Object, *, initial: bool) -> Object:
+    made = bool(state.container_id)
+    status: Object = {
+        "name": container["name"],
+        "state": state.document(),
+        "lastState": {},
+        "ready": state.succeeded if initial else state.running,
+        "restartCount": 0,
+        "image": container["image"],
+        "imageID": container["image"] if made else "",
+    }
+    if made:
+        status["containerID"] = state.container_id
+    status["started"] = state.running
+    if made:
+        status["resources"] = container.get("resources") or {}
+    if mounts := container.get("volumeMounts"):
+        status["volumeMounts"] = [_mount_status(mount) for mount in mounts]
+    if made:
+        context = {**(pod["spec"].get("securityContext") or {}), **(container.get("securityContext") or {})}
+        user, group = int(context.get("runAsUser") or 0), int(context.get("runAsGroup") or 0)
+        status["user"] = {"linux": {"uid": user, "gid": group, "supplementalGroups": [group]}}
+    return status
+
+
+def _mount_status(mount: Object) -> Object:
+    status: Object = {"name": mount["name"], "mountPath": mount["mountPath"]}
+    if mount.get("readOnly"):
+        status["readOnly"] = True
+        status["recursiveReadOnly"] = "Disabled"
+    return status
+
+
+def _conditions(
+    spec: Object, state: PodState, outcome: str, previous: list[Object], generation: int, now: str
+) -> list[Object]:
+    unready = [container["name"] for container in spec["containers"] if not state.containers[container["name"]].running]
+    readiness: tuple[str, str, str]
+    if outcome == "Succeeded":
+        readiness = ("False", "PodCompleted", "")
+    elif outcome == "Failed":
+        readiness = ("False", "PodFailed", "")
+    elif unready:
+        readiness = ("False", "ContainersNotReady", f"containers with unready status: [{' '.join(unready)}]")
+    else:
+        readiness = ("True", "", "")
+    wanted = {
+        "PodReadyToStartContainers": ("True" if state.sandbox_ready else "False", "", ""),
+        "Initialized": _initialized(spec.get("initContainers") or [], state, outcome),
+        "Ready": readiness,
+        "ContainersReady": readiness,
+        "PodScheduled": ("True", "", ""),
+    }
+    before = {condition["type"]: condition for condition in previous}
+    # What others have set (DisruptionTarget) stays, and comes first (recording evicted-api-trap-zero).
+    kept = [condition for condition in previous if condition["type"] not in wanted]
+    return kept + [_condition(kind, told, before.get(kind), generation, now) for kind, told in wanted.items()]
+
+
+def _initialized(initial: list[Object], state: PodState, outcome: str) -> tuple[str, str, str]:
+    incomplete = [container["name"] for container in initial if not state.init_containers[container["name"]].succeeded]
+    if incomplete:
+        return "False", "ContainersNotInitialized", f"containers with incomplete status: [{' '.join(incomplete)}]"
+    return ("True", "PodCompleted", "") if outcome == "Succeeded" else ("True", "", "")
+
+
+def _condition(kind: str, told: tuple[str, str, str], before: Object | None, generation: int, now: str) -> Object:
+    value, reason, message = told
+    unchanged = before is not None and before["status"] == value
+    condition: Object = {
+        "type": kind,
+        "observedGeneration": generation,
+        "status": value,
+        "lastProbeTime": None,
+        "lastTransitionTime": before["lastTransitionTime"] if before is not None and unchanged else now,
+    }
+    if reason:
+        condition["reason"] = reason
+    if message:
+        condition["message"] = message
+    return condition
+
+
+def scheduled(generation: int, now: str) -> Object:
+    """The condition that the scheduler sets."""
+    return _condition("PodScheduled", ("True", "", ""), None, generation, now)
+
+
+def unschedulable(generation: int, now: str, message: str) -> Object:
+    """The condition of a pod that fits nowhere (recordings unschedulable-*)."""
+    return _condition("PodScheduled", ("False", "Unschedulable", message), None, generation, now)
+
+
+def disruption(reason: str, message: str, generation: int, now: str) -> Object:
+    """DisruptionTarget, the sign that the cluster takes the pod away."""
+    return _condition("DisruptionTarget", ("True", reason, message), None, generation, now)
+
+
+def waiting_states(containers: Iterable[Object], reason: str) -> dict[str, ContainerState]:
+    """Every container as it is before anything was started."""
+    return {container["name"]: ContainerState(waiting=reason) for container in containers}
+
+
+def environment_field(pod: Object, path: str, state: PodState) -> str:
+    """The downward API's value of a `fieldRef`."""
+    meta, spec = pod["metadata"], pod["spec"]
+    for kind in ("labels", "annotations"):
+        if path.startswith(f"metadata.{kind}['") and path.endswith("']"):
+            found: Any = (meta.get(kind) or {}).get(path[len(f"metadata.{kind}['") : -2], "")
+            return str(found)
+    values = {
+        "metadata.name": meta["name"],
+        "metadata.namespace": meta["namespace"],
+        "metadata.uid": meta["uid"],
+        "spec.nodeName": spec.get("nodeName", ""),
+        "spec.serviceAccountName": spec.get("serviceAccountName", ""),
+        "status.hostIP": HOST_ADDRESS,
+        "status.podIP": state.address,
+    }
+    return str(values.get(path, ""))
