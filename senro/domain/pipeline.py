@@ -103,11 +103,11 @@ def _taken(value: Any) -> Any:
 
     A set stays too, to be refused: its order is another one in every process, and so would be the plan's.
     """
-    if isinstance(value, Mapping):
+    kind = type(value)
+    if issubclass(kind, Mapping):
         return dict(value)
-    return (
-        tuple(value) if isinstance(value, Iterable) and not isinstance(value, (str, bytes, set, frozenset)) else value
-    )
+    kept = (str, bytes, set, frozenset)
+    return tuple(value) if issubclass(kind, Iterable) and not issubclass(kind, kept) else value
 
 
 class Pipeline:

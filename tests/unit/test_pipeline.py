@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -41,7 +42,7 @@ def test_any_ordered_iterable_is_a_list(value: Any) -> None:
     assert Pipeline("p").workflow("w").step("x", value, needs=["y"]).command == ("a",)
 
 
-@pytest.mark.parametrize("value", ["make", b"make", {"make"}, frozenset({"make"}), 5, None])
+@pytest.mark.parametrize("value", ["make", b"make", {"make"}, frozenset({"make"}), 5, None, Mock(spec=dict)])
 def test_what_has_no_order_or_is_no_list_is_kept_to_be_refused(value: Any) -> None:
     """Nothing raises before `build`; a set is refused, since its order is another one in every process."""
     pipeline = Pipeline("p")

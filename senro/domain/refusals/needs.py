@@ -117,7 +117,7 @@ def _step_needs(
     found = []
     refusals = []
     for need in step.needs:
-        if (sibling := f"{step.workflow}.{need}") in by_workflow[step.workflow]:
+        if (sibling := f"{step.workflow}.{need}") in steps:
             found.append(sibling)
         elif need in steps:
             found.append(need)
