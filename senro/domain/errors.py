@@ -29,6 +29,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from senro.domain.printable import printable
+
 
 class SenroError(Exception):
     """The root: catch this to catch everything that senro raises on purpose."""
@@ -200,7 +202,7 @@ class TreeError(SenroError):
         self.message = message
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}" if self.path else self.message
+        return printable(f"{self.path}: {self.message}" if self.path else self.message)
 
 
 class StoreError(SenroError):
@@ -212,4 +214,4 @@ class StoreError(SenroError):
         self.message = message
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}"
+        return printable(f"{self.path}: {self.message}")

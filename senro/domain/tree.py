@@ -65,8 +65,8 @@ class Tree:
     """The entries of a folder, sorted by the bytes of their paths, whatever order they are given in.
 
     The root itself is no entry. Every parent of an entry is an entry too, and a directory. `left_out` names what a
-    walk found and could not take, as (path, reason); it is no part of the tree: neither equality nor the digest
-    sees it. Raises `TreeError` for entries that can be no folder (see `check_path`, `check_link`).
+    walk found and could not take, as (printable path, reason); it is no part of the tree: neither equality nor
+    the digest sees it. Raises `TreeError` for entries that can be no folder (see `check_path`, `check_link`).
     """
 
     entries: tuple[Entry, ...] = ()

@@ -15,12 +15,13 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from senro.adapters.fs.work import naming
+from senro.adapters.fs.work import Naming
 from senro.domain.errors import TreeError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
+_DIRECTORY = 0o755
 _NAME_BYTES = 200  # of 255, so that the suffix fits
 
 
@@ -35,7 +36,7 @@ class Beside:
         stem = f"{name}.senro-{secrets.token_hex(6)}"
         self.built = parent / f"{stem}.new"
         self.old = parent / f"{stem}.old"
-        with naming(destination):
+        with Naming(destination):
             parent.mkdir(parents=True, exist_ok=True)
             self._mode = _mode(self.destination)
             self.built.mkdir(mode=0o700)
@@ -47,9 +48,10 @@ class Beside:
 
     def directory(self, path: str) -> None:
         """Make a directory in it; one that is there already is fine."""
-        with naming(path):
+        with Naming(path):
             try:
-                os.mkdir(path, 0o755, dir_fd=self.root)
+                os.mkdir(path, _DIRECTORY, dir_fd=self.root)
+                os.chmod(path, _DIRECTORY, dir_fd=self.root)  # whatever the umask is
             except FileExistsError:
                 # A name that differs from it in case alone would be a second directory elsewhere.
                 if not stat.S_ISDIR(os.stat(path, dir_fd=self.root, follow_symlinks=False).st_mode):
@@ -58,7 +60,7 @@ class Beside:
     def create(self, path: str, *, executable: bool) -> int:
         """Create a file in it that does not exist, and open it to write and read. The caller closes it."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with naming(path):
+        with Naming(path):
             opened = os.open(path, flags, 0o600, dir_fd=self.root)
             try:
                 os.fchmod(opened, 0o755 if executable else 0o644)
@@ -69,17 +71,17 @@ class Beside:
 
     def link(self, path: str, target: str) -> None:
         """Make a symbolic link in it."""
-        with naming(path):
+        with Naming(path):
             os.symlink(target, path, dir_fd=self.root)
 
     def remove(self, path: str) -> None:
         """Remove a file of it."""
-        with naming(path):
+        with Naming(path):
             os.unlink(path, dir_fd=self.root)
 
     def swap(self) -> None:
         """Put the new tree in the destination's place. On an error the old one is there again."""
-        with naming(str(self.destination)):
+        with Naming(str(self.destination)):
             self.built.chmod(0o755 if self._mode is None else self._mode)
             if self._mode is not None:
                 self.destination.rename(self.old)
@@ -92,7 +94,7 @@ class Beside:
 
     def swap_back(self) -> None:
         """Undo a `swap`."""
-        with naming(str(self.destination)):
+        with Naming(str(self.destination)):
             self.destination.rename(self.built)
             if self._mode is not None:
                 self.old.rename(self.destination)

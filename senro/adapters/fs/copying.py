@@ -6,7 +6,7 @@ import hashlib
 import os
 from typing import TYPE_CHECKING
 
-from senro.adapters.fs.work import PIECE, naming
+from senro.adapters.fs.work import PIECE, Naming
 from senro.domain.errors import TreeError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def fill(
         elif entry.kind == "file":
             target = folder.create(entry.path, executable=entry.executable)
             try:
-                with naming(entry.path):
+                with Naming(entry.path):
                     yield from copy_checked(root, locate(entry), target, entry, broken)
             finally:
                 os.close(target)

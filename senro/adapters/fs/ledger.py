@@ -43,7 +43,8 @@ async def open_run_folder(run_dir: str, *, now: datetime, token: str) -> AsyncIt
     `now` is in UTC; of `token`, hexadecimal digits, as many are taken as make the name new. Raises `StoreError` where
     the folder cannot be made.
     """
-    ledger = await _in_thread(run_dir, lambda: FolderLedger(run_dir, now=now, token=token))
+    folder, events = await _in_thread(run_dir, lambda: _make(Path(run_dir).absolute(), f"{now:%Y%m%dT%H%M%SZ}", token))
+    ledger = FolderLedger(folder, events)
     try:
         yield ledger
     finally:
@@ -54,11 +55,9 @@ async def open_run_folder(run_dir: str, *, now: datetime, token: str) -> AsyncIt
 class FolderLedger:
     """The folder of one run. Made by `open_run_folder`."""
 
-    def __init__(self, run_dir: str, *, now: datetime, token: str) -> None:
-        self._folder = _new_folder(Path(run_dir).absolute(), f"{now:%Y%m%dT%H%M%SZ}", token)
-        (self._folder / "logs").mkdir()
-        (self._folder / "workspaces").mkdir(mode=0o700)
-        self._events = os.open(self._folder / "events.jsonl", _APPEND, 0o644)
+    def __init__(self, folder: Path, events: int) -> None:
+        self._folder = folder
+        self._events = events
         self._length = 0
         self._lock = anyio.Lock()
 
@@ -164,6 +163,14 @@ async def _in_thread(path: str, work: Callable[[], T]) -> T:
 
 def _failed(path: str, error: OSError) -> StoreError:
     return StoreError(path, f"it cannot be written: {error.strerror}; check the folder given by --run-dir")
+
+
+def _make(run_dir: Path, moment: str, token: str) -> tuple[Path, int]:
+    """A run's new folder, and its events, open to append."""
+    folder = _new_folder(run_dir, moment, token)
+    (folder / "logs").mkdir()
+    (folder / "workspaces").mkdir(mode=0o700)
+    return folder, os.open(folder / "events.jsonl", _APPEND, 0o644)
 
 
 def _new_folder(run_dir: Path, moment: str, token: str) -> Path:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from senro.adapters.fs.copying import changed
-from senro.adapters.fs.work import PIECE, naming
+from senro.adapters.fs.work import PIECE, Naming
 from senro.domain.errors import TreeError
 from senro.domain.tar import END, archive_length, member_header, padding
 from senro.domain.tree import EMPTY_FILE, Entry
@@ -59,7 +59,7 @@ class FolderArchive:
     def _read(self) -> Generator[bytes, None, None]:
         held = bytearray()
         for part in self._parts:
-            with naming(part.folder):
+            with Naming(part.folder):
                 root = os.open(part.folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
             try:
                 for entry in part.tree.entries:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from senro.adapters.fs.beside import Beside
 from senro.adapters.fs.copying import changed, copy_checked, fill, write_all
-from senro.adapters.fs.work import drive, naming
+from senro.adapters.fs.work import Naming, drive
 from senro.adapters.fs.writing import Writing
 from senro.domain.errors import StoreError, TreeError
 from senro.domain.tree import decode, encode
@@ -99,7 +99,7 @@ class FolderContentStore:
         tree = yield from self._get(digest)
         beside = Beside(folder)
         try:
-            with naming(str(self._root)):
+            with Naming(str(self._root)):
                 root = os.open(self._root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
             try:
                 yield from fill(beside, tree, root, _body, self._damaged)
@@ -127,7 +127,7 @@ def _put_bodies(writing: Writing, tree: Tree, folder: str) -> Generator[None, No
         yield
     if not missing:
         return
-    with naming(folder):
+    with Naming(folder):
         source = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     try:
         for entry in missing.values():

@@ -14,7 +14,7 @@ from senro.adapters.fs.copying import changed, fill
 from senro.adapters.fs.pack import FolderArchive
 from senro.adapters.fs.unpack import FolderUnpacking
 from senro.adapters.fs.walk import walk
-from senro.adapters.fs.work import drive, naming
+from senro.adapters.fs.work import Naming, drive
 from senro.domain.errors import TreeError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ async def closing(close: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
 
 
 def _copy(tree: Tree, source: str, destination: str) -> Generator[None, None, None]:
-    with naming(destination):
+    with Naming(destination):
         try:
             if next(Path(destination).iterdir(), None) is not None:
                 raise TreeError(destination, "destination", "it is not empty, so nothing can be copied there")
@@ -76,7 +76,7 @@ def _copy(tree: Tree, source: str, destination: str) -> Generator[None, None, No
             pass
     folder = Beside(destination)
     try:
-        with naming(source):
+        with Naming(source):
             root = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
         try:
             yield from fill(folder, tree, root, lambda entry: entry.path, changed)

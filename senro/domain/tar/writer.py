@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from senro.domain.paths import raw
+from senro.domain.tar.fields import byte_sum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,7 +30,6 @@ _PREFIX = 155
 _LAST_OCTAL_SIZE = 0o77777777777
 _NO_SIZE = b"00000000000\0"
 _ZERO = b"0000000\0"
-_SPACES = b"        "
 
 # What follows the checksum but the type and the link, and what stands before it but the name and the size.
 _MODES = {b"0": b"0000644\0", b"x": b"0000755\0", b"5": b"0000755\0", b"2": b"0000777\0"}
@@ -97,7 +97,7 @@ def _header(name: bytes, mode: bytes, size: int, kind: bytes, target: bytes, *, 
         length = b"\x80" + size.to_bytes(11, "big")
     front = name.ljust(_NAME, b"\0") + mode + _ZERO + _ZERO + length + _MIDDLE
     back = kind + target.ljust(_NAME, b"\0") + _TAIL + prefix.ljust(_PREFIX + 12, b"\0")
-    checksum = sum(front) + sum(_SPACES) + sum(back)
+    checksum = byte_sum(front) + 8 * 32 + byte_sum(back)
     return b"%b%06o\0 %b" % (front, checksum, back)
 
 
