@@ -137,7 +137,8 @@ class _Output:
 
 def _outcome(end: ProcessEnd) -> Outcome:
     if end.timed_out:
-        return Outcome(kind="timed_out", code=end.code, hint="Raise the step's timeout, or make it faster.")
+        hint = "Raise the step's timeout, or make it faster."
+        return Outcome(kind="timed_out", code=end.code, message=end.error, hint=hint)
     if end.code is None:
         return Outcome(kind="failed", did_run="no", notes=("start-error",), message=end.error)
-    return Outcome(kind="succeeded" if end.code == 0 else "failed", code=end.code)
+    return Outcome(kind="succeeded" if end.code == 0 else "failed", code=end.code, message=end.error)

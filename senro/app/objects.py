@@ -19,6 +19,9 @@ CREATE_SECONDS = 60.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
 """Seconds between the repetitions; each pause is twice the one before."""
 
+THROTTLED_PAUSE = 1.0
+"""Seconds after a 429 that names none, as `Throttled` has it."""
+
 LOOK_PAUSE, LONGEST_LOOK = 0.1, 1.0
 """Seconds between the looks at a pod that is being deleted."""
 
@@ -76,6 +79,8 @@ async def _repeat(request: Callable[[int], Awaitable[T]], clock: Clock) -> T:
             untouched = isinstance(error, Throttled) or (isinstance(error, Unreachable) and not error.sent)
             lost += 0 if untouched else 1
             asked = error.answer.retry_after if isinstance(error, Throttled | Unavailable) else None
+            if asked is None and isinstance(error, Throttled):
+                asked = THROTTLED_PAUSE
             wait = max(pause, asked or 0.0)
             if clock.monotonic() + wait > deadline:
                 raise
@@ -100,11 +105,11 @@ async def remove_pod(
     pause, asked, forced = LOOK_PAUSE, False, False
     while True:
         try:
-            if not asked or (not forced and force()):
-                forced = force()
-                if await cluster.delete_pod(namespace, name, uid=uid, grace_seconds=0 if forced else grace_seconds):
+            now = force()
+            if not asked or (now and not forced):
+                if await cluster.delete_pod(namespace, name, uid=uid, grace_seconds=0 if now else grace_seconds):
                     return
-                asked = True
+                asked, forced = True, now
             found = await cluster.read_pod(namespace, name)
             if found is None or found.metadata.uid != uid:
                 return

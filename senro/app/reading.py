@@ -17,6 +17,9 @@ from senro.domain.tree import Tree
 from senro.ports.cluster import Cluster, ExecSession
 from senro.ports.trees import Unpacking
 
+STDERR_HEAD = 512
+"""Bytes of the beginning that are kept of a stderr that is longer than STDERR_LIMIT."""
+
 REFUSED_RULES = frozenset({"hardlink", "limit", "link", "parent", "path", "size", "type"})
 """The rules of a `TreeError` by which the content itself is refused; all others say that the archive broke."""
 
@@ -108,8 +111,10 @@ class Reading:
                     self.received += len(data)
                     reporter.transfer(step, "out", self.received, None)
                 case Stderr(data=data):
-                    # The count is the last line; what tar complained about is in the first.
-                    stderr = stderr + data if len(stderr) + len(data) <= STDERR_LIMIT else stderr[:512] + data[-512:]
+                    stderr += data
+                    if len(stderr) > STDERR_LIMIT:
+                        # The count is the last line; what tar complained about is in the first.
+                        stderr = stderr[:STDERR_HEAD] + stderr[STDERR_HEAD - STDERR_LIMIT :]
                 case Ended(result=result):
                     return result, stderr
 

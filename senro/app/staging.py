@@ -131,15 +131,20 @@ class Staging:
         ):
             self.length = archive.length
             feed = _Feed(self, archive, session)
+            failure: ClusterError | TransferFailure | None = None
             async with anyio.create_task_group() as group:
                 group.start_soon(feed.run, group.cancel_scope)
+                # What is raised inside a task group comes out of it wrapped.
                 try:
                     await _receive_proof(session, nonce)
-                finally:
-                    group.cancel_scope.cancel()
+                except (ClusterError, TransferFailure) as error:
+                    failure = error
+                group.cancel_scope.cancel()
             # A feed that failed cancelled the scope, and with it the reader.
             if feed.error is not None:
                 raise feed.error
+            if failure is not None:
+                raise failure
 
 
 @dataclass(slots=True)
