@@ -36,14 +36,26 @@ def load_pipeline(reference: str) -> Pipeline:
         raise LoadError(path, "there is no such file; give the path of a Python file that makes a senro.Pipeline")
     found = _pipelines(_import(file))
     if name:
-        named = [pipeline for variable, pipeline in found if name in (variable, pipeline.name)]
-        if not named:
-            raise LoadError(path, f"it has no pipeline {name!r}; {_choices(found)}")
-        return named[0]
-    distinct = {id(pipeline): pipeline for _, pipeline in found}
-    if len(distinct) != 1:
+        return _named(path, name, found)
+    if not found:
+        raise LoadError(path, _choices(found))
+    if len(_distinct(found)) > 1:
         raise LoadError(path, f"which pipeline? Write {path}:NAME; {_choices(found)}")
-    return next(iter(distinct.values()))
+    return found[0][1]
+
+
+def _named(path: str, name: str, found: list[tuple[str, Pipeline]]) -> Pipeline:
+    """A variable goes before the name of a pipeline, which several may share."""
+    named = [entry for entry in found if entry[0] == name] or [entry for entry in found if entry[1].name == name]
+    if not named:
+        raise LoadError(path, f"it has no pipeline {name!r}; {_choices(found)}")
+    if len(_distinct(named)) > 1:
+        raise LoadError(path, f"several pipelines are called {name!r}; write {path}:VARIABLE; {_choices(named)}")
+    return named[0][1]
+
+
+def _distinct(found: list[tuple[str, Pipeline]]) -> set[int]:
+    return {id(pipeline) for _, pipeline in found}
 
 
 def _has_name(reference: str) -> bool:
@@ -78,7 +90,9 @@ def _import(file: Path) -> ModuleType:
 def _where(error: Exception, file: Path) -> str:
     """The error and the last line of the user's own file that led to it; the rest of the traceback is ours."""
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == file.absolute()]
-    own = own or [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
-    line = error.lineno if isinstance(error, SyntaxError) else own[-1].lineno if own else None
+    line = own[-1].lineno if own else None
+    words = str(error)
+    if isinstance(error, SyntaxError) and error.filename and Path(error.filename) == file.absolute():
+        line, words = error.lineno, error.msg
     at = f"line {line}: " if line else ""
-    return f"{at}{type(error).__name__}: {error}"
+    return f"{at}{type(error).__name__}: {words}"

@@ -80,6 +80,4 @@ def _exit(command: Callable[[], int]) -> None:
         code = REFUSED
     except KeyboardInterrupt:
         code = CANCELLED
-    except BrokenPipeError:
-        code = FAILED
     sys.exit(code)

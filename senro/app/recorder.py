@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import anyio
+import msgspec
 
-from senro.domain.events import AttemptStarted, CancelRequested, Event, Noted, StepEnded, encode_event, timestamp
+from senro.domain.events import (
+    AttemptEnded,
+    AttemptStarted,
+    CancelRequested,
+    Event,
+    Noted,
+    StepEnded,
+    encode_event,
+    timestamp,
+)
 from senro.domain.plan import Plan
 from senro.domain.redaction import Redactor
 from senro.domain.run_state import Progress, at_start, fold
@@ -18,8 +30,9 @@ from senro.ports.reporter import Reporter
 class Recorder:
     """Writes events to the ledger before anybody acts on them. `progress` is their fold.
 
-    Every text of an event goes through the redactor by way of the line that is written, so what a cluster or a command
-    said cannot carry a secret into a file.
+    What a cluster or a command said goes through the redactor first, so it cannot carry a secret into a file. It is the
+    texts that are masked and not the line: a value with a quote in it is escaped there, and one that happens to be the
+    name of a field or of a step would break the ledger.
     """
 
     def __init__(self, plan: Plan, ledger: RunLedger, reporter: Reporter, clock: Clock, redactor: Redactor) -> None:
@@ -38,8 +51,9 @@ class Recorder:
 
     async def record(self, event: Event) -> None:
         """Append the event, fold it, tell the reporter. Once begun it is carried out, also when cancelled."""
+        event = _masked(event, self.redactor)
         with anyio.CancelScope(shield=True):
-            await self._ledger.append(self.redactor.apply(encode_event(event)))
+            await self._ledger.append(encode_event(event))
         self.progress = fold(self.progress, event)
         match event:
             case AttemptStarted(step=step):
@@ -48,7 +62,7 @@ class Recorder:
                 self._ended[step] = self._clock.monotonic()
                 self.reporter.step_state(step, state, attempt=attempts)
             case Noted(step=step, message=message):
-                self.reporter.note(step, self.redactor.text(message))
+                self.reporter.note(step, message)
             case CancelRequested(reason=reason):
                 self.reporter.note("", f"cancelling: {reason}")
             case _:
@@ -70,3 +84,20 @@ class Recorder:
         """Wait until the progress meets `condition`."""
         while not condition(self.progress):
             await self._changed.wait()
+
+
+QUOTING = ("message", "reason", "sample")
+"""The fields of events that hold the words of a cluster, a command or a file name; all others are the plan's or ours."""
+
+
+def _masked(event: Event, redactor: Redactor) -> Event:
+    changed: dict[str, Any] = {}
+    for name in QUOTING:
+        value = getattr(event, name, None)
+        if isinstance(value, str):
+            changed[name] = redactor.text(value)
+        elif value is not None:
+            changed[name] = tuple(redactor.text(part) for part in value)
+    if isinstance(event, AttemptEnded):
+        changed["outcome"] = replace(event.outcome, message=redactor.text(event.outcome.message))
+    return msgspec.structs.replace(event, **changed)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from senro.app.recorder import Recorder
 from senro.app.services import Services
+from senro.domain.errors import TreeError
 from senro.domain.events import SnapshotTaken, WorkspaceOpened
 from senro.domain.excludes import DEFAULT_EXCLUDES
 from senro.domain.names import label_value
@@ -52,7 +53,7 @@ class Workspaces:
         source, tree = self._base, Tree()
         if workspace.path is not None:
             source = posixpath.join(self._base, workspace.path)
-            tree = await trees.walk(source, exclude=(*DEFAULT_EXCLUDES, *workspace.exclude))
+            tree = await trees.walk(source, exclude=(*DEFAULT_EXCLUDES, *self._runs_in(source), *workspace.exclude))
         await trees.copy(tree, source, folder)
         digest = await self._services.content.put(tree, folder)
         await self._recorder.record(
@@ -67,6 +68,15 @@ class Workspaces:
             )
         )
         return Place(workspace.name, folder, tree)
+
+    def _runs_in(self, source: str) -> tuple[str, ...]:
+        """The pattern for the folder of the runs, where it lies in `source`: a run is no part of what it runs on."""
+        source = posixpath.normpath(source)
+        run = posixpath.normpath(self._services.ledger.folder)
+        inside = posixpath.relpath(posixpath.dirname(run), source)
+        if inside == ".":
+            inside = posixpath.basename(run)
+        return () if inside.startswith("../") or inside == ".." else (f"{inside}/",)
 
     async def prepare(self, step: Step) -> None:
         """Give the step what it starts from: its own copy of a `step` workspace, the last snapshot of a `run` one.
@@ -119,10 +129,17 @@ class Workspaces:
         changed = []
         for mount in step.mounts:
             place = self.place(step, mount)
-            if mount.mode == "ro" and (await self._services.trees.walk(place.folder)).digest != place.tree.digest:
+            if mount.mode == "ro" and await self._differs(place):
                 changed.append(mount.workspace.name)
                 await self._services.content.restore(place.tree.digest, place.folder)
         return tuple(changed)
+
+    async def _differs(self, place: Place) -> bool:
+        try:
+            tree = await self._services.trees.walk(place.folder)
+        except TreeError:
+            return True  # what was put in place could be walked
+        return tree.digest != place.tree.digest
 
     async def _snapshot(self, step: Step, attempt: int, mount: Mount, tree: Tree) -> None:
         place = self.place(step, mount)
