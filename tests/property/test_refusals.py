@@ -1,3 +1,5 @@
+"""Every rule of `senro.domain.refusals`, broken once: the tables are long because the rules are many."""
+
 from __future__ import annotations
 
 import math
