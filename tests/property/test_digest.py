@@ -147,6 +147,7 @@ def test_left_out_is_no_part() -> None:
     assert tree.digest == Tree((file("a"),)).digest
 
 
+@pytest.mark.slow  # a folder for each example
 @given(trees())
 def test_times_and_modes_are_no_matter(drawn: Drawn) -> None:
     """The same files with other times and other mode bits are the same tree."""

@@ -119,6 +119,7 @@ def test_read_back(drawn: tuple[Tree, dict[str, bytes]]) -> None:
     assert _unpacked_by_tarfile(data) == drawn[0]
 
 
+@pytest.mark.slow  # a process for each example
 @given(trees())
 @example((AWKWARD, AWKWARD_CONTENTS))
 def test_gnu_reads_ours(drawn: tuple[Tree, dict[str, bytes]]) -> None:
@@ -126,6 +127,7 @@ def test_gnu_reads_ours(drawn: tuple[Tree, dict[str, bytes]]) -> None:
     assert _unpacked_by(GNU_TAR, archive(*drawn)) == drawn[0]
 
 
+@pytest.mark.slow  # a process for each example
 @needs_busybox
 @given(trees())
 @example((AWKWARD, AWKWARD_CONTENTS))
@@ -143,6 +145,7 @@ def test_reads_gnu(options: tuple[str, ...]) -> None:
     assert read_tree(_packed_by(GNU_TAR, tree, contents, *options)) == tree
 
 
+@pytest.mark.slow  # a process for each example
 @given(trees())
 @example((AWKWARD, AWKWARD_CONTENTS))
 def test_reads_gnu_default(drawn: tuple[Tree, dict[str, bytes]]) -> None:
@@ -150,6 +153,7 @@ def test_reads_gnu_default(drawn: tuple[Tree, dict[str, bytes]]) -> None:
     assert read_tree(_packed_by(GNU_TAR, *drawn)) == drawn[0]
 
 
+@pytest.mark.slow  # a process for each example
 @needs_busybox
 @given(trees())
 @example((AWKWARD, AWKWARD_CONTENTS))

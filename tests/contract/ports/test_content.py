@@ -154,6 +154,7 @@ async def test_disk_full(store: ContentStore, root: Path, tmp_path: Path, monkey
     await store.put(SMALL, str(folder))
 
 
+@pytest.mark.slow  # once for each await
 async def test_cancelled_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cancelled at any await, a store holds whole contents alone, and an index only with all of its contents."""
     tree = Tree((*SMALL.entries, file("big", b"x" * 2_000_000)))
@@ -195,6 +196,7 @@ async def test_forgotten_files(store: ContentStore, root: Path, tmp_path: Path) 
     assert names(root / "tmp") == ["new"]
 
 
+@pytest.mark.slow  # four times the same on two cores
 async def test_at_once(root: Path, tmp_path: Path) -> None:
     """Any number of snapshots may be put at once, of the same contents too, each by a store object of its own."""
     tree, contents = big()

@@ -6,7 +6,8 @@ import errno
 import os
 import re
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from senro.adapters.fs import FolderTrees, work
+from senro.adapters.fs import FolderTrees, beside, work
 from senro.domain.errors import TreeError
 from senro.domain.tree import Tree
 from senro.ports.trees import Packed, Trees
@@ -71,6 +72,7 @@ def open_files() -> int:
     return len(names(Path("/proc/self/fd")))
 
 
+@pytest.mark.slow  # once for each await
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no /proc to count open files in")
 @pytest.mark.parametrize("after", [False, True])
 async def test_cancelled_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, after: bool) -> None:
@@ -138,10 +140,15 @@ async def test_cancelled_write_tears(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert names(tmp_path) == []
 
 
-@pytest.mark.parametrize("fails", [1, 2, 3, 4])
-async def test_replace_all_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: int) -> None:
-    """If one of two folders cannot be swapped in, both hold what they held before, and nothing lies beside them."""
-    one, other = folder_with(tmp_path / "one"), folder_with(tmp_path / "other")
+@pytest.mark.parametrize(("existing", "fails"), [(True, 1), (True, 2), (True, 3), (True, 4), (False, 1), (False, 2)])
+async def test_replace_all_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, existing: bool, fails: int
+) -> None:
+    """If one of two folders cannot be swapped in, both are what they were before, and nothing lies beside them."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    if existing:
+        folder_with(one)
+        folder_with(other)
     rename = Path.rename
     count = 0
 
@@ -159,8 +166,9 @@ async def test_replace_all_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         with pytest.raises(TreeError, match="Input/output error"):
             await unpacking.replace()
         monkeypatch.undo()
-    assert (read_folder(one), read_folder(other)) == (SMALL, SMALL)
-    assert names(tmp_path) == ["one", "other"]
+    assert names(tmp_path) == (["one", "other"] if existing else [])
+    if existing:
+        assert (read_folder(one), read_folder(other)) == (SMALL, SMALL)
 
 
 async def test_replace_keeps_the_mode(tmp_path: Path) -> None:
@@ -209,6 +217,7 @@ async def test_removes_what_a_step_locked(tmp_path: Path) -> None:
     assert names(tmp_path) == ["ws"]
 
 
+@pytest.mark.slow  # the kernel walks every path from its root
 async def test_deep(tmp_path: Path) -> None:
     """A tree deeper than any recursion could follow with comfort is unpacked, walked, packed, copied and removed."""
     paths = ["/".join("d" for _ in range(depth)) for depth in range(1, 500)]
@@ -241,6 +250,108 @@ async def test_disk_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert caught.value.path == "d/run"
     monkeypatch.undo()
     assert names(tmp_path) == ["x"]
+
+
+@pytest.mark.parametrize("call", ["fchmod", "mkdir"])
+async def test_refused_by_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """Whatever the system refuses while a tree is built is named, leaves nothing, and no file open."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    opened = open_files()
+    monkeypatch.setattr(f"senro.adapters.fs.beside.os.{call}", refuse)
+    with pytest.raises(TreeError, match="not permitted"):
+        await unpack(FolderTrees(), archive(SMALL, SMALL_CONTENTS), {0: str(tmp_path / "ws")})
+    monkeypatch.undo()
+    assert names(tmp_path) == []
+    assert open_files() == opened
+
+
+async def test_no_more_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that may open no more files leaves no empty folder behind."""
+    opening = os.open
+
+    def refusing(path: Any, *arguments: Any, **named: Any) -> int:
+        if str(path).endswith(".new"):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return opening(path, *arguments, **named)
+
+    monkeypatch.setattr("senro.adapters.fs.beside.os.open", refusing)
+    with pytest.raises(TreeError, match="Too many open files"):
+        await unpack(FolderTrees(), archive(SMALL, SMALL_CONTENTS), {0: str(tmp_path / "ws")})
+    monkeypatch.undo()
+    assert names(tmp_path) == []
+
+
+def test_names_that_a_disk_takes_for_one(tmp_path: Path) -> None:
+    """Where a disk takes two names for one (case, Unicode forms), a file in a directory's place is an error."""
+    folder = beside.Beside(str(tmp_path / "ws"))
+    try:
+        os.close(folder.create("a", executable=False))
+        folder.directory("d")
+        folder.directory("d")
+        with pytest.raises(TreeError, match="exists"):
+            folder.directory("a")
+        with pytest.raises(TreeError, match="exists"):
+            folder.create("d", executable=False)
+    finally:
+        list(folder.discard())
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("how", ["refuses", "nothing", "stops", "breaks"])
+async def test_kernel_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """Where the kernel does not copy, or only begins to, the copy is whole or an error; never a wrong file."""
+    content = os.urandom(3 << 20)
+    tree = Tree((file("a", content),))
+    folder = folder_with(tmp_path / "x", tree, {"a": content})
+
+    def copying(source: int, target: int, count: int, at: int, to: int) -> int:
+        if how == "refuses" or (how == "breaks" and at):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        if how == "nothing" or (how == "stops" and at):
+            return 0
+        return os.pwrite(target, os.pread(source, min(count, 1 << 20), at), to)
+
+    monkeypatch.setattr("senro.adapters.fs.copying.os.copy_file_range", copying, raising=False)
+    if how in {"refuses", "nothing"}:
+        await FolderTrees().copy(tree, str(folder), str(tmp_path / "y"))
+        assert read_folder(tmp_path / "y") == tree
+    else:
+        with pytest.raises(TreeError) as caught:
+            await FolderTrees().copy(tree, str(folder), str(tmp_path / "y"))
+        assert (caught.value.path, caught.value.rule) == ("a", {"stops": "changed", "breaks": "io"}[how])
+        assert names(tmp_path) == ["x"]
+
+
+async def test_file_cut_while_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is cut, written to or unreadable while its bytes go out ends the archive by its name."""
+    content = b"x" * 500_000
+    tree = Tree((file("a", content),))
+    folder = folder_with(tmp_path / "x", tree, {"a": content})
+    read = os.read
+
+    for change in ("cut", "written", "broken"):
+
+        def reading(opened: int, count: int, change: str = change) -> bytes:
+            data = read(opened, count)
+            if change == "cut":
+                os.truncate(folder / "a", 200_000)
+            elif change == "written":
+                with (folder / "a").open("r+b") as writing:
+                    writing.write(b"x")
+                os.utime(folder / "a", (1, 1))
+            else:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return data
+
+        (folder / "a").write_bytes(content)
+        monkeypatch.setattr("senro.adapters.fs.pack.os.read", reading)
+        with pytest.raises(TreeError) as caught:
+            await pack(FolderTrees(), [Packed(0, str(folder), tree)])
+        monkeypatch.undo()
+        assert (caught.value.path, caught.value.rule) == ("a", "changed")
 
 
 async def test_short_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,6 +415,46 @@ async def test_walk_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.undo()
 
 
+@pytest.mark.parametrize(("call", "path"), [("read", "d/run"), ("readlink", "l"), ("scandir", ".")])
+async def test_walk_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, path: str) -> None:
+    """A disk that fails is named where it fails, with the system's words."""
+    folder = folder_with(tmp_path / "x", Tree(SMALL.entries[:2] + SMALL.entries[3:]), SMALL_CONTENTS)
+
+    def broken(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(f"senro.adapters.fs.walk.os.{call}", broken)
+    with pytest.raises(TreeError, match="Input/output error") as caught:
+        await FolderTrees().walk(str(folder))
+    assert (caught.value.path, caught.value.rule) == (path, "unreadable")
+
+
+class _Vanishing:
+    """A directory entry that is gone when it is looked at."""
+
+    name = "e"
+
+    def is_dir(self, *, follow_symlinks: bool) -> bool:
+        return follow_symlinks
+
+    def stat(self, *, follow_symlinks: bool) -> os.stat_result:
+        raise FileNotFoundError(errno.ENOENT, f"gone, {follow_symlinks}")
+
+
+async def test_walk_vanished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that is gone before anything of it was read is not in the tree, and no error: it might never have been."""
+    folder = folder_with(tmp_path / "x")
+
+    @contextmanager
+    def scan(opened: int) -> Iterator[Iterator[_Vanishing]]:
+        assert opened > 2
+        yield iter([_Vanishing()])
+
+    monkeypatch.setattr("senro.adapters.fs.walk.os.scandir", scan)
+    assert await FolderTrees().walk(str(folder)) == Tree()
+
+
+@pytest.mark.slow  # counting memory takes time
 async def test_memory(tmp_path: Path) -> None:
     """Packing and unpacking hold a few pieces in memory, not the files: under 4 MiB for 24 MiB in three files."""
     contents = {name: os.urandom(8 << 20) for name in ("a", "b", "c")}
@@ -335,6 +486,7 @@ async def test_harmless(tmp_path: Path, name: str) -> None:
     assert read_folder(tmp_path / "ws") == tree
 
 
+@pytest.mark.slow  # a folder for each example
 @given(drawn=trees(), cut=st.integers(1, 5000))
 async def test_any_tree(tmp_path_factory: pytest.TempPathFactory, drawn: Drawn, cut: int) -> None:
     """Any tree goes from folder to archive to folder with one digest."""
@@ -348,6 +500,7 @@ async def test_any_tree(tmp_path_factory: pytest.TempPathFactory, drawn: Drawn, 
     assert found[0].digest == tree.digest == read_folder(top / "y").digest
 
 
+@pytest.mark.slow  # a folder for each example
 @given(drawn=trees(), data=st.data())
 async def test_mutated_stays_inside(
     tmp_path_factory: pytest.TempPathFactory, drawn: Drawn, data: st.DataObject
