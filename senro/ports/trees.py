@@ -1,4 +1,21 @@
-"""Folders and archives: how a workspace leaves the coordinator and how it comes back."""
+"""Folders and archives: how a workspace leaves the coordinator and how it comes back.
+
+A `TreeError` of these calls names a file or folder as its `path`, and one of these as its `rule`:
+
+===========  ==================================================================================================
+changed      a file is not what it was when it was walked, or something writes to it; walk again
+unreadable   a file cannot be read as this user
+link         a link is absolute or leaves its tree
+io           the system refused something else (a full disk, above all); its words are in the message
+destination  what shall be replaced is no folder, or not empty, or lies in another one that is replaced
+torn         a call before this one failed or was cancelled, or `finish` is missing; begin again
+leftover     everything was done, but what is left of it could not be removed
+===========  ==================================================================================================
+
+and, for an archive that comes in, the rules of `domain.tar.reader`, with `parent`, `duplicate` and `link` for members
+that do not fit together: `truncated`, `checksum`, `format`, `pax` and `end` say that the bytes are damaged, the others
+that nobody should unpack them.
+"""
 
 from __future__ import annotations
 
