@@ -33,7 +33,7 @@ class ReferencedSecrets:
         reference = self._references.get(name, VariableSecret(variable_name(name)))
         value = await self._value(name, reference)
         if len(value) > LARGEST:
-            raise _refused(name, "size", f"it has {len(value)} bytes; a Secret holds {LARGEST} at most")
+            raise _refused(name, "size", f"it has more than the {LARGEST} bytes that a Secret holds")
         return value
 
     async def _value(self, name: str, reference: SecretReference) -> bytes:
@@ -42,9 +42,10 @@ class ReferencedSecrets:
                 return content
             case FileSecret(path=path):
                 try:
-                    return await anyio.to_thread.run_sync(lambda: Path(path).read_bytes())
-                except OSError as error:
-                    raise _refused(name, "unreadable", f"its file {path} cannot be read: {error.strerror}") from error
+                    return await anyio.to_thread.run_sync(_read, path)
+                except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
+                    words = getattr(error, "strerror", None) or str(error)
+                    raise _refused(name, "unreadable", f"its file {path} cannot be read: {words}") from error
             case VariableSecret(name=variable):
                 found = self._environ.get(variable, "")
                 if not found:
@@ -70,6 +71,11 @@ class PrivateSecretFiles:
         except OSError as error:
             raise StoreError(str(path), f"the file of a secret cannot be written: {error.strerror}") from error
         return str(path)
+
+
+def _read(path: str) -> bytes:
+    with Path(path).open("rb") as file:
+        return file.read(LARGEST + 1)
 
 
 def variable_name(name: str) -> str:

@@ -87,7 +87,7 @@ class Recorder:
 
 
 QUOTING = ("message", "reason", "sample")
-"""The fields of events that hold the words of a cluster, a command or a file name; all others are the plan's or ours."""
+"""The fields of events that quote a cluster, a command or a file name; all others are the plan's or ours."""
 
 
 def _masked(event: Event, redactor: Redactor) -> Event:
