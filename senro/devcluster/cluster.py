@@ -30,6 +30,7 @@ from senro.devcluster.storage import Storage
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
+    from typing import Self
 
     from senro.devcluster.apiserver.http import Answer, Request
     from senro.devcluster.clock import Clock
@@ -68,7 +69,7 @@ class DevCluster:
         self.mode_reason = ""
         """Why, in a sentence."""
 
-    async def __aenter__(self) -> DevCluster:
+    async def __aenter__(self) -> Self:
         await self._exit.__aenter__()
         try:
             await self._start()

@@ -1,4 +1,4 @@
-"""What goes wrong, when a test says so: each fault is armed by name, counts its uses, and is gone when they are used up."""
+"""What goes wrong, when a test says so: a fault is armed, counts its uses, and is gone when they are used up."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
     from types import TracebackType
+    from typing import Self
 
 
 class DevClusterThread:
@@ -30,7 +31,7 @@ class DevClusterThread:
         self._portal: BlockingPortal | None = None
         self._running: AbstractContextManager[DevCluster] | None = None
 
-    def __enter__(self) -> DevClusterThread:
+    def __enter__(self) -> Self:
         self._portal = self._portal_manager.__enter__()
         try:
             self._running = self._portal.wrap_async_context_manager(self.cluster)

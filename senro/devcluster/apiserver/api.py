@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
 from typing import TYPE_CHECKING
 
 from senro.devcluster.apiserver.access import ANONYMOUS, authorize, authorize_exec_create
 from senro.devcluster.apiserver.bodies import DeleteOptions, decode_body, decode_patch
+from senro.devcluster.apiserver.changes import checked_secret, refuse_immutable, refuse_pod_change
 from senro.devcluster.apiserver.defaults import default_pod, quality_of_service
+from senro.devcluster.apiserver.discovery import VERSION, discover
 from senro.devcluster.apiserver.exec import open_exec
 from senro.devcluster.apiserver.http import Response, json_response, text_response
 from senro.devcluster.apiserver.logs import read_log
 from senro.devcluster.apiserver.patch import merge_patch, patch_type
+from senro.devcluster.apiserver.paths import parse_target, verb_of
 from senro.devcluster.apiserver.schema import ACCESS_REVIEW, LEASE, POD, SECRET
 from senro.devcluster.apiserver.status import (
     ACCESS_REVIEWS,
@@ -24,57 +27,28 @@ from senro.devcluster.apiserver.status import (
     Refused,
     bad_request,
     conflict,
+    failure,
     forbidden,
     invalid,
     method_not_allowed,
     success,
 )
-from senro.devcluster.apiserver.validation import check_lease, check_pod, check_secret
+from senro.devcluster.apiserver.validation import check_lease, check_pod
 from senro.devcluster.apiserver.watching import list_or_watch
 
 if TYPE_CHECKING:
     from senro.devcluster.apiserver.access import Access, Identity
     from senro.devcluster.apiserver.http import Answer, Request
-    from senro.devcluster.apiserver.status import Resource
+    from senro.devcluster.apiserver.paths import Target
     from senro.devcluster.clock import Clock
     from senro.devcluster.faults import Faults
     from senro.devcluster.kubelet.kubelet import Kubelet
     from senro.devcluster.objects import Object
     from senro.devcluster.storage import Storage
 
-VERSION: dict[str, str] = {
-    "major": "1",
-    "minor": "36",
-    "emulationMajor": "1",
-    "emulationMinor": "36",
-    "minCompatibilityMajor": "1",
-    "minCompatibilityMinor": "35",
-    "gitVersion": "v1.36.2",
-    "gitCommit": "",
-    "gitTreeState": "clean",
-    "buildDate": "2026-08-21T00:00:00Z",
-    "goVersion": "go1.26.6",
-    "compiler": "gc",
-    "platform": "linux/amd64",
-}
-"""The version whose behaviour the recordings hold. `gitCommit` is empty: this is no build of it."""
-
-_RESOURCES = {
-    (resource.group, resource.plural): resource
-    for resource in (PODS, SECRETS, NODES, NAMESPACES, LEASES, ACCESS_REVIEWS)
-}
 _SCHEMAS = {PODS: POD, SECRETS: SECRET, LEASES: LEASE}
+_LOG = logging.getLogger("senro.devcluster")
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """What a path names."""
-
-    resource: Resource
-    namespace: str
-    name: str
-    subresource: str
 
 
 class Api:
@@ -98,43 +72,58 @@ class Api:
             return self._route(request)
         except Refused as refusal:
             return json_response(refusal.code, refusal.status, refusal.headers)
+        except Exception:  # noqa: BLE001 - one broken request must not end the cluster; it is logged whole
+            # As a real one recovers from a panic: one request fails, and the log says why.
+            _LOG.exception("%s %s failed", request.method, request.path)
+            return json_response(500, failure(500, "InternalError", "Internal error occurred: see the cluster's log"))
 
     def _route(self, request: Request) -> Answer:
         identity = self._access.authenticate(request.headers)
-        if request.path in {"/version", "/version/"}:
-            return json_response(200, VERSION)
-        if request.path in _HEALTH:
-            return text_response(200, "ok")
-        target = _target(request.path)
+        plain = self._plain(request)
+        if plain is not None:
+            return plain
+        target = parse_target(request.path)
         if target is None:
-            discovery = discover(request.path)
-            return (
-                json_response(200, discovery) if discovery is not None else text_response(404, "404 page not found\n")
-            )
+            raise method_not_allowed()
         if target.subresource:
             return self._subresource(request, identity, target)
-        verb = _verb(request, target)
+        verb = verb_of(request, target)
         authorize(identity, verb, target.resource, namespace=target.namespace, name=target.name)
         if target.resource == ACCESS_REVIEWS:
             return self._review(request, identity)
         if target.resource.namespaced and target.namespace and verb == "create":
             self._storage.get(NAMESPACES, "", target.namespace)
-        match verb:
-            case "create":
-                return self._create(request, target)
-            case "get":
-                return json_response(200, self._storage.get(target.resource, target.namespace, target.name))
-            case "list" | "watch":
-                return list_or_watch(request, target.resource, target.namespace, self._storage)
-            case "update":
-                return self._update(request, identity, target)
-            case "patch":
-                return self._patch(request, target)
-            case "delete":
-                return self._delete(request, target)
-        raise method_not_allowed()
+        handler = {
+            "create": self._create,
+            "get": self._get,
+            "list": self._list,
+            "watch": self._list,
+            "update": self._update,
+            "patch": self._patch,
+            "delete": self._delete,
+        }.get(verb)
+        if handler is None:
+            raise method_not_allowed()
+        return handler(request, identity, target)
 
-    def _create(self, request: Request, target: _Target) -> Answer:
+    def _plain(self, request: Request) -> Answer | None:
+        """What is no resource: the version, health, discovery; None for a resource."""
+        if request.path in {"/version", "/version/"}:
+            return json_response(200, VERSION)
+        if request.path in _HEALTH:
+            return text_response(200, "ok")
+        if parse_target(request.path) is not None:
+            return None
+        document = discover(request.path)
+        return json_response(200, document) if document is not None else text_response(404, "404 page not found\n")
+
+    def _get(self, _request: Request, _identity: Identity, target: Target) -> Answer:
+        return json_response(200, self._storage.get(target.resource, target.namespace, target.name))
+
+    def _list(self, request: Request, _identity: Identity, target: Target) -> Answer:
+        return list_or_watch(request, target.resource, target.namespace, self._storage)
+
+    def _create(self, request: Request, _identity: Identity, target: Target) -> Answer:
         resource = target.resource
         if resource not in _SCHEMAS:
             raise method_not_allowed()
@@ -151,7 +140,7 @@ class Api:
             if self._faults.loses_create_answer(stored):
                 return Response(0, (), drop=True)
         elif resource == SECRETS:
-            stored = self._storage.create(SECRETS, _checked_secret(document))
+            stored = self._storage.create(SECRETS, checked_secret(document))
         else:
             check_lease(LEASES, document)
             stored = self._storage.create(LEASES, document)
@@ -184,7 +173,7 @@ class Api:
         self._kubelet.add(stored)
         return stored
 
-    def _update(self, request: Request, identity: Identity, target: _Target) -> Answer:
+    def _update(self, request: Request, identity: Identity, target: Target) -> Answer:
         if target.resource != LEASES:
             raise method_not_allowed()
         lease = decode_body(request, LEASES, LEASE)
@@ -212,7 +201,7 @@ class Api:
 
         return json_response(200, self._storage.update(LEASES, target.namespace, target.name, change, version=version))
 
-    def _patch(self, request: Request, target: _Target) -> Answer:
+    def _patch(self, request: Request, _identity: Identity, target: Target) -> Answer:
         patch_type(request)
         if target.resource not in {SECRETS, LEASES, PODS}:
             raise method_not_allowed()
@@ -221,12 +210,12 @@ class Api:
         wanted = merge_patch(current, patch)
         version = str((patch.get("metadata") or {}).get("resourceVersion") or "")
         if target.resource == SECRETS:
-            wanted = _checked_secret(wanted)
-            _refuse_immutable(current, wanted)
+            wanted = checked_secret(wanted)
+            refuse_immutable(current, wanted)
         elif target.resource == LEASES:
             check_lease(LEASES, wanted)
         else:
-            _refuse_pod_change(current, wanted)
+            refuse_pod_change(current, wanted)
 
         def change(document: Object) -> None:
             kept = document["metadata"]
@@ -245,7 +234,7 @@ class Api:
         self._storage.collect(target.namespace)
         return json_response(200, stored)
 
-    def _delete(self, request: Request, target: _Target) -> Answer:
+    def _delete(self, request: Request, _identity: Identity, target: Target) -> Answer:
         resource = target.resource
         if resource in {NODES, NAMESPACES}:
             raise method_not_allowed()
@@ -296,7 +285,7 @@ class Api:
             },
         )
 
-    def _subresource(self, request: Request, identity: Identity, target: _Target) -> Answer:
+    def _subresource(self, request: Request, identity: Identity, target: Target) -> Answer:
         if target.resource != PODS or target.subresource not in {"log", "exec", "eviction"}:
             return text_response(404, "404 page not found\n")
         verb = {"GET": "get", "POST": "create"}.get(request.method, request.method.lower())
@@ -316,7 +305,7 @@ class Api:
             authorize_exec_create(identity, PODS, **where)
         return open_exec(request, pod, self._kubelet, self._faults)
 
-    def _evict(self, request: Request, target: _Target) -> Answer:
+    def _evict(self, request: Request, target: Target) -> Answer:
         if request.method != "POST":
             raise method_not_allowed()
         self._storage.get(PODS, target.namespace, target.name)
@@ -331,120 +320,3 @@ class Api:
         )
         status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
         return json_response(201, status)
-
-
-def _target(path: str) -> _Target | None:
-    parts = path.strip("/").split("/")
-    if parts[:2] == ["api", "v1"]:
-        group, rest = "", parts[2:]
-    elif parts[0] == "apis" and len(parts) >= 3 and parts[2] == "v1":
-        group, rest = parts[1], parts[3:]
-    else:
-        return None
-    namespace = ""
-    if len(rest) >= 3 and rest[0] == "namespaces":
-        namespace, rest = rest[1], rest[2:]
-    if not 1 <= len(rest) <= 3:
-        return None
-    resource = _RESOURCES.get((group, rest[0]))
-    if resource is None or (namespace and not resource.namespaced):
-        return None
-    return _Target(resource, namespace, rest[1] if len(rest) > 1 else "", rest[2] if len(rest) > 2 else "")
-
-
-def _verb(request: Request, target: _Target) -> str:
-    if not target.name:
-        if request.method == "GET":
-            return "watch" if request.flag("watch") else "list"
-        return {"POST": "create", "DELETE": "deletecollection"}.get(request.method, request.method.lower())
-    verbs = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-    return verbs.get(request.method, request.method.lower())
-
-
-def discover(path: str) -> Object | None:
-    """The few discovery documents that kubectl asks for; None for any other path."""
-    trimmed = path.rstrip("/")
-    if trimmed == "/api":
-        return {"kind": "APIVersions", "versions": ["v1"]}
-    groups = sorted({resource.group for resource in _RESOURCES.values() if resource.group})
-    if trimmed == "/apis":
-        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(group) for group in groups]}
-    prefix, _, group = trimmed.rpartition("/apis/")
-    if trimmed == "/api/v1":
-        return _resource_list("v1", "")
-    if not prefix and group.endswith("/v1") and group[:-3] in groups:
-        return _resource_list(group, group[:-3])
-    return None
-
-
-def _group(name: str) -> Object:
-    version = {"groupVersion": f"{name}/v1", "version": "v1"}
-    return {"name": name, "versions": [version], "preferredVersion": version}
-
-
-_SHORT_NAMES = {"pods": ["po"], "nodes": ["no"], "namespaces": ["ns"]}
-_VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
-
-
-def _resource_list(version: str, group: str) -> Object:
-    resources = [
-        {
-            "name": resource.plural,
-            "singularName": resource.kind.lower(),
-            "namespaced": resource.namespaced,
-            "kind": resource.kind,
-            "verbs": ["create"] if resource == ACCESS_REVIEWS else _VERBS,
-            "shortNames": _SHORT_NAMES.get(resource.plural, []),
-        }
-        for resource in _RESOURCES.values()
-        if resource.group == group
-    ]
-    if not group:
-        resources += [
-            {"name": name, "singularName": "", "namespaced": True, "kind": kind, "verbs": verbs}
-            for name, kind, verbs in (
-                ("pods/log", "Pod", ["get"]),
-                ("pods/exec", "PodExecOptions", ["create", "get"]),
-                ("pods/eviction", "Eviction", ["create"]),
-            )
-        ]
-    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources}
-
-
-def _checked_secret(secret: Object) -> Object:
-    check_secret(SECRETS, secret)
-    import base64
-
-    data = dict(secret.get("data") or {})
-    data |= {key: base64.b64encode(text.encode()).decode() for key, text in (secret.get("stringData") or {}).items()}
-    kept = {field: value for field, value in secret.items() if field != "stringData"}
-    if data:
-        kept["data"] = data
-    kept.setdefault("type", "Opaque")
-    return kept
-
-
-def _refuse_immutable(current: Object, wanted: Object) -> None:
-    """422 for a change of immutable data; metadata may still change (recording secret-lifecycle)."""
-    name, kind = current["metadata"]["name"], SECRETS.kind
-    causes: list[Cause] = []
-    if current.get("immutable"):
-        if not wanted.get("immutable"):
-            causes.append(Cause.forbidden("immutable", "field is immutable when `immutable` is set"))
-        if wanted.get("data") != current.get("data"):
-            causes.append(Cause.forbidden("data", "field is immutable when `immutable` is set"))
-    if wanted.get("type") != current.get("type"):
-        causes.append(Cause.invalid("type", f'"{wanted.get("type")}"', "field is immutable"))
-    if causes:
-        raise invalid(kind, name, causes)
-
-
-def _refuse_pod_change(current: Object, wanted: Object) -> None:
-    if wanted.get("spec") != current.get("spec"):
-        cause = Cause.forbidden(
-            "spec",
-            "pod updates may not change fields other than `spec.containers[*].image`,"
-            "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing "
-            "tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
-        )
-        raise invalid(PODS.kind, current["metadata"]["name"], [cause])

@@ -72,11 +72,11 @@ def write_serving_files(folder: Path) -> ServingFiles:
 
 
 def serving_context(files: ServingFiles) -> ssl.SSLContext:
-    """TLS 1.2 or later."""
+    """TLS 1.2 or later, h2 and http/1.1 offered, as an apiserver does."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(files.certificate, files.key)
-    context.set_alpn_protocols(["http/1.1"])
+    context.set_alpn_protocols(["h2", "http/1.1"])
     return context
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -48,7 +49,7 @@ class Streams:
 
 def open_exec(request: Request, pod: Object, kubelet: Kubelet, faults: Faults) -> Answer:
     """Answer with the 101 and a session, or with what the apiserver or the kubelet says instead."""
-    container_name_ = container_name(request, pod)
+    asked_container = container_name(request, pod)
     if not pod["spec"].get("nodeName"):
         raise bad_request(f"pod {pod['metadata']['name']} does not have a host assigned")
     key = request.headers.get("sec-websocket-key", "")
@@ -64,33 +65,35 @@ def open_exec(request: Request, pod: Object, kubelet: Kubelet, faults: Faults) -
     if not (streams.stdin or streams.stdout or streams.stderr):
         return text_response(400, "you must specify at least 1 of stdin, stdout, stderr")
     worker = kubelet.worker(pod)
-    container = worker.container(container_name_) if worker is not None else None
+    container = worker.container(asked_container) if worker is not None else None
     if container is None:
-        return text_response(500, f'container not found ("{container_name_}")')
+        return text_response(500, f'container not found ("{asked_container}")')
     offered = [word.strip() for word in request.headers.get("sec-websocket-protocol", "").split(",") if word.strip()]
     protocol = next((word for word in offered if word in _SERVED), None)
     if offered and protocol is None:
         # An empty 403 from the WebSocket server itself: no Status, no RBAC (recording exec-basics).
         return Response(403, (("connection", "close"),), close=True)
-    command = request.parameters("command")
+    opened = _Exec(container, asked_container, request.parameters("command"), streams, protocol or V1)
 
     async def run(stream: TLSStream, first: bytes) -> None:
-        await _run(stream, first, container, container_name_, command, streams, protocol or V1, kubelet, faults)
+        await _run(opened, stream, first, kubelet, faults)
 
     return Upgrade(accept_headers(key, protocol or ""), run)
 
 
-async def _run(
-    stream: TLSStream,
-    first: bytes,
-    container: Container,
-    name: str,
-    command: list[str],
-    streams: Streams,
-    protocol: str,
-    kubelet: Kubelet,
-    faults: Faults,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Exec:
+    """An exec that was let in."""
+
+    container: Container
+    name: str
+    command: list[str]
+    streams: Streams
+    protocol: str
+
+
+async def _run(opened: _Exec, stream: TLSStream, first: bytes, kubelet: Kubelet, faults: Faults) -> None:
+    name, streams, protocol = opened.name, opened.streams, opened.protocol
     await stream.send(frame(BINARY, bytes((streams.first_channel,))))
     out, their_out = output_pipe()
     err, their_err = output_pipe()
@@ -98,7 +101,7 @@ async def _run(
     if not streams.stdin:
         inward.close()
     try:
-        process = container.exec(command, stdin=their_in, stdout=their_out, stderr=their_err)
+        process = opened.container.exec(opened.command, stdin=their_in, stdout=their_out, stderr=their_err)
     except ExecError as error:
         for end in (out, err, inward):
             end.close()
@@ -121,7 +124,12 @@ async def _run(
     )
     # The command outlives its client (facts/exec-protocol.md section 9): it belongs to the kubelet's tasks.
     kubelet.tasks.start_soon(session.attend)
-    if not await session.converse():
+    try:
+        complete = await session.converse()
+    finally:
+        if process.exit_code is None:
+            kubelet.tasks.start_soon(session.discard)
+    if not complete:
         return
     if faults.drops_status(name):
         return
@@ -168,7 +176,5 @@ def _internal_error(words: str) -> Object:
 
 
 def _close(*descriptors: int) -> None:
-    import os
-
     for descriptor in descriptors:
         os.close(descriptor)

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 _CHUNK = 32_768
 """Bytes of output in one message at most, as a real server sends them (facts/measured.md)."""
 
+_OUTPUT_READ = 131_072
 _READ = 262_144
+_DATA = frozenset({0, TEXT, BINARY})
 _STDIN, _STDOUT, _STDERR, _CLOSE_SIGNAL = 0, 1, 2, 255
 
 
@@ -57,8 +59,6 @@ class ExecSession:
         self._keep_back = keep_back
         self._sending = anyio.Lock()
         self._stalled = False
-        self._connected = True
-        self._drained = {_STDOUT: anyio.Event(), _STDERR: anyio.Event()}
 
     async def attend(self) -> None:
         """Wait for the command, whoever still listens."""
@@ -69,8 +69,6 @@ class ExecSession:
             # (recording transfers-broken).
             self._stalled = self._stdin.blocked
             self._stdin.close()
-            if not self._connected:
-                self._close_outputs()
 
     async def converse(self) -> bool:
         """Move bytes until the command has ended and its output is sent; True where a status may follow."""
@@ -79,17 +77,16 @@ class ExecSession:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._listen, tasks.cancel_scope)
                 async with anyio.create_task_group() as pumps:
-                    pumps.start_soon(self._pump, _STDOUT)
-                    pumps.start_soon(self._pump, _STDERR)
+                    pumps.start_soon(self._pump, _STDOUT, tasks.cancel_scope)
+                    pumps.start_soon(self._pump, _STDERR, tasks.cancel_scope)
                 await self._process.wait()
                 if self._stalled:
                     await anyio.sleep_forever()
                 finished = True
                 tasks.cancel_scope.cancel()
         finally:
-            self._connected = False
             self._stdin.close()
-            if finished or self._process.exit_code is not None:
+            if self._process.exit_code is not None:
                 self._close_outputs()
         return finished
 
@@ -119,10 +116,9 @@ class ExecSession:
                         return
                     if message.opcode == PING:
                         await self._send(_frame(PONG, message.payload))
-                    elif message.opcode in {TEXT, BINARY, 0} and message.payload:
-                        if not await self._take(message.payload):
-                            scope.cancel()
-                            return
+                    elif message.opcode in _DATA and message.payload and not await self._take(message.payload):
+                        scope.cancel()
+                        return
                 self._reader.feed(await self._stream.receive(_READ))
         except BrokenFrameError as error:
             if error.code:
@@ -150,22 +146,31 @@ class ExecSession:
         await self._stdin.send(data)
         return True
 
-    async def _pump(self, channel: int) -> None:
+    async def _pump(self, channel: int, scope: anyio.CancelScope) -> None:
+        try:
+            await self._pump_until_end(channel, scope)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            scope.cancel()
+
+    async def _pump_until_end(self, channel: int, scope: anyio.CancelScope) -> None:
         output, wanted = self._outputs[channel], self._wanted[channel]
         kept = b""
         prefix = bytes((channel,))
         cut = self._cut if self._cut is not None and channel == _STDOUT and self._cut.direction == "stdout" else None
-        while data := await output.receive(_CHUNK):
+        while data := await output.receive(_OUTPUT_READ):
             if not wanted:
                 continue
             if channel == _STDOUT and self._keep_back:
                 data, kept = (kept + data)[: -self._keep_back], (kept + data)[-self._keep_back :]
             if cut is not None:
                 data = data[: cut.take(len(data))]
-            if data:
-                await self._send(_frame(BINARY, prefix + data))
+            # Several messages in one write: one encryption, one system call.
+            frames = [_frame(BINARY, prefix + data[at : at + _CHUNK]) for at in range(0, len(data), _CHUNK)]
+            if frames:
+                await self._send(b"".join(frames))
             if cut is not None and cut.done:
-                raise anyio.BrokenResourceError
+                scope.cancel()
+                return
         if self._process.exit_code is None:
             # A command that closes its stdout or stderr loses its stdin (facts/measured.md).
             self._stdin.close()

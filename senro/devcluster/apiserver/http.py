@@ -6,6 +6,7 @@ import uuid
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 
@@ -42,9 +43,25 @@ class Request:
         return [value for key, value in self.query if key == name]
 
     def flag(self, name: str) -> bool:
-        """A boolean parameter: absent, `0` and `false` are false, all else is true (facts/exec-protocol.md section 1)."""
+        """A boolean: absent, `0` and `false` are false, all else is true (facts/exec-protocol.md section 1)."""
         value = self.parameter(name)
         return value is not None and value != "0" and value.lower() != "false"
+
+
+def request_from(
+    method: str, target: str, headers: list[tuple[str, str]], body: bytes, version: str, *, oversized: bool
+) -> Request:
+    """Build a Request from what either protocol gives: the target is still encoded, headers in any case."""
+    parts = urlsplit(target)
+    return Request(
+        method,
+        unquote(parts.path),
+        tuple(parse_qsl(parts.query, keep_blank_values=True)),
+        {name.lower(): value for name, value in headers},
+        body,
+        version,
+        oversized,
+    )
 
 
 Headers = tuple[tuple[str, str], ...]
@@ -73,7 +90,6 @@ class Upgrade:
 
 
 Answer = Response | Upgrade
-Handler = "Callable[[Request], Awaitable[Answer]]"
 
 
 @dataclass(slots=True)
@@ -84,11 +100,13 @@ class History:
 
     def add(self, request: Request, answer: Answer) -> None:
         """Remember one."""
-        if isinstance(answer, Upgrade):
-            status = 101
-        else:
-            status = -1 if answer.drop else answer.status
-        self.entries.append((request.method, request.path, status))
+        self.entries.append((request.method, request.path, _code(answer)))
+
+
+def _code(answer: Answer) -> int:
+    if isinstance(answer, Upgrade):
+        return 101
+    return -1 if answer.drop else answer.status
 
 
 def audited() -> Headers:

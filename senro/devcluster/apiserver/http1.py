@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 import anyio
 import h11
 
-from senro.devcluster.apiserver.http import BODY_LIMIT, Request, Response, Upgrade
+from senro.devcluster.apiserver.http import BODY_LIMIT, Response, Upgrade, request_from
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from anyio.streams.tls import TLSStream
 
-    from senro.devcluster.apiserver.http import Answer
+    from senro.devcluster.apiserver.http import Answer, Request
 
 _READ = 65_536
 # A request line and its headers: an exec carries its whole command in the URL (facts/exec-protocol.md section 1).
@@ -83,22 +82,6 @@ async def _next_request(stream: TLSStream, connection: h11.Connection) -> Reques
         b"" if oversized else bytes(body),
         "HTTP/1.1",
         oversized=oversized,
-    )
-
-
-def request_from(
-    method: str, target: str, headers: list[tuple[str, str]], body: bytes, version: str, *, oversized: bool
-) -> Request:
-    """Build a Request from what either protocol gives: the target is still encoded, headers in any case."""
-    parts = urlsplit(target)
-    return Request(
-        method,
-        unquote(parts.path),
-        tuple(parse_qsl(parts.query, keep_blank_values=True)),
-        {name.lower(): value for name, value in headers},
-        body,
-        version,
-        oversized,
     )
 
 

@@ -109,7 +109,7 @@ def _whole_seconds(text: str) -> int:
     head, dot, fraction = text.partition(".")
     zone = fraction.lstrip("0123456789") if dot else ""
     try:
-        moment = datetime.fromisoformat((head + zone).replace("Z", "+00:00"))
+        moment = datetime.fromisoformat(head + zone)
     except ValueError:
         raise bad_request(
             f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse "{text}" as "2006"'

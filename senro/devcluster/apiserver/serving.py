@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import socket
 import ssl
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 from anyio.abc import SocketAttribute
-from anyio.streams.tls import TLSStream
+from anyio.streams.tls import TLSAttribute, TLSStream
 
 from senro.devcluster.apiserver.http1 import serve_http1
+from senro.devcluster.apiserver.http2 import serve_http2
+
+_Attribute = TypeVar("_Attribute")
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from anyio import TypedAttributeProvider
     from anyio.abc import SocketStream, TaskGroup
     from anyio.streams.stapled import MultiListener
 
@@ -26,7 +30,7 @@ _HANDSHAKE_SECONDS = 10
 async def listen(port: int) -> tuple[MultiListener[SocketStream], int]:
     """Bind 127.0.0.1 (port 0 takes a free one); returns the listener and its port."""
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port, backlog=512)
-    return listener, int(listener.extra(SocketAttribute.local_port))
+    return listener, int(_attribute(listener, SocketAttribute.local_port))
 
 
 async def serve(
@@ -58,19 +62,20 @@ async def _serve_connection(
 ) -> None:
     if not admit():
         return
-    raw = stream.extra(SocketAttribute.raw_socket)
+    raw = _attribute(stream, SocketAttribute.raw_socket)
     raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
         with anyio.fail_after(_HANDSHAKE_SECONDS):
             secured = await TLSStream.wrap(stream, server_side=True, ssl_context=context, standard_compatible=False)
-        await serve_http1(secured, handle)
-    except (
-        anyio.BrokenResourceError,
-        anyio.EndOfStream,
-        anyio.ClosedResourceError,
-        ssl.SSLError,
-        TimeoutError,
-        OSError,
-    ):
-        # The client went away, or never spoke TLS: its own affair, and there is nobody left to tell.
-        return
+        if _attribute(secured, TLSAttribute.alpn_protocol) == "h2":
+            await serve_http2(secured, handle)
+        else:
+            await serve_http1(secured, handle)
+    except* (anyio.BrokenResourceError, anyio.EndOfStream, anyio.ClosedResourceError, OSError):
+        # The client went away, or never spoke TLS (ssl.SSLError and TimeoutError are OSErrors): its own affair, and
+        # there is nobody left to tell.
+        pass
+
+
+def _attribute(provider: TypedAttributeProvider, attribute: _Attribute) -> _Attribute:
+    return provider.extra(attribute)  # noqa: S610 - anyio's typed attributes; there is no SQL here

@@ -142,14 +142,7 @@ def _check_volumes(volumes: list[Object]) -> tuple[set[str], list[Cause]]:
     names: set[str] = set()
     for index, volume in enumerate(volumes):
         place = f"spec.volumes[{index}]"
-        name = volume.get("name", "")
-        if not name:
-            causes.append(Cause.required(f"{place}.name"))
-        elif len(name) > 63 or not re.fullmatch(_LABEL, name):
-            causes.append(Cause.invalid(f"{place}.name", quoted(name), LABEL_RULE))
-        elif name in names:
-            causes.append(Cause.duplicate(f"{place}.name", quoted(name)))
-        names.add(name)
+        causes += _check_name(f"{place}.name", volume.get("name", ""), names)
         secret = volume.get("secret")
         if secret is not None and not secret.get("secretName"):
             causes.append(Cause.required(f"{place}.secret.secretName"))
@@ -174,15 +167,7 @@ def _check_volumes(volumes: list[Object]) -> tuple[set[str], list[Cause]]:
 
 
 def _check_container(place: str, container: Object, volumes: set[str], names: set[str]) -> list[Cause]:
-    causes: list[Cause] = []
-    name = container.get("name", "")
-    if not name:
-        causes.append(Cause.required(f"{place}.name"))
-    elif len(name) > 63 or not re.fullmatch(_LABEL, name):
-        causes.append(Cause.invalid(f"{place}.name", quoted(name), LABEL_RULE))
-    elif name in names:
-        causes.append(Cause.duplicate(f"{place}.name", quoted(name)))
-    names.add(name)
+    causes = _check_name(f"{place}.name", container.get("name", ""), names)
     if not container.get("image"):
         causes.append(Cause.required(f"{place}.image"))
     policy = container.get("imagePullPolicy")
@@ -192,8 +177,26 @@ def _check_container(place: str, container: Object, volumes: set[str], names: se
         )
     for index, variable in enumerate(container.get("env") or []):
         causes += _check_variable(f"{place}.env[{index}]", variable)
+    causes += _check_mounts(place, container.get("volumeMounts") or [], volumes)
+    causes += _check_resources(f"{place}.resources", container.get("resources") or {})
+    return causes
+
+
+def _check_name(place: str, name: str, names: set[str]) -> list[Cause]:
+    """A name that has to be a label and the only one of its kind; it is remembered in `names`."""
+    taken = name in names
+    names.add(name)
+    if not name:
+        return [Cause.required(place)]
+    if len(name) > 63 or not re.fullmatch(_LABEL, name):
+        return [Cause.invalid(place, quoted(name), LABEL_RULE)]
+    return [Cause.duplicate(place, quoted(name))] if taken else []
+
+
+def _check_mounts(place: str, mounts: list[Object], volumes: set[str]) -> list[Cause]:
+    causes: list[Cause] = []
     mounted: set[str] = set()
-    for index, mount in enumerate(container.get("volumeMounts") or []):
+    for index, mount in enumerate(mounts):
         where = f"{place}.volumeMounts[{index}]"
         path = mount.get("mountPath", "")
         if mount.get("name", "") not in volumes:
@@ -205,7 +208,6 @@ def _check_container(place: str, container: Object, volumes: set[str], names: se
         elif ":" in path:
             causes.append(Cause.invalid(f"{where}.mountPath", quoted(path), "must not contain ':'"))
         mounted.add(path)
-    causes += _check_resources(f"{place}.resources", container.get("resources") or {})
     return causes
 
 

@@ -28,7 +28,22 @@ _PROBE_SECONDS = 10
 _POLL_SECONDS = 0.001
 _UNREADABLE_POLLS = 200
 DEFAULT_CAPABILITIES = frozenset(
-    ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP", "NET_BIND_SERVICE", "NET_RAW", "SYS_CHROOT", "MKNOD", "AUDIT_WRITE", "SETFCAP"]
+    [
+        "CHOWN",
+        "DAC_OVERRIDE",
+        "FOWNER",
+        "FSETID",
+        "KILL",
+        "SETGID",
+        "SETUID",
+        "SETPCAP",
+        "NET_BIND_SERVICE",
+        "NET_RAW",
+        "SYS_CHROOT",
+        "MKNOD",
+        "AUDIT_WRITE",
+        "SETFCAP",
+    ]
 )
 """What containerd gives a container that asks for nothing."""
 
@@ -139,7 +154,7 @@ class Bubblewrap:
             process.destroy()
             os.close(status_read)
             raise
-        return BubblewrapContainer(self, process, pid, config, files, status_read, entered=user_namespace)
+        return BubblewrapContainer(self, process, pid, config, files=files, status=status_read, entered=user_namespace)
 
     def _arguments_before(self, user: int | None, group: int | None, capabilities: frozenset[str]) -> list[str]:
         arguments = ["--unshare-pid", "--unshare-ipc", "--as-pid-1", "--die-with-parent"]
@@ -212,9 +227,9 @@ class BubblewrapContainer:
         process: Process,
         pid: int,
         config: ContainerConfig,
+        *,
         files: FileSystem,
         status: int,
-        *,
         entered: bool,
     ) -> None:
         self._runtime = runtime
@@ -278,7 +293,7 @@ def _reports(told: bytes) -> list[dict[str, int]]:
 
 def _identity(path: str) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)
+        found = Path(path).stat()
     except OSError:
         return None
     return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None

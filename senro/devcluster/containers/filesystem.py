@@ -37,7 +37,7 @@ class FileSystem:
             ((self.canonical(mount.target), mount) for mount in mounts), key=lambda pair: len(pair[0].split("/"))
         )
         # A home is the container's own to write to, and the host's dot files in it are nobody's business.
-        self._homes = {"/root", os.path.realpath(os.path.expanduser("~"))} - {"/"}
+        self._homes = {"/root", os.path.realpath(Path.home())} - {"/"}
         self._shown = _tool_folders()
         self._opened: set[str] = set(self._homes)
         for home in self._homes:
@@ -75,7 +75,7 @@ class FileSystem:
         self._open_parents(
             target, lambda place: StartError(f"error during container init: mkdir {place}: not a directory")
         )
-        if not os.path.isdir(target) or target.split("/")[1] in _OWN:
+        if not Path(target).is_dir() or target.split("/")[1] in _OWN:
             (self._root / target.lstrip("/")).mkdir(parents=True, exist_ok=True)
 
     def _open_parents(self, target: str, refuse: Callable[[str], StartError]) -> None:
@@ -86,15 +86,15 @@ class FileSystem:
             place = "/" + "/".join(parts[:depth])
             if self._mounted(place) is not None:
                 return
-            if os.path.lexists(place) and not os.path.isdir(place):
+            if os.path.lexists(place) and not Path(place).is_dir():
                 raise refuse(place)
-        if not os.path.exists(target):
+        if not Path(target).exists():
             self._opened.update(_parents(target))
 
     def arguments(self) -> list[str]:
         """The mounts as bubblewrap's arguments, the root first."""
         arguments = ["--bind", str(self._root), "/"]
-        for name in sorted(os.listdir("/")):
+        for name in _names("/"):
             if name not in _OWN:
                 arguments += self._host(f"/{name}")
         arguments += self._resolver()
@@ -107,15 +107,16 @@ class FileSystem:
         return arguments
 
     def _host(self, path: str) -> Iterator[str]:
-        if os.path.islink(path):
-            yield from ("--symlink", os.readlink(path), path)
-        elif path in self._opened and os.path.isdir(path):
+        host = Path(path)
+        if host.is_symlink():
+            yield from ("--symlink", str(host.readlink()), path)
+        elif path in self._opened and host.is_dir():
             yield from ("--dir", path)
             for name in _names(path):
                 below = posixpath.join(path, name)
                 if path not in self._homes or not name.startswith(".") or self._holds_tools(below):
                     yield from self._host(below)
-        elif os.path.isdir(path) or (os.path.isfile(path) and path.count("/") > 1):
+        elif host.is_dir() or (host.is_file() and path.count("/") > 1):
             yield from ("--ro-bind-try", path, path)
 
     def _holds_tools(self, path: str) -> bool:
@@ -140,7 +141,7 @@ class FileSystem:
         if mounted is not None:
             return mounted
         own = self._root / plain.lstrip("/")
-        if plain.split("/")[1] in _OWN or (os.path.lexists(own) and not os.path.isdir(own)):
+        if plain.split("/")[1] in _OWN or (os.path.lexists(own) and not own.is_dir()):
             return own
         return Path(plain)
 
@@ -154,15 +155,15 @@ class FileSystem:
             host = self.host_path(path)
             if not os.path.lexists(host):
                 raise StartError(f"exec: {shown}: stat {name}: no such file or directory")
-            if os.path.isdir(host):
+            if host.is_dir():
                 raise StartError(f"exec: {shown}: is a directory")
-            if not os.access(host, os.X_OK) and not os.path.islink(host):
+            if not os.access(host, os.X_OK) and not host.is_symlink():
                 raise StartError(f"exec: {shown}: permission denied")
             return
         for folder in search.split(":"):
             path = posixpath.join(folder or ".", name)
             host = self.host_path(path)
-            if os.path.isfile(host) and os.access(host, os.X_OK):
+            if host.is_file() and os.access(host, os.X_OK):
                 return
         raise StartError(f"exec: {shown}: executable file not found in $PATH")
 
@@ -174,7 +175,7 @@ def _parents(path: str) -> Iterator[str]:
 
 def _names(folder: str) -> list[str]:
     try:
-        return sorted(os.listdir(folder))
+        return sorted(entry.name for entry in Path(folder).iterdir())
     except OSError:  # root's home, for an ordinary user
         return []
 

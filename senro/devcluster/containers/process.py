@@ -47,7 +47,7 @@ class Process:
         self._ended = anyio.Event()
 
     async def reap(self) -> int:
-        """Wait for the end and collect it; one task calls this. Returns the code as a container's: 128+n by signal n."""
+        """Wait for the end and collect it; one task calls this. A signal n is the code 128+n, as a container's."""
         if self._popen.returncode is None:
             if hasattr(os, "pidfd_open"):
                 descriptor = os.pidfd_open(self.pid)

@@ -57,7 +57,7 @@ class Kubelet:
             clock=self._clock,
             delays=self._delays,
             address=address,
-            observe=lambda seen, point, container: self.observe(seen, point, container),
+            observe=self.observe,
         )
         self._workers[uid] = worker
         self.started[(worker.namespace, worker.name)] = worker.started

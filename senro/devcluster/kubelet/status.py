@@ -18,7 +18,7 @@ _NEVER_STARTED = "1970-01-01T00:00:00Z"
 class ContainerState:
     """What the kubelet knows of one container. Times are metav1.Time texts; "" is not yet.
 
-    `started` is that the runtime made a container, `exit_code` that it has ended. `waiting` is the reason while neither.
+    `container_id` says that the runtime made it, `exit_code` that it has ended; `waiting` is the reason until then.
     """
 
     waiting: str
@@ -91,7 +91,7 @@ class PodState:
 
 
 def compose(pod: Object, state: PodState, now: str) -> Object:
-    """The whole status, in the apiserver's order of fields. Keeps transition times of conditions that did not change."""
+    """The whole status, in the apiserver's order of fields; a condition that did not change keeps its time."""
     spec, generation = pod["spec"], pod["metadata"]["generation"]
     outcome = state.outcome()
     if state.final:
@@ -103,7 +103,7 @@ def compose(pod: Object, state: PodState, now: str) -> Object:
         state.phase = "Running"
     status: Object = {"observedGeneration": generation, "phase": state.phase}
     previous = pod.get("status") or {}
-    status["conditions"] = _conditions(spec, state, outcome, previous.get("conditions") or [], generation, now)
+    status["conditions"] = _conditions(pod, state, outcome, now)
     if state.message:
         status["message"] = state.message
     if state.reason:
@@ -162,9 +162,9 @@ def _mount_status(mount: Object) -> Object:
     return status
 
 
-def _conditions(
-    spec: Object, state: PodState, outcome: str, previous: list[Object], generation: int, now: str
-) -> list[Object]:
+def _conditions(pod: Object, state: PodState, outcome: str, now: str) -> list[Object]:
+    spec, generation = pod["spec"], pod["metadata"]["generation"]
+    previous: list[Object] = (pod.get("status") or {}).get("conditions") or []
     unready = [container["name"] for container in spec["containers"] if not state.containers[container["name"]].running]
     readiness: tuple[str, str, str]
     if outcome == "Succeeded":

@@ -253,9 +253,7 @@ class PodWorker:
         state.started_at = now_text(self._clock)
         tasks.start_soon(self._attend, running, state, out, err)
 
-    async def _environment(
-        self, container: Object, state: ContainerState, hostname: str, user: int
-    ) -> dict[str, str]:
+    async def _environment(self, container: Object, state: ContainerState, hostname: str, user: int) -> dict[str, str]:
         while True:
             try:
                 return environment(container, hostname, user, self._find_secret, self._field)
