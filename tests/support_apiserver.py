@@ -16,6 +16,7 @@ from senro.adapters.apiserver.cluster import ApiserverCluster
 from senro.adapters.apiserver.configuration import Credential, Token
 from senro.adapters.apiserver.rest import Rest
 from senro.adapters.apiserver.tokens import Authorization
+from senro.adapters.apiserver.waiting import background
 from tests.fakes.clock import FakeChance, FakeClock
 
 RECORDINGS = Path(__file__).parent / "contract" / "recordings"
@@ -70,24 +71,31 @@ async def cluster_under_respx(
     *, credential: Credential | None = None, clock: FakeClock | None = None, chance: FakeChance | None = None
 ) -> AsyncIterator[ApiserverCluster]:
     """The adapter over plain clients; use it inside `respx.mock`, which takes the place of their connections."""
+    authorization = Authorization(credential or Token("made-up-token"))
+    clock, chance = clock or FakeClock(auto=True), chance or FakeChance()
     async with (
-        httpx.AsyncClient(base_url=SERVER, trust_env=False, verify=False) as rest,
+        httpx.AsyncClient(base_url=SERVER, trust_env=False, verify=False) as short,
         httpx.AsyncClient(base_url=SERVER, trust_env=False, verify=False) as streams,
+        background() as group,
     ):
         yield ApiserverCluster(
             SERVER,
-            rest=rest,
+            short=short,
             streams=streams,
-            authorization=Authorization(credential or Token("made-up-token")),
-            clock=clock or FakeClock(auto=True),
-            chance=chance or FakeChance(),
+            authorization=authorization,
+            group=group,
+            clock=clock,
+            chance=chance,
         )
 
 
 @asynccontextmanager
 async def rest_under_respx(clock: FakeClock | None = None) -> AsyncIterator[Rest]:
     """The REST layer alone, for what no port asks for."""
-    async with httpx.AsyncClient(base_url=SERVER, trust_env=False, verify=False) as client:
-        yield Rest(
-            client, Authorization(Token("made-up-token")), clock=clock or FakeClock(auto=True), chance=FakeChance()
-        )
+    authorization = Authorization(Token("made-up-token"))
+    clock = clock or FakeClock(auto=True)
+    async with (
+        httpx.AsyncClient(base_url=SERVER, trust_env=False, verify=False) as client,
+        background() as group,
+    ):
+        yield Rest(client, authorization, group=group, clock=clock, chance=FakeChance())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import ssl
 import struct
@@ -22,7 +23,15 @@ from senro.ports.cluster import Cluster
 from tests.fakes.certificates import authority
 from tests.fakes.clock import FakeChance, FakeClock
 from tests.fakes.network import client_frames, server_frame
-from tests.fakes.server import alpn_of, answer_http2, connect_proxy, read_head, server_authority, tls_server
+from tests.fakes.server import (
+    Http2Server,
+    alpn_of,
+    connect_proxy,
+    read_head,
+    server_authority,
+    server_context,
+    tls_server,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -60,21 +69,122 @@ async def answer_http1(stream: TLSStream, body: bytes = VERSION) -> bytes:
 
 async def test_rest_speaks_http2() -> None:
     """A request goes by HTTP/2 where the server has it, with the token and senro's name."""
-    seen: list[dict[str, str]] = []
-
-    async def handler(stream: TLSStream) -> None:
-        assert alpn_of(stream) == "h2"
-        seen.append(await answer_http2(stream, VERSION))
-        await anyio.sleep_forever()
-
-    async with tls_server(handler) as port, connected(configuration(port)) as cluster:
+    server = Http2Server(VERSION)
+    async with tls_server(server) as port, connected(configuration(port)) as cluster:
         assert await cluster.version() == "v1.36.2"
         assert cluster.address == f"https://127.0.0.1:{port}"
-    assert seen[0][":path"] == "/version"
-    assert seen[0]["authorization"] == "Bearer made-up-token"
-    assert seen[0]["user-agent"] == user_agent()
-    assert seen[0]["accept-encoding"] == "identity"
+    (request,) = server.requests
+    assert request[":path"] == "/version"
+    assert request["authorization"] == "Bearer made-up-token"
+    assert request["user-agent"] == user_agent()
+    assert request["accept-encoding"] == "identity"
     assert user_agent().startswith("senro")
+
+
+@pytest.mark.slow
+async def test_cancelled_requests_do_not_spoil_the_connection() -> None:
+    """Requests that are given up at any moment leave the connection to the others whole."""
+    server = Http2Server(VERSION + b" " * 10_000, delay=0.005)
+
+    async def give_up_often(cluster: Cluster, first: int) -> None:
+        for count in itertools.takewhile(lambda _: len(server.requests) < 100, itertools.count()):
+            with anyio.move_on_after((first + 7 * count) % 20 / 1000):
+                await cluster.version()
+
+    async with tls_server(server) as port, connected(configuration(port)) as cluster:
+        async with anyio.create_task_group() as group:
+            for first in range(4):
+                group.start_soon(give_up_often, cluster, first)
+        with anyio.fail_after(5):
+            assert await cluster.version() == "v1.36.2"
+    assert server.connections <= 4
+
+
+@pytest.mark.parametrize("alpn", ["h2", "http/1.1"])
+async def test_what_was_not_sent_is_never_sent(alpn: str) -> None:
+    """A request that is given up in the TLS handshake ends after it: the connection is whole, nothing came over it."""
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    connected_to, go_on, ended = anyio.Event(), anyio.Event(), anyio.Event()
+    received = b""
+
+    async def slow(raw: anyio.abc.SocketStream) -> None:
+        nonlocal received
+        connected_to.set()
+        await go_on.wait()
+        async with await TLSStream.wrap(
+            raw, server_side=True, ssl_context=server_context([alpn]), standard_compatible=False
+        ) as stream:
+            try:
+                while True:
+                    received += await stream.receive()
+            except (anyio.EndOfStream, anyio.BrokenResourceError):
+                ended.set()
+
+    async with listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, slow)
+        port = listener.extra(anyio.abc.SocketAttribute.local_port)
+        async with connected(configuration(port)) as cluster, anyio.create_task_group() as waiters:
+            waiters.start_soon(cluster.create_pod, {"metadata": {"namespace": "ci", "name": "a"}})
+            await connected_to.wait()
+            waiters.cancel_scope.cancel()
+            go_on.set()
+        with anyio.fail_after(5):
+            await ended.wait()
+        group.cancel_scope.cancel()
+    assert b"/api/v1" not in received
+    assert b"POST" not in received
+
+
+@pytest.mark.parametrize("what", ["exec", "log"])
+async def test_an_opening_that_is_given_up(what: str) -> None:
+    """An exec or a log that is given up before its answer leaves no connection behind."""
+    asked_for, ended = anyio.Event(), anyio.Event()
+
+    async def handler(stream: TLSStream) -> None:
+        await read_head(stream)
+        asked_for.set()
+        with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+            await stream.receive()
+        ended.set()
+
+    async def wait(cluster: Cluster) -> None:
+        if what == "log":
+            async with cluster.follow_log("ci", "a", "step"):
+                pytest.fail("there was no answer")
+        async with cluster.exec("ci", "a", "step", ["true"], stdin=False, idle_seconds=20):
+            pytest.fail("there was no answer")
+
+    async with tls_server(handler) as port, connected(configuration(port)) as cluster:
+        async with anyio.create_task_group() as group:
+            group.start_soon(wait, cluster)
+            await asked_for.wait()
+            group.cancel_scope.cancel()
+        with anyio.fail_after(5):
+            await ended.wait()
+
+
+async def test_a_cluster_that_is_left() -> None:
+    """Leaving the cluster's context ends the requests that others still wait for."""
+    server = Http2Server(VERSION, delay=60)
+    errors: list[Unreachable] = []
+
+    async def ask(cluster: Cluster) -> None:
+        try:
+            await cluster.create_pod({"metadata": {"namespace": "ci", "name": "a"}})
+        except Unreachable as error:
+            errors.append(error)
+
+    async with (
+        tls_server(server) as port,
+        anyio.create_task_group() as group,
+        connected(configuration(port)) as cluster,
+    ):
+        group.start_soon(ask, cluster)
+        with anyio.fail_after(5):
+            while not server.requests:
+                await anyio.lowlevel.checkpoint()
+    assert [error.cause for error in errors] == ["the client was closed"]
+    assert errors[0].sent
 
 
 async def test_rest_speaks_http1_too() -> None:

@@ -37,7 +37,7 @@ async def tls_server(
     host: str = "127.0.0.1",
 ) -> AsyncIterator[int]:
     """Serve `handler` for each connection; the port. A handler that fails fails the test."""
-    context = _server_context(alpn)
+    context = server_context(alpn)
     if client_ca is not None:
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(cadata=client_ca.decode())
@@ -54,7 +54,8 @@ async def tls_server(
         group.cancel_scope.cancel()
 
 
-def _server_context(alpn: Sequence[str]) -> ssl.SSLContext:
+def server_context(alpn: Sequence[str]) -> ssl.SSLContext:
+    """A server's side of TLS, with a new certificate of the CA above."""
     pair = server_authority().issue("apiserver")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_alpn_protocols(list(alpn))
@@ -76,22 +77,46 @@ def alpn_of(stream: TLSStream) -> str | None:
     return stream.extra(TLSAttribute.alpn_protocol)
 
 
-async def answer_http2(stream: TLSStream, body: bytes) -> dict[str, str]:
-    """Answer the first HTTP/2 request with `body`; its headers."""
-    connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding="utf-8"))
-    connection.initiate_connection()
-    await stream.send(connection.data_to_send())
-    headers: dict[str, str] = {}
-    while True:
-        for event in connection.receive_data(await stream.receive()):
-            if isinstance(event, h2.events.RequestReceived):
-                headers = {str(name): str(value) for name, value in event.headers}
-            if isinstance(event, h2.events.StreamEnded):
-                connection.send_headers(event.stream_id, [(":status", "200"), ("content-type", "application/json")])
-                connection.send_data(event.stream_id, body, end_stream=True)
+class Http2Server:
+    """Answers every HTTP/2 request of a connection with `body`, each after `delay` seconds, in any order."""
+
+    def __init__(self, body: bytes, *, delay: float = 0) -> None:
+        self._body = body
+        self._delay = delay
+        self.connections = 0
+        self.requests: list[dict[str, str]] = []
+
+    async def __call__(self, stream: TLSStream) -> None:
+        assert alpn_of(stream) == "h2"
+        self.connections += 1
+        configuration = h2.config.H2Configuration(client_side=False, header_encoding="utf-8")
+        connection = h2.connection.H2Connection(configuration)
+        connection.initiate_connection()
+        lock = anyio.Lock()
+
+        async def flush() -> None:
+            async with lock:
                 await stream.send(connection.data_to_send())
-                return headers
-        await stream.send(connection.data_to_send())
+
+        async def answer(stream_id: int) -> None:
+            await anyio.sleep(self._delay)
+            connection.send_headers(stream_id, [(":status", "200"), ("content-type", "application/json")])
+            connection.send_data(stream_id, self._body, end_stream=True)
+            await flush()
+
+        async with anyio.create_task_group() as group:
+            while True:
+                await flush()
+                try:
+                    events = connection.receive_data(await stream.receive())
+                except (anyio.EndOfStream, anyio.BrokenResourceError):
+                    group.cancel_scope.cancel()
+                    return
+                for event in events:
+                    if isinstance(event, h2.events.RequestReceived):
+                        self.requests.append({str(name): str(value) for name, value in event.headers})
+                    if isinstance(event, h2.events.StreamEnded):
+                        group.start_soon(answer, event.stream_id)
 
 
 @asynccontextmanager

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-import anyio
 import httpx
 import msgspec
 import pytest
 import respx
 
+from senro.adapters.apiserver.answers import BODY_LIMIT
 from senro.adapters.apiserver.configuration import TokenFile
-from senro.adapters.apiserver.rest import BODY_LIMIT, BUDGET_SECONDS
+from senro.adapters.apiserver.rest import BUDGET_SECONDS
 from senro.domain.errors import (
     Conflict,
     Forbidden,
@@ -353,20 +353,6 @@ async def test_the_end_of_a_long_log(route: respx.Route, monkeypatch: pytest.Mon
     route.mock(return_value=httpx.Response(200, stream=Pieces(*[f"{n:04}".encode() for n in range(20)])))
     async with cluster_under_respx() as cluster:
         assert await cluster.read_log("ci", "a", "step") == b"1700180019"
-
-
-async def test_cancelled_requests(route: respx.Route) -> None:
-    """A request can be cancelled while it waits for its answer."""
-
-    async def never(_: httpx.Request) -> httpx.Response:
-        await anyio.sleep_forever()
-        raise AssertionError
-
-    route.mock(side_effect=never)
-    async with cluster_under_respx() as cluster:
-        with anyio.move_on_after(0.01) as scope:
-            await cluster.read_pod("ci", "a")
-    assert scope.cancelled_caught
 
 
 async def test_the_owner_is_looked_for_among_others(route: respx.Route) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import anyio.abc
 import httpx
 
 from senro.adapters.apiserver.configuration import Configuration
@@ -14,6 +15,7 @@ from senro.adapters.apiserver.objects import Objects
 from senro.adapters.apiserver.rest import Rest
 from senro.adapters.apiserver.tls import rest_client, stream_client
 from senro.adapters.apiserver.tokens import Authorization
+from senro.adapters.apiserver.waiting import background
 from senro.ports.clock import Chance, Clock
 from senro.ports.cluster import Cluster
 
@@ -25,15 +27,16 @@ class ApiserverCluster(Objects, LogStreams, Execs):
         self,
         address: str,
         *,
-        rest: httpx.AsyncClient,
+        short: httpx.AsyncClient,
         streams: httpx.AsyncClient,
         authorization: Authorization,
+        group: anyio.abc.TaskGroup,
         clock: Clock,
         chance: Chance,
     ) -> None:
-        Objects.__init__(self, Rest(rest, authorization, clock=clock, chance=chance))
-        LogStreams.__init__(self, streams, authorization)
-        Execs.__init__(self, streams, authorization, clock=clock, chance=chance)
+        Objects.__init__(self, Rest(short, authorization, group=group, clock=clock, chance=chance))
+        LogStreams.__init__(self, streams, authorization, group=group)
+        Execs.__init__(self, streams, authorization, group=group, clock=clock, chance=chance)
         self._address = address
 
     def __repr__(self) -> str:
@@ -48,12 +51,17 @@ class ApiserverCluster(Objects, LogStreams, Execs):
 @asynccontextmanager
 async def connect(configuration: Configuration, *, clock: Clock, chance: Chance) -> AsyncIterator[Cluster]:
     """The cluster, until the context is left. Nothing is sent before the first call: ask for its `version`."""
-    async with rest_client(configuration) as rest, stream_client(configuration) as streams:
+    async with (
+        rest_client(configuration) as short,
+        stream_client(configuration) as streams,
+        background() as group,
+    ):
         yield ApiserverCluster(
             configuration.address,
-            rest=rest,
+            short=short,
             streams=streams,
             authorization=Authorization(configuration.credential),
+            group=group,
             clock=clock,
             chance=chance,
         )

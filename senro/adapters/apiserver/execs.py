@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import NoReturn
 
-import anyio
+import anyio.abc
 import httpx
 
+from senro.adapters.apiserver.answers import check, close, read_bounded
+from senro.adapters.apiserver.exchange import Exchange
 from senro.adapters.apiserver.exec_session import WebSocketExec
-from senro.adapters.apiserver.failures import FOREIGN, translate
-from senro.adapters.apiserver.rest import check, join, read_bounded
 from senro.adapters.apiserver.tokens import Authorization
+from senro.adapters.apiserver.waiting import background
 from senro.adapters.apiserver.websocket import check_handshake, handshake_headers
 from senro.domain import api_paths
 from senro.domain.errors import ProtocolError, Unauthorized
@@ -22,9 +24,6 @@ from senro.ports.clock import Chance, Clock
 REFUSAL_LIMIT = 64 * 1024
 """Bytes of the body of a refused handshake that are read, as kubectl does."""
 
-CLOSE_SECONDS = 2.0
-"""For leaving: a close frame if the connection can take one, then the connection itself."""
-
 _SERVED_SINCE = {V5: "Kubernetes 1.30 or later, which serves v5.channel.k8s.io", V4: "a server of v4.channel.k8s.io"}
 
 
@@ -32,9 +31,16 @@ class Execs:
     """`senro.ports.cluster.Execs`, over the client for streams."""
 
     def __init__(
-        self, client: httpx.AsyncClient, authorization: Authorization, *, clock: Clock, chance: Chance
+        self,
+        client: httpx.AsyncClient,
+        authorization: Authorization,
+        *,
+        group: anyio.abc.TaskGroup,
+        clock: Clock,
+        chance: Chance,
     ) -> None:
         self._client = client
+        self._group = group
         self._authorization = authorization
         self._clock = clock
         self._chance = chance
@@ -57,20 +63,14 @@ class Execs:
                 idle_seconds=idle_seconds,
                 clock=self._clock,
             )
-            failure: Exception | None = None
-            async with anyio.create_task_group() as group:
+            async with background() as group:
                 group.start_soon(session.keep_talking)
                 try:
                     yield session
-                except Exception as error:  # noqa: BLE001 - raised again below: the group would wrap it
-                    failure = error
                 finally:
-                    group.cancel_scope.cancel()
                     await session.say_goodbye()
-            if failure is not None:
-                raise failure
         finally:
-            await _close(answer)
+            await close(answer)
 
     async def _open_exec(self, asked: str, target: str, subprotocol: str) -> httpx.Response:
         """The 101, checked. A 401 is asked again once if the token file has changed."""
@@ -84,35 +84,27 @@ class Execs:
     async def _upgrade(self, asked: str, target: str, subprotocol: str) -> httpx.Response:
         nonce = self._chance.token().encode("ascii")
         headers = {**handshake_headers(nonce, subprotocol), **self._authorization.headers()}
-        request = self._client.build_request("GET", join(self._client, target), headers=headers)
-        try:
-            answer = await self._client.send(request, stream=True)
-        except FOREIGN as error:
-            raise translate(asked, error) from error
-        try:
-            if answer.status_code != 101:
-                await _refused(asked, answer, subprotocol)
-            check_handshake(asked, answer, nonce, subprotocol)
-        except BaseException:
-            await _close(answer)
-            raise
-        return answer
+        exchange = Exchange(asked, self._client, take=partial(_upgraded, asked, nonce, subprotocol), drop=close)
+        return await exchange.send(self._group, "GET", target, headers=headers)
+
+
+async def _upgraded(asked: str, nonce: bytes, subprotocol: str, answer: httpx.Response) -> httpx.Response:
+    """The answer if it is a 101 by the rules; else it is closed."""
+    try:
+        if answer.status_code != 101:
+            await _refused(asked, answer, subprotocol)
+        check_handshake(asked, answer, nonce, subprotocol)
+    except BaseException:
+        await close(answer)
+        raise
+    return answer
 
 
 async def _refused(asked: str, answer: httpx.Response, subprotocol: str) -> NoReturn:
     """Raise what an answer other than 101 says."""
-    try:
-        data = await read_bounded(asked, answer, REFUSAL_LIMIT)
-    except FOREIGN as error:
-        raise translate(asked, error) from error
+    data = await read_bounded(asked, answer, REFUSAL_LIMIT)
     if answer.status_code == 403 and not data.strip():
         # An RBAC denial has a Status; the WebSocket server's own refusal has nothing (recording `exec-basics`).
         raise ProtocolError(asked, rule=_SERVED_SINCE[subprotocol], got="a refusal (403) without a word")
     check(asked, answer, data)
     raise ProtocolError(asked, rule="101 Switching Protocols", got=f"HTTP status {answer.status_code}")
-
-
-async def _close(answer: httpx.Response) -> None:
-    # Shielded: a cancelled coordinator must not leave the connection open, nor the pool's slot taken.
-    with anyio.move_on_after(CLOSE_SECONDS, shield=True):
-        await answer.aclose()

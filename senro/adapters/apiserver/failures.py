@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import ssl
+from typing import TypeVar
 
 import anyio
 import h2.exceptions
@@ -12,6 +13,8 @@ import httpx
 
 from senro.domain.errors import ClusterError, ProtocolError, Unreachable
 from senro.domain.status import bounded
+
+_E = TypeVar("_E", bound=BaseException)
 
 
 class Failure(enum.Enum):
@@ -75,6 +78,9 @@ FOREIGN = tuple(FAILURES)
 
 def failure_of(error: Exception) -> Failure:
     """The row for `error`, by its class or the nearest base that has one."""
+    if _behind(error, h2.exceptions.TooManyStreamsError) is not None:
+        # The connection is full, which httpcore takes for a mistake of the caller (encode/httpcore#1022).
+        return Failure.NOT_SENT
     return next(FAILURES[kind] for kind in type(error).__mro__ if kind in FAILURES)
 
 
@@ -89,9 +95,16 @@ def words_of(error: BaseException) -> str:
 
 def certificate_problem(error: BaseException) -> ssl.SSLCertVerificationError | None:
     """The refusal of the peer's certificate behind `error`: repeating the request is useless then."""
+    return _behind(error, ssl.SSLCertVerificationError)
+
+
+def _behind(error: BaseException, kind: type[_E]) -> _E | None:
+    """The exception of that class that `error` is, or was raised from."""
     seen: BaseException | None = error
-    for _ in range(8):
-        if seen is None or isinstance(seen, ssl.SSLCertVerificationError):
+    for _ in range(8):  # httpx from httpcore from anyio from ssl, with room to spare
+        if seen is None:
+            break
+        if isinstance(seen, kind):
             return seen
         seen = seen.__cause__ or seen.__context__
     return None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 
-import anyio
+import anyio.abc
 import httpx
 
-from senro.adapters.apiserver.failures import FOREIGN, translate, words_of
-from senro.adapters.apiserver.rest import BODY_LIMIT, check, join, read_bounded
+from senro.adapters.apiserver.answers import close, read_whole
+from senro.adapters.apiserver.exchange import Exchange
+from senro.adapters.apiserver.failures import FOREIGN, words_of
 from senro.adapters.apiserver.tls import READ_SECONDS
 from senro.adapters.apiserver.tokens import Authorization
 from senro.domain import api_paths
@@ -22,15 +24,13 @@ and a load balancer cuts idle ones anyway. One request in ten minutes is no burd
 READ_LIMIT = 64 * 1024 * 1024
 """Bytes of a log that is read without following. The kubelet keeps 10 MiB in the newest file by default."""
 
-CLOSE_SECONDS = 2.0
-"""For closing a connection that is given up."""
-
 
 class LogStreams:
     """`senro.ports.cluster.Logs`, over the client for streams."""
 
-    def __init__(self, client: httpx.AsyncClient, authorization: Authorization) -> None:
+    def __init__(self, client: httpx.AsyncClient, authorization: Authorization, *, group: anyio.abc.TaskGroup) -> None:
         self._client = client
+        self._group = group
         self._authorization = authorization
 
     @asynccontextmanager
@@ -63,45 +63,31 @@ class LogStreams:
         self, asked: str, target: str, *, silence: float = READ_SECONDS
     ) -> AsyncIterator[httpx.Response]:
         """The answer, its head read: a success. A 401 is asked again once if the token file has changed."""
-        answer = await self._send(asked, target)
         try:
-            try:
-                await _refuse(asked, answer)
-            except Unauthorized:
-                if not self._authorization.refresh():
-                    raise
-                await answer.aclose()
-                answer = await self._send(asked, target)
-                await _refuse(asked, answer)
-            # Nothing may be late before the head; afterwards a quiet container is no trouble. The connection looks
-            # into this very mapping when the body is read.
-            answer.request.extensions["timeout"]["read"] = silence
+            answer = await self._send(asked, target)
+        except Unauthorized:
+            if not self._authorization.refresh():
+                raise
+            answer = await self._send(asked, target)
+        # Nothing may be late before the head; afterwards a quiet container is no trouble. The connection looks into
+        # this very mapping when the body is read.
+        answer.request.extensions["timeout"]["read"] = silence
+        try:
             yield answer
         finally:
-            # Shielded: a cancelled coordinator must not leave the connection open, nor the pool's slot taken.
-            with anyio.move_on_after(CLOSE_SECONDS, shield=True):
-                await answer.aclose()
+            await close(answer)
 
     async def _send(self, asked: str, target: str) -> httpx.Response:
-        request = self._client.build_request(
-            "GET",
-            join(self._client, target),
-            headers={"Accept": "*/*", **self._authorization.headers()},
-        )
-        try:
-            return await self._client.send(request, stream=True)
-        except FOREIGN as error:
-            raise translate(asked, error) from error
+        headers = {"Accept": "*/*", **self._authorization.headers()}
+        exchange = Exchange(asked, self._client, take=partial(_accepted, asked), drop=close)
+        return await exchange.send(self._group, "GET", target, headers=headers)
 
 
-async def _refuse(asked: str, answer: httpx.Response) -> None:
-    if answer.is_success:
-        return
-    try:
-        data = await read_bounded(asked, answer, BODY_LIMIT)
-    except FOREIGN as error:
-        raise translate(asked, error) from error
-    check(asked, answer, data)
+async def _accepted(asked: str, answer: httpx.Response) -> httpx.Response:
+    """The answer if it is a success, its body unread; else it is read, closed and raised."""
+    if not answer.is_success:
+        await read_whole(asked, answer)
+    return answer
 
 
 async def _pieces(asked: str, answer: httpx.Response) -> AsyncGenerator[bytes]:

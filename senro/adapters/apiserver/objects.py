@@ -6,7 +6,8 @@ from typing import TypeVar
 
 import msgspec
 
-from senro.adapters.apiserver.rest import Reply, Rest
+from senro.adapters.apiserver.answers import Reply
+from senro.adapters.apiserver.rest import Rest
 from senro.domain import api_paths
 from senro.domain.errors import Conflict, NotFound, ProtocolError
 from senro.domain.pod import Metadata, OwnerReference, Pod, decode_object, decode_pod

@@ -10,8 +10,9 @@ import httpx
 
 from senro.adapters.apiserver.configuration import ClientCertificate, Configuration
 
-CONNECT_SECONDS = 10.0
-"""For TCP and TLS. A node that answers at all does so within a round trip or three."""
+CONNECT_SECONDS = 5.0
+"""For TCP, and again for TLS. An apiserver that answers at all does so within a round trip or three; a coordinator that
+is cancelled waits for a handshake that has begun."""
 
 READ_SECONDS = 75.0
 """Silence within an answer. The apiserver ends a short request itself after 60 s (facts/api-rules.md section 11)."""
