@@ -1,0 +1,367 @@
+"""What every `Cluster` must do: an adapter against some cluster, or a fake.
+
+A subclass gives the fixture `site`: a cluster to use, a namespace in it, and an image with sh, cat, head and sleep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import pytest
+
+from senro.domain.errors import AlreadyExists, ClusterError, Forbidden, NotFound, Rejected, StreamBroken
+from senro.domain.exec_protocol import Ended, ExecFailure, ExecResult, ExitCode, StatusLost, Stderr, Stdout
+from senro.domain.log_lines import LogLine, LogLines
+from senro.domain.pod import Pod
+from senro.ports.cluster import Cluster, ExecSession
+from senro.ports.watcher import PodWatch
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE = 60.0
+"""Seconds that a pod may take for anything; a real cluster pulls an image in them."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where the suite runs. `unique` gives a name that nothing has; `watch` watches a pod."""
+
+    cluster: Cluster
+    namespace: str
+    image: str
+    unique: Callable[[], str]
+    watch: Callable[[Pod], PodWatch]
+
+    def pod(self, *command: str, volumes: Mapping[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+        """A pod with one container, `step`; `volumes` are Secrets by mount path."""
+        secrets = list((volumes or {}).items())
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": self.unique(),
+                "namespace": self.namespace,
+                "labels": {"senro.dev/managed": "true"},
+                "annotations": {"senro.dev/attempt-uid": "nonce"},
+            },
+            "spec": {
+                "restartPolicy": "Never",
+                "automountServiceAccountToken": False,
+                "terminationGracePeriodSeconds": 1,
+                "volumes": [{"name": f"v{n}", "secret": {"secretName": name}} for n, (_, name) in enumerate(secrets)],
+                "containers": [
+                    {
+                        "name": "step",
+                        "image": self.image,
+                        "command": list(command),
+                        "volumeMounts": [
+                            {"name": f"v{n}", "mountPath": path, "readOnly": True}
+                            for n, (path, _) in enumerate(secrets)
+                        ],
+                    }
+                ],
+                **spec,
+            },
+        }
+
+    def secret(self, **data: str) -> dict[str, Any]:
+        """A Secret with text in it."""
+        return {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "Opaque",
+            "immutable": True,
+            "metadata": {"name": self.unique(), "namespace": self.namespace},
+            "stringData": data,
+        }
+
+    @asynccontextmanager
+    async def running(self, *command: str, **more: Any) -> AsyncIterator[Pod]:
+        """A pod whose container runs; it is deleted afterwards."""
+        pod = await self.cluster.create_pod(self.pod(*command, **more))
+        try:
+            yield await self.until(pod, lambda seen: state_of(seen) == "running")
+        finally:
+            with anyio.move_on_after(PATIENCE, shield=True):
+                await self.cluster.delete_pod(self.namespace, pod.name, uid=pod.uid, grace_seconds=0)
+                await self.until_gone(pod)
+
+    async def until(self, pod: Pod, wanted: Callable[[Pod], bool]) -> Pod:
+        """Watch the pod until it is as wanted."""
+        watch = self.watch(pod)
+        with anyio.fail_after(PATIENCE):
+            while True:
+                seen = await watch.next()
+                assert seen is not None, "the pod vanished"
+                if wanted(seen):
+                    return seen
+
+    async def until_gone(self, pod: Pod) -> None:
+        """Watch the pod until it is no more."""
+        watch = self.watch(pod)
+        with anyio.fail_after(PATIENCE):
+            while await watch.next() is not None:
+                pass
+
+
+def state_of(pod: Pod) -> str:
+    """What the container `step` does."""
+    status = pod.container("step")
+    if status is None:
+        return "unknown"
+    state = status.state
+    return "running" if state.running else "terminated" if state.terminated else "waiting"
+
+
+async def drain(session: ExecSession) -> tuple[bytes, bytes, ExecResult]:
+    """stdout, stderr and the end of an exec."""
+    out, err = b"", b""
+    while True:
+        event = await session.receive()
+        match event:
+            case Stdout(data):
+                out += data
+            case Stderr(data):
+                err += data
+            case Ended(result):
+                return out, err, result
+
+
+class ClusterSuite:
+    """The conformance suite of `senro.ports.cluster.Cluster` and of `senro.ports.watcher.PodWatch`."""
+
+    async def run(self, site: Site, pod: Pod, *command: str) -> tuple[bytes, bytes, ExecResult]:
+        """An exec without stdin, to its end."""
+        async with site.cluster.exec(
+            site.namespace, pod.name, "step", command, stdin=False, idle_seconds=PATIENCE
+        ) as session:
+            return await drain(session)
+
+    async def test_version(self, site: Site) -> None:
+        """The version is the cluster's, and the address may be shown."""
+        assert (await site.cluster.version()).startswith("v1.")
+        assert site.cluster.address.startswith("https://")
+
+    async def test_a_pod_from_start_to_end(self, site: Site) -> None:
+        """A pod is created with what was asked, runs, ends with its code, is deleted, and is gone."""
+        manifest = site.pod("sh", "-c", "exit 3")
+        created = await site.cluster.create_pod(manifest)
+        assert (created.name, created.namespace) == (manifest["metadata"]["name"], site.namespace)
+        assert created.uid
+        assert created.metadata.annotations["senro.dev/attempt-uid"] == "nonce"
+        ended = await site.until(created, lambda seen: state_of(seen) == "terminated")
+        status = ended.container("step")
+        assert status is not None
+        assert status.state.terminated is not None
+        assert status.state.terminated.exit_code == 3
+        read = await site.cluster.read_pod(site.namespace, created.name)
+        assert read is not None
+        assert read.uid == created.uid
+        deleted = await site.cluster.delete_pod(site.namespace, created.name, uid=created.uid)
+        assert deleted in (True, False)
+        await site.until_gone(created)
+        assert await site.cluster.read_pod(site.namespace, created.name) is None
+        assert await site.cluster.delete_pod(site.namespace, created.name, uid=created.uid) is True
+
+    async def test_a_name_is_taken_once(self, site: Site) -> None:
+        """A second create under a name is AlreadyExists, and the pod can be read back by its nonce."""
+        manifest = site.pod("sleep", "60")
+        created = await site.cluster.create_pod(manifest)
+        with pytest.raises(AlreadyExists):
+            await site.cluster.create_pod(manifest)
+        read = await site.cluster.read_pod(site.namespace, created.name)
+        assert read is not None
+        assert read.metadata.annotations["senro.dev/attempt-uid"] == "nonce"
+        await site.cluster.delete_pod(site.namespace, created.name, uid=created.uid, grace_seconds=0)
+        await site.until_gone(created)
+
+    async def test_only_the_pod_of_that_uid_is_deleted(self, site: Site) -> None:
+        """A delete with another uid is True, since ours is gone, and the pod under that name lives on."""
+        async with site.running("sleep", "60") as pod:
+            other = "00000000-0000-0000-0000-000000000000"
+            assert await site.cluster.delete_pod(site.namespace, pod.name, uid=other) is True
+            read = await site.cluster.read_pod(site.namespace, pod.name)
+            assert read is not None
+            assert read.metadata.deletion_timestamp is None
+
+    async def test_nothing_under_that_name(self, site: Site) -> None:
+        """A pod that never was is None, is deleted already, and has neither log nor exec."""
+        name = site.unique()
+        assert await site.cluster.read_pod(site.namespace, name) is None
+        assert await site.cluster.delete_pod(site.namespace, name, uid="00000000-0000-0000-0000-000000000000") is True
+        with pytest.raises(NotFound):
+            await site.cluster.read_log(site.namespace, name, "step")
+        with pytest.raises(NotFound):
+            async with site.cluster.exec(site.namespace, name, "step", ["true"], stdin=False, idle_seconds=10):
+                pass
+
+    async def test_a_field_that_nobody_knows(self, site: Site) -> None:
+        """A misspelt field is refused, not dropped."""
+        manifest = site.pod("true")
+        manifest["spec"]["containers"][0]["comand"] = ["true"]
+        with pytest.raises(Rejected, match="comand"):
+            await site.cluster.create_pod(manifest)
+
+    async def test_a_namespace_that_is_not_ours(self, site: Site) -> None:
+        """Where the identity may not look, the refusal says so in the cluster's words."""
+        with pytest.raises(Forbidden, match="cannot get resource"):
+            await site.cluster.read_pod("kube-system", "any")
+
+    async def test_a_log(self, site: Site) -> None:
+        """A followed log brings each line with its time, to the last one, and ends with the container."""
+        async with site.running("sh", "-c", "for n in 1 2 3; do echo line $n; sleep 0.1; done; printf end") as pod:
+            lines = LogLines()
+            with anyio.fail_after(PATIENCE):
+                async with site.cluster.follow_log(site.namespace, pod.name, "step") as pieces:
+                    got = [line async for piece in pieces for line in lines.feed(piece)]
+            got += lines.finish()
+            assert [line.text for line in got if isinstance(line, LogLine)] == [b"line 1", b"line 2", b"line 3", b"end"]
+            assert all(line.timestamp for line in got if isinstance(line, LogLine))
+            whole = await site.cluster.read_log(site.namespace, pod.name, "step")
+            assert [line.split(b" ", 1)[1] for line in whole.splitlines()] == [b"line 1", b"line 2", b"line 3", b"end"]
+
+    async def test_a_log_is_followed_again(self, site: Site) -> None:
+        """Followed again from the last time, a log repeats lines, which the fold drops: each comes once."""
+        async with site.running("sh", "-c", "for n in 1 2 3 4 5 6; do echo line $n; sleep 0.1; done") as pod:
+            lines, got = LogLines(), list[bytes]()
+            with anyio.fail_after(PATIENCE):
+                async with site.cluster.follow_log(site.namespace, pod.name, "step") as pieces:
+                    async for piece in pieces:
+                        got += [line.text for line in lines.feed(piece) if isinstance(line, LogLine)]
+                        if len(got) >= 2:
+                            break
+                lines.broke_off()
+                async with site.cluster.follow_log(site.namespace, pod.name, "step", since=lines.since) as pieces:
+                    async for piece in pieces:
+                        got += [line.text for line in lines.feed(piece) if isinstance(line, LogLine)]
+            assert got == [f"line {number}".encode() for number in range(1, 7)]
+
+    async def test_a_log_too_early(self, site: Site) -> None:
+        """Before the container started there is no log: refused as a bad request, which may be asked again."""
+        manifest = site.pod("true")
+        manifest["spec"]["initContainers"] = [
+            {**manifest["spec"]["containers"][0], "name": "first", "command": ["sleep", "60"]}
+        ]
+        pod = await site.cluster.create_pod(manifest)
+        try:
+            await site.until(pod, lambda seen: bool(seen.status.init_container_statuses))
+            with pytest.raises(Rejected, match="waiting to start"):
+                await site.cluster.read_log(site.namespace, pod.name, "step")
+        finally:
+            await site.cluster.delete_pod(site.namespace, pod.name, uid=pod.uid, grace_seconds=0)
+            await site.until_gone(pod)
+
+    async def test_exec_streams_and_codes(self, site: Site) -> None:
+        """stdout, stderr and the exit code of a command come apart; no shell reads its words."""
+        async with site.running("sleep", "60") as pod:
+            assert await self.run(site, pod, "true") == (b"", b"", ExitCode(0))
+            assert await self.run(site, pod, "sh", "-c", "echo out; echo err >&2; exit 7") == (
+                b"out\n",
+                b"err\n",
+                ExitCode(7),
+            )
+            words = ["a b", "$HOME", "ü", "'\"", "x&y=z+%20", "*", "-n"]
+            out, _, end = await self.run(site, pod, "sh", "-c", 'for w; do printf "<%s>" "$w"; done', "sh", *words)
+            assert (out.decode(), end) == ("".join(f"<{word}>" for word in words), ExitCode(0))
+
+    async def test_exec_of_nothing(self, site: Site) -> None:
+        """A program that is missing is a failure in the server's words, or a code on runtimes that make it one."""
+        async with site.running("sleep", "60") as pod:
+            _, _, end = await self.run(site, pod, "no-such-program")
+            assert isinstance(end, ExecFailure | ExitCode)
+            assert end != ExitCode(0)
+
+    async def test_exec_with_stdin(self, site: Site) -> None:
+        """Stdin crosses byte for byte, is ended by closing it, and the command's answer comes back whole."""
+        payload = bytes(range(256)) * 4_096
+        async with (
+            site.running("sleep", "60") as pod,
+            site.cluster.exec(site.namespace, pod.name, "step", ["cat"], stdin=True, idle_seconds=PATIENCE) as session,
+            anyio.create_task_group() as group,
+        ):
+
+            async def feed() -> None:
+                for start in range(0, len(payload), 100_000):
+                    await session.send(payload[start : start + 100_000])
+                await session.close_stdin()
+                await session.close_stdin()
+
+            group.start_soon(feed)
+            out, err, end = await drain(session)
+            assert (out == payload, err, end) == (True, b"", ExitCode(0))
+            with pytest.raises(StreamBroken):
+                await session.send(b"late")
+
+    async def test_exec_output_is_whole(self, site: Site) -> None:
+        """Megabytes of output arrive to the last byte, also when they are read slowly."""
+        size = 4 * 1024 * 1024
+        async with site.running("sleep", "60") as pod:
+            out, _, end = await self.run(site, pod, "head", "-c", str(size), "/dev/zero")
+            assert (len(out), end) == (size, ExitCode(0))
+
+    async def test_exec_that_is_left(self, site: Site) -> None:
+        """Leaving a running exec is quick and harmless: the next one works."""
+        async with site.running("sleep", "60") as pod:
+            with anyio.fail_after(PATIENCE):
+                async with site.cluster.exec(
+                    site.namespace, pod.name, "step", ["sh", "-c", "echo up; cat"], stdin=True, idle_seconds=PATIENCE
+                ) as session:
+                    assert await session.receive() == Stdout(b"up\n")
+            assert (await self.run(site, pod, "true"))[2] == ExitCode(0)
+
+    async def test_exec_that_is_silent(self, site: Site) -> None:
+        """An exec where nothing moves for its idle bound is a broken stream."""
+        async with (
+            site.running("sleep", "60") as pod,
+            site.cluster.exec(
+                site.namespace, pod.name, "step", ["sleep", "30"], stdin=False, idle_seconds=0.2
+            ) as session,
+        ):
+            with pytest.raises(StreamBroken, match="nothing moved"):
+                await session.receive()
+
+    async def test_exec_in_a_container_that_ended(self, site: Site) -> None:
+        """There is no exec in a container that does not run: an error or a failure, whoever says it, never a code."""
+        pod = await site.cluster.create_pod(site.pod("true"))
+        await site.until(pod, lambda seen: state_of(seen) == "terminated")
+        came_to: ExecResult | ClusterError
+        try:
+            _, _, came_to = await self.run(site, pod, "true")
+        except ClusterError as error:
+            came_to = error
+        finally:
+            await site.cluster.delete_pod(site.namespace, pod.name, uid=pod.uid, grace_seconds=0)
+            await site.until_gone(pod)
+        assert isinstance(came_to, ExecFailure | StatusLost | ClusterError)
+
+    async def test_a_secret(self, site: Site) -> None:
+        """A Secret is a file in the pod, belongs to it, and goes with it or is deleted; twice is once."""
+        manifest = site.secret(Token="made-up")
+        name = manifest["metadata"]["name"]
+        assert await site.cluster.create_secret(manifest)
+        with pytest.raises(AlreadyExists):
+            await site.cluster.create_secret(manifest)
+        async with site.running("sleep", "60", volumes={"/run/senro/secrets": name}) as pod:
+            await site.cluster.own_secret(site.namespace, name, owner=pod)
+            assert await self.run(site, pod, "cat", "/run/senro/secrets/Token") == (b"made-up", b"", ExitCode(0))
+        await site.cluster.delete_secret(site.namespace, name)
+        await site.cluster.delete_secret(site.namespace, name)
+        with pytest.raises(NotFound):
+            await site.cluster.own_secret(site.namespace, name, owner=pod)
+
+    async def test_a_watch_that_is_nudged(self, site: Site) -> None:
+        """A watch looks at once when it is nudged, and says None for a pod of another uid."""
+        async with site.running("sleep", "60") as pod:
+            watch = site.watch(pod)
+            for _ in range(3):
+                watch.nudge()
+                with anyio.fail_after(PATIENCE):
+                    seen = await watch.next()
+                assert seen is not None
+                assert seen.uid == pod.uid
+            other = Pod(metadata=type(pod.metadata)(name=pod.name, namespace=pod.namespace, uid="another"))
+            assert await site.watch(other).next() is None
