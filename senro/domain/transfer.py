@@ -40,8 +40,8 @@ def sentinel_name(nonce: str) -> str:
 def staging_command(mounts: int, nonce: str) -> tuple[str, ...]:
     """The command of the one exec that fills the volumes `0` to `mounts - 1` of `senro-stage` from its stdin.
 
-    It waits for the fifo, ends what an earlier try left running, clears what it left behind, unpacks, reads its input
-    to the end whatever tar did (a command that stops reading leaves the exec standing still: recording
+    It ends what an earlier try left running, waits for the fifo, clears what that try left behind, unpacks, reads its
+    input to the end whatever tar did (a command that stops reading leaves the exec standing still: recording
     `transfers-broken`), checks for the sentinel and removes it, prints the proof line, and only then releases the
     container.
     """
@@ -54,7 +54,6 @@ n=$1; sentinel=$2; nonce=$3; child=
 exec 3<&0
 run() {{ "$@" <&3 & child=$!; echo "$$ $child" > {CONTROL_MOUNT}/try; wait "$child"; }}
 fail() {{ cat >/dev/null; exit "$1"; }}
-while [ ! -p {CONTROL_MOUNT}/go ]; do sleep 0.05 2>/dev/null || sleep 1; done
 if [ -f {CONTROL_MOUNT}/try ]; then
   read -r parent child < {CONTROL_MOUNT}/try
   for pid in $parent $child; do
@@ -62,6 +61,8 @@ if [ -f {CONTROL_MOUNT}/try ]; then
   done
   sleep 0.2 2>/dev/null || sleep 1
 fi
+echo "$$" > {CONTROL_MOUNT}/try
+while [ ! -p {CONTROL_MOUNT}/go ]; do sleep 0.05 2>/dev/null || sleep 1; done
 command -v tar >/dev/null || {{ echo "senro: the image has no tar" >&2; fail {MISSING_PROGRAM}; }}
 i=0
 while [ "$i" -lt "$n" ]; do
@@ -81,8 +82,7 @@ echo go > {CONTROL_MOUNT}/go
 """
 """An earlier try may still be at work when its connection was cut: it could release the step while this one clears.
 So its shell and that shell's child are killed first. They cannot be waited for: PID 1 reaps no orphans, and a zombie
-answers `kill` for ever. `&` gives a child /dev/null for its stdin, hence
-the copy on 3."""
+answers `kill` for ever. `&` gives a child /dev/null for its stdin, hence the copy on 3."""
 
 
 def proof_line(nonce: str) -> bytes:
