@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 import msgspec
+from anyio.from_thread import BlockingPortal
 
 from senro.devcluster.apiserver.access import Access
 from senro.devcluster.apiserver.api import Api
@@ -20,6 +22,7 @@ from senro.devcluster.apiserver.serving import listen, serve
 from senro.devcluster.apiserver.status import LEASES, NAMESPACES, NODES, PODS, SECRETS
 from senro.devcluster.clock import SystemClock
 from senro.devcluster.containers.choice import choose_runtime
+from senro.devcluster.containers.guardian import Guardian
 from senro.devcluster.faults import DISRUPTIONS, Faults
 from senro.devcluster.images import IMAGE
 from senro.devcluster.kubelet.delays import DEFAULT_PACE, Delays
@@ -87,7 +90,9 @@ class DevCluster:
     async def _start(self) -> None:
         self.folder = Path(await anyio.to_thread.run_sync(_make_folder))
         self._exit.push_async_callback(_remove_folder, self.folder)
-        runtime = await anyio.to_thread.run_sync(choose_runtime, self.folder)
+        guardian = await anyio.to_thread.run_sync(Guardian, self.folder)
+        self._exit.callback(guardian.close)
+        runtime = await anyio.to_thread.run_sync(choose_runtime, guardian, self.folder)
         self.mode, self.mode_reason = runtime.mode, runtime.reason
         files = await anyio.to_thread.run_sync(write_serving_files, self.folder)
         self._ca_file = files.authority
@@ -103,6 +108,8 @@ class DevCluster:
             }
             self._storage.create(NAMESPACES, namespace)
         self._storage.create(NODES, node_object(self._clock, self.mode))
+        self._thread = threading.get_ident()
+        self._portal = await self._exit.enter_async_context(BlockingPortal())
         tasks = anyio.create_task_group()
         await self._exit.enter_async_context(tasks)
         self._exit.callback(tasks.cancel_scope.cancel)
@@ -193,9 +200,16 @@ class DevCluster:
         return {pod: dict(counts) for pod, counts in self._kubelet.started.items()}
 
     def evict(self, namespace: str, name: str, *, reason: str = "Evicted", grace_seconds: int | None = None) -> None:
-        """Take a pod away as the cluster does; `reason` is a key of `faults.DISRUPTIONS`. From the cluster's loop."""
+        """Take a pod away as the cluster does; `reason` is a key of `faults.DISRUPTIONS`. From any thread."""
         condition, message = DISRUPTIONS[reason]
-        self._kubelet.evict(namespace, name, reason=condition, message=message, grace_seconds=grace_seconds)
+
+        def evict() -> None:
+            self._kubelet.evict(namespace, name, reason=condition, message=message, grace_seconds=grace_seconds)
+
+        if threading.get_ident() == self._thread:
+            evict()
+        else:
+            self._portal.call(evict)
 
     async def _handle(self, request: Request) -> Answer:
         answer = await self._api.handle(request)

@@ -4,75 +4,58 @@ from __future__ import annotations
 
 import signal
 import threading
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import start_blocking_portal
 
 from senro.devcluster.cluster import DevCluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
+    from collections.abc import Awaitable, Callable
     from types import TracebackType
-    from typing import Self
 
 
 class DevClusterThread:
-    """`with DevClusterThread(...) as cluster:` - the same arguments as `DevCluster`.
+    """`with DevClusterThread(...) as cluster:` - the arguments of `DevCluster`, and what it gives is one.
 
-    The cluster's reading methods and `cluster.faults` may be used from the caller's thread as they are; `call` runs
-    anything else, such as `cluster.evict`, in the cluster's own loop.
+    The cluster's own methods and `cluster.faults` may be used from the caller's thread, which may block as it likes.
     """
 
     def __init__(self, port: int = 0, **options: Any) -> None:
-        self.cluster = DevCluster(port, **options)
-        self._portal_manager: AbstractContextManager[BlockingPortal] = start_blocking_portal("asyncio")
-        self._portal: BlockingPortal | None = None
-        self._running: AbstractContextManager[DevCluster] | None = None
+        self._cluster = DevCluster(port, **options)
+        self._exit = ExitStack()
 
-    def __enter__(self) -> Self:
-        self._portal = self._portal_manager.__enter__()
-        try:
-            self._running = self._portal.wrap_async_context_manager(self.cluster)
-            self._running.__enter__()
-        except BaseException as error:
-            self._portal_manager.__exit__(type(error), error, error.__traceback__)
-            raise
-        return self
+    def __enter__(self) -> DevCluster:
+        with ExitStack() as entered:
+            portal = entered.enter_context(start_blocking_portal("asyncio"))
+            cluster = entered.enter_context(portal.wrap_async_context_manager(self._cluster))
+            self._exit = entered.pop_all()
+        return cluster
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            if self._running is not None:
-                self._running.__exit__(kind, error, trace)
-        finally:
-            self._portal_manager.__exit__(None, None, None)
-
-    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Run a function in the cluster's loop and return what it returns."""
-        if self._portal is None:
-            raise RuntimeError("the cluster is not running")
-        return self._portal.call(function, *arguments)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.cluster, name)
+        self._exit.__exit__(kind, error, trace)
 
 
 def serve(port: int, announce: Callable[[DevCluster], None], **options: Any) -> None:
-    """Run a cluster until SIGINT or SIGTERM, or until KeyboardInterrupt where this is not the main thread.
+    """Run a cluster until SIGINT or SIGTERM; elsewhere than in the main thread, until that thread's loop is ended.
 
-    `announce` is called once with the cluster when it answers.
+    `announce` is called once with the cluster when it answers. `options` are `DevCluster`'s.
     """
 
     async def main() -> None:
+        if threading.current_thread() is not threading.main_thread():
+            await run_until(anyio.sleep_forever)
+            return
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            await run_until(signals.__anext__)
+
+    async def run_until(end: Callable[[], Awaitable[Any]]) -> None:
         async with DevCluster(port, **options) as cluster:
             announce(cluster)
-            if threading.current_thread() is not threading.main_thread():
-                await anyio.sleep_forever()
-            with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-                async for _ in signals:
-                    return
+            await end()
 
     anyio.run(main)

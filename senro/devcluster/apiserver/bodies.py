@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from senro.devcluster.apiserver.schema import DELETE_OPTIONS, unknown_fields, wrong_type
-from senro.devcluster.apiserver.status import bad_request, too_large, undecodable
+from senro.devcluster.apiserver.status import bad_request, too_large, undecodable, unsupported_media_type
 from senro.devcluster.apiserver.validation import refuse_unknown, undecodable_json
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ def decode_patch(request: Request, resource: Resource) -> Object:
     return _decode(request, resource)
 
 
+_JSON_TYPES = frozenset({"", "application/json", "application/merge-patch+json"})
+
+
 class DeleteOptions:
     """What a DELETE asks for: from the body where there is one, else from the query."""
 
@@ -63,6 +66,9 @@ class DeleteOptions:
 def _decode(request: Request, resource: Resource) -> Object:
     if request.oversized:
         raise too_large()
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip()
+    if media_type not in _JSON_TYPES:
+        raise unsupported_media_type("application/json")
     try:
         document: Any = msgspec.json.decode(request.body)
     except msgspec.DecodeError as error:

@@ -46,6 +46,7 @@ def refuse_pod_change(current: Object, wanted: Object) -> None:
             "spec",
             "pod updates may not change fields other than `spec.containers[*].image`,"
             "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to "
-            "existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
+            "existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously "
+            "negative)",
         )
         raise invalid(PODS.kind, current["metadata"]["name"], [cause])

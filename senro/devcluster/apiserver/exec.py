@@ -52,13 +52,11 @@ def open_exec(request: Request, pod: Object, kubelet: Kubelet, faults: Faults) -
     asked_container = container_name(request, pod)
     if not pod["spec"].get("nodeName"):
         raise bad_request(f"pod {pod['metadata']['name']} does not have a host assigned")
-    key = request.headers.get("sec-websocket-key", "")
-    if request.headers.get("upgrade", "").lower() != "websocket" or request.http_version != "HTTP/1.1":
-        raise bad_request("Upgrade request required")
-    if request.headers.get("sec-websocket-version") != "13":
-        return text_response(400, "missing or bad WebSocket Version", (("sec-websocket-version", "13"),))
-    if not key:
-        return text_response(400, "mismatch challenge/response")
+    if request.flag("tty"):
+        raise bad_request("the embedded cluster gives no terminals: exec without tty")
+    refusal = _refuse_handshake(request)
+    if refusal is not None:
+        return refusal
     if faults.refuses_handshake():
         return text_response(500, "error dialing backend: dial tcp 10.85.0.1:10250: connect: connection refused")
     streams = Streams(request.flag("stdin"), request.flag("stdout"), request.flag("stderr"))
@@ -69,8 +67,8 @@ def open_exec(request: Request, pod: Object, kubelet: Kubelet, faults: Faults) -
     if container is None:
         return text_response(500, f'container not found ("{asked_container}")')
     offered = [word.strip() for word in request.headers.get("sec-websocket-protocol", "").split(",") if word.strip()]
-    protocol = next((word for word in offered if word in _SERVED), None)
-    if offered and protocol is None:
+    protocol = next((word for word in offered if word in _SERVED), "")
+    if offered and not protocol:
         # An empty 403 from the WebSocket server itself: no Status, no RBAC (recording exec-basics).
         return Response(403, (("connection", "close"),), close=True)
     opened = _Exec(container, asked_container, request.parameters("command"), streams, protocol or V1)
@@ -78,7 +76,18 @@ def open_exec(request: Request, pod: Object, kubelet: Kubelet, faults: Faults) -
     async def run(stream: TLSStream, first: bytes) -> None:
         await _run(opened, stream, first, kubelet, faults)
 
-    return Upgrade(accept_headers(key, protocol or ""), run)
+    return Upgrade(accept_headers(request.headers["sec-websocket-key"], protocol), run)
+
+
+def _refuse_handshake(request: Request) -> Response | None:
+    """What is wrong with the upgrade itself (facts/exec-protocol.md section 8); None where nothing is."""
+    if request.headers.get("upgrade", "").lower() != "websocket" or request.http_version != "HTTP/1.1":
+        raise bad_request("Upgrade request required")
+    if request.headers.get("sec-websocket-version") != "13":
+        return text_response(400, "missing or bad WebSocket Version", (("sec-websocket-version", "13"),))
+    if not request.headers.get("sec-websocket-key"):
+        return text_response(400, "mismatch challenge/response")
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,9 @@ class ExecSession:
         try:
             await self._process.reap()
         finally:
+            if self._process.exit_code is None:
+                self._process.destroy()  # the cluster ends, and everything with it
+            self._process.collect()
             # Nobody reads the far stdin any more: what waits to be written there makes the loop stand still for ever
             # (recording transfers-broken).
             self._stalled = self._stdin.blocked

@@ -22,6 +22,7 @@ from senro.devcluster.containers.runtime import ExecError, StartError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from senro.devcluster.containers.guardian import Guardian
     from senro.devcluster.containers.runtime import ContainerConfig
 
 _PROBE_SECONDS = 10
@@ -63,16 +64,17 @@ class Bubblewrap:
 
     mode = "bubblewrap"
 
-    def __init__(self, program: str, nsenter: str, *, user_namespace: bool, hidden: Path) -> None:
+    def __init__(self, program: str, nsenter: str, guardian: Guardian, *, user_namespace: bool, hidden: Path) -> None:
         self._program = program
         self._nsenter = nsenter
+        self._guardian = guardian
         self._inode = _identity(program)
         self._user_namespace = user_namespace
         self._hidden = hidden
         self.reason = f"containers run under {program}"
 
     @classmethod
-    def probe(cls, hidden: Path) -> tuple[Bubblewrap | None, str]:
+    def probe(cls, guardian: Guardian, hidden: Path) -> tuple[Bubblewrap | None, str]:
         """The runtime where it works here, else None and why not. `hidden` is a host folder no container may see."""
         program = find_bubblewrap()
         if program is None:
@@ -83,7 +85,7 @@ class Bubblewrap:
         why = ""
         # A real root needs no user namespace and keeps real owners; everyone else is root inside one.
         for user_namespace in (False, True) if os.geteuid() == 0 else (True,):
-            runtime = cls(program, nsenter, user_namespace=user_namespace, hidden=hidden)
+            runtime = cls(program, nsenter, guardian, user_namespace=user_namespace, hidden=hidden)
             why = runtime._try()
             if not why:
                 return runtime, runtime.reason
@@ -138,6 +140,7 @@ class Bubblewrap:
             process = Process(
                 command,
                 config.env,
+                guardian=self._guardian,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
@@ -187,9 +190,9 @@ class Bubblewrap:
                 return child
             # Where the kernel does not show another user's programs, a child that lives on has become the command.
             unreadable += bool(child) and running is None
-            if unreadable > _UNREADABLE_POLLS and not _has_exited(process):
+            if unreadable > _UNREADABLE_POLLS and not process.has_exited():
                 return child
-            if _has_exited(process):
+            if process.has_exited():
                 with contextlib.suppress(BlockingIOError):
                     told += os.read(status, 4096)
                 if any("exit-code" in report for report in _reports(told)):
@@ -213,7 +216,9 @@ class Bubblewrap:
         if container.entered:
             into += ["-U", "--preserve-credentials"]
         try:
-            return Process([*into, "--", *argv], config.env, stdin=stdin, stdout=stdout, stderr=stderr)
+            return Process(
+                [*into, "--", *argv], config.env, guardian=self._guardian, stdin=stdin, stdout=stdout, stderr=stderr
+            )
         except OSError as error:
             raise ExecError(f"exec failed: unable to start container process: {error}") from error
 
@@ -250,8 +255,8 @@ class BubblewrapContainer:
         self._signal(signal.SIGKILL)
 
     def release(self) -> None:
-        """Give back what was held for the container; it has ended."""
-        self.kill()
+        """Give back what was held for the container, and end it first where it still runs."""
+        self.process.destroy()
         if self._status >= 0:
             os.close(self._status)
             self._status = -1
@@ -297,10 +302,3 @@ def _identity(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
-
-
-def _has_exited(process: Process) -> bool:
-    try:
-        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:
-        return True

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from senro.devcluster.containers.guardian import Guardian
     from senro.devcluster.containers.runtime import ContainerConfig
 
 _PRIVATE = ("/tmp", "/run")  # noqa: S108 - names that are mapped away from the host's
@@ -30,7 +31,8 @@ class Mapped:
 
     mode = "mapped"
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, guardian: Guardian, why: str) -> None:
+        self._guardian = guardian
         self.reason = (
             f"{why}; containers are plain processes, and mount paths in commands, arguments, environment and "
             "working directories are mapped to folders under a private one: paths built at run time are not"
@@ -43,20 +45,28 @@ class Mapped:
         env = {name: paths.map(value) for name, value in config.env.items()}
         argv = [paths.map(argument) for argument in config.argv]
         try:
-            process = Process(argv, env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, cwd=str(workdir))
+            process = Process(
+                argv,
+                env,
+                guardian=self._guardian,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=str(workdir),
+            )
         except OSError as error:
             raise StartError(_words(config.argv[0], argv[0], error)) from error
-        return MappedContainer(process, config, paths, env, workdir)
+        return MappedContainer(process, self._guardian, paths, env, workdir)
 
 
 class MappedContainer:
     """A container that is a process group."""
 
     def __init__(
-        self, process: Process, config: ContainerConfig, paths: PathMap, env: dict[str, str], workdir: Path
+        self, process: Process, guardian: Guardian, paths: PathMap, env: dict[str, str], workdir: Path
     ) -> None:
         self.process = process
-        self._config = config
+        self._guardian = guardian
         self._paths = paths
         self._env = env
         self._workdir = workdir
@@ -73,8 +83,10 @@ class MappedContainer:
             process.signal_group(signal.SIGKILL)
 
     def release(self) -> None:
-        """End the commands that were started in the container: they die with it."""
-        self.kill()
+        """End the container's group, and the commands that were started in it with all their children."""
+        self.process.destroy()
+        for process in self._entered:
+            process.destroy()
 
     def exec(self, argv: Sequence[str], *, stdin: int, stdout: int, stderr: int) -> Process:
         """Start a command beside it, with the same mapping."""
@@ -82,11 +94,21 @@ class MappedContainer:
             raise ExecError("exec failed: args must not be empty")
         mapped = [self._paths.map(argument) for argument in argv]
         try:
-            process = Process(mapped, self._env, stdin=stdin, stdout=stdout, stderr=stderr, cwd=str(self._workdir))
+            process = Process(
+                mapped,
+                self._env,
+                guardian=self._guardian,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=str(self._workdir),
+            )
         except OSError as error:
             raise ExecError(
                 f"exec failed: unable to start container process: {_words(argv[0], mapped[0], error)}"
             ) from error
+        # Not collected before the container ends: its children may outlive it, and are found by its number.
+        process.kept = True
         self._entered.append(process)
         return process
 

@@ -14,17 +14,24 @@ import anyio.to_thread
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from senro.devcluster.containers.guardian import Guardian
+
 _KILL_WAIT_SECONDS = 5.0
 
 
 class Process:
-    """A child that was started, and its whole process group."""
+    """A child that was started, and its process group.
+
+    `reap` notices the end; `collect` gives the number back to the system. In between the group's number is nobody
+    else's, and signals to it are safe.
+    """
 
     def __init__(
         self,
         argv: Sequence[str],
         env: Mapping[str, str],
         *,
+        guardian: Guardian,
         stdin: int,
         stdout: int,
         stderr: int,
@@ -32,6 +39,7 @@ class Process:
         cwd: str | None = None,
     ) -> None:
         """Start it; OSError where it cannot be. The descriptors stay the caller's."""
+        self._guardian = guardian
         self._popen = subprocess.Popen(
             list(argv),
             env=dict(env),
@@ -43,31 +51,37 @@ class Process:
             start_new_session=True,
         )
         self.pid = self._popen.pid
+        guardian.add(self.pid)
         self.exit_code: int | None = None
+        self.kept = False
+        """Whether somebody collects it later, and `collect` leaves it for `destroy`."""
         self._ended = anyio.Event()
 
     async def reap(self) -> int:
-        """Wait for the end and collect it; one task calls this. A signal n is the code 128+n, as a container's."""
-        if self._popen.returncode is None:
-            if hasattr(os, "pidfd_open"):
-                descriptor = os.pidfd_open(self.pid)
-                try:
-                    await anyio.wait_readable(descriptor)
-                finally:
-                    os.close(descriptor)
-            else:
-                await anyio.to_thread.run_sync(self._popen.wait, abandon_on_cancel=True)
-        return self._collect()
+        """Wait for the end; one task calls this, and then `collect`. A signal n is the code 128+n, as a container's."""
+        if hasattr(os, "pidfd_open"):
+            descriptor = os.pidfd_open(self.pid)
+            try:
+                await anyio.wait_readable(descriptor)
+            finally:
+                os.close(descriptor)
+        else:
+            await anyio.to_thread.run_sync(self._wait_without_collecting, abandon_on_cancel=True)
+        return self._note_end()
 
     async def wait(self) -> int:
-        """Wait until `reap` has collected it."""
+        """Wait until `reap` has noticed the end."""
         await self._ended.wait()
-        if self.exit_code is None:
-            raise RuntimeError("a process ended without a code")
-        return self.exit_code
+        return self._note_end()
+
+    def has_exited(self) -> bool:
+        """Whether it has ended, noticed or not."""
+        if self.exit_code is not None or self._popen.returncode is not None:
+            return True
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def signal_group(self, number: int) -> None:
-        """Send a signal to the whole group, as long as its leader was not collected."""
+        """Send a signal to the whole group, as long as it was not collected."""
         if self._popen.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
@@ -78,19 +92,40 @@ class Process:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(self.pid, number)
 
-    def destroy(self) -> None:
-        """Kill the group now and collect the leader; for the end of the cluster."""
-        self.signal_group(signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._popen.wait(_KILL_WAIT_SECONDS)
+    def collect(self) -> None:
+        """Give back the number of a process that has ended, unless it is kept for `destroy`."""
+        if not self.kept:
             self._collect()
 
-    def _collect(self) -> int:
-        returncode = self._popen.wait()
-        # What the leader left behind in its group ends with it, as everything in a container ends with PID 1. The
-        # group's number cannot have been given to anyone else while it has members.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
-        self.exit_code = returncode if returncode >= 0 else 128 - returncode
+    def _collect(self) -> None:
+        if self._popen.returncode is None:
+            self._popen.wait()
+            self._guardian.remove(self.pid)
+
+    def destroy(self) -> None:
+        """Kill the whole group now, wait for its leader and collect it."""
+        if self._popen.returncode is not None:
+            return
+        self.signal_group(signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            if self.exit_code is None:
+                code = self._popen.wait(_KILL_WAIT_SECONDS)
+                self._end_with(code if code >= 0 else 128 - code)
+                self._guardian.remove(self.pid)
+            else:
+                self._collect()
+
+    def _wait_without_collecting(self) -> None:
+        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+
+    def _note_end(self) -> int:
+        if self.exit_code is None:
+            ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            if ended is None:
+                raise RuntimeError(f"process {self.pid} has not ended")
+            self._end_with(ended.si_status if ended.si_code == os.CLD_EXITED else 128 + ended.si_status)
+        return self.exit_code if self.exit_code is not None else 0
+
+    def _end_with(self, code: int) -> None:
+        self.exit_code = code
         self._ended.set()
-        return self.exit_code

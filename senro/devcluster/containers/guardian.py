@@ -1,0 +1,77 @@
+"""A watchman in a process of its own: should this process die without a word, it ends what this one had started."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SCRIPT = """
+trap '' TERM INT HUP
+groups=''
+while read -r verb number; do
+  case $verb in
+    add) groups="$groups $number" ;;
+    end) exit 0 ;;
+    *)
+      kept=''
+      for group in $groups; do
+        [ "$group" = "$number" ] || kept="$kept $group"
+      done
+      groups=$kept
+      ;;
+  esac
+done
+for group in $groups; do
+  kill -KILL -- "-$group" 2>/dev/null
+done
+rm -rf -- "$1"
+"""
+_END_SECONDS = 5.0
+
+
+class Guardian:
+    """Knows the process groups that are alive, and the folder that has to go.
+
+    It reads from a pipe that only this process holds, so that even SIGKILL here is an end of file there. Containers
+    under bubblewrap die with their parent anyway; mapped ones and the folder do not.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._popen = subprocess.Popen(
+            ["/bin/sh", "-c", _SCRIPT, "sh", str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={"PATH": "/usr/bin:/bin"},
+            cwd="/",
+            start_new_session=True,
+            bufsize=0,
+        )
+
+    def add(self, group: int) -> None:
+        """A process group was started."""
+        self._tell(f"add {group}\n")
+
+    def remove(self, group: int) -> None:
+        """A process group's leader was collected: its number may soon be another's."""
+        self._tell(f"remove {group}\n")
+
+    def close(self) -> None:
+        """Everything was cleaned up here: nothing is left to watch."""
+        self._tell("end 0\n")
+        if self._popen.stdin is not None:
+            self._popen.stdin.close()
+        try:
+            self._popen.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._popen.kill()
+            self._popen.wait()
+
+    def _tell(self, line: str) -> None:
+        if self._popen.stdin is not None and not self._popen.stdin.closed:
+            with contextlib.suppress(BrokenPipeError):
+                self._popen.stdin.write(line.encode())
