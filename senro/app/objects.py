@@ -22,6 +22,9 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
 THROTTLED_PAUSE = 1.0
 """Seconds after a 429 that names none, as `Throttled` has it."""
 
+UNSEEN_SECONDS = 1.0
+"""How long a pod is looked for whose create was never answered."""
+
 LOOK_PAUSE, LONGEST_LOOK = 0.1, 1.0
 """Seconds between the looks at a pod that is being deleted."""
 
@@ -120,17 +123,24 @@ async def remove_pod(
 
 
 async def find_unseen(cluster: Cluster, manifest: Manifest, nonce: str, clock: Clock) -> Pod | None:
-    """The pod of a create that was never answered, where there is one and it is ours; it has to be removed."""
+    """The pod of a create that was never answered, where there is one and it is ours; it has to be removed.
+
+    It is looked for a second: the apiserver may still be at a request that the coordinator has given up.
+    """
     metadata = manifest["metadata"]
+    deadline = clock.monotonic() + UNSEEN_SECONDS
     pause = LOOK_PAUSE
     while True:
         try:
             pod = await cluster.read_pod(metadata["namespace"], metadata["name"])
+            if pod is not None:
+                return pod if pod.metadata.annotations.get(ATTEMPT_UID_ANNOTATION) == nonce else None
+            if clock.monotonic() >= deadline:
+                return None
         except (Unreachable, Throttled, Unavailable):
-            await clock.sleep(pause)
-            pause = min(pause * 1.5, LONGEST_LOOK)
-            continue
-        return pod if pod is not None and pod.metadata.annotations.get(ATTEMPT_UID_ANNOTATION) == nonce else None
+            pass  # the caller's bound ends this, and names the pod
+        await clock.sleep(pause)
+        pause = min(pause * 1.5, LONGEST_LOOK)
 
 
 async def remove_secret(cluster: Cluster, namespace: str, name: str, clock: Clock) -> None:

@@ -11,7 +11,7 @@ import copy
 import itertools
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -312,7 +312,8 @@ class FakeCluster:
             return effect()
         fault = queue.popleft()
         if fault.effect:
-            effect()
+            with suppress(ApiError):  # a refusal is lost as well
+                effect()
         if fault.error is not None:
             raise fault.error
         await anyio.sleep_forever()
