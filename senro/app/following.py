@@ -6,7 +6,16 @@ from dataclasses import dataclass, field
 
 from senro.app.attempt import Attempt
 from senro.app.observer import PodObserver
-from senro.domain.errors import ClusterError, Forbidden, NotFound, Rejected
+from senro.domain.errors import (
+    ClusterError,
+    Forbidden,
+    NotFound,
+    Rejected,
+    StreamBroken,
+    Throttled,
+    Unavailable,
+    Unreachable,
+)
 from senro.domain.events import LogEnded
 from senro.domain.log_lines import LogLine, LogLines, LogPiece
 from senro.domain.pod import Pod
@@ -78,16 +87,22 @@ class Following:
                 await self._write(self.lines.feed(data))
 
     async def _read_rest(self) -> None:
-        # A stream that ends in order may still have been ended by an apiserver that restarts.
+        # A stream that ends in order may still have been ended by an apiserver that restarts. Whoever runs this bounds
+        # it: after the verdict, the end of a log is not waited for for ever.
         metadata = self.pod.metadata
-        try:
-            rest = await self.cluster.read_log(
-                metadata.namespace, metadata.name, STEP_CONTAINER, since=self.lines.since
-            )
-        except ClusterError as error:
-            self.reason = f"its end could not be read: {error}"
-            return
-        await self._write(self.lines.feed(rest))
+        while True:
+            try:
+                rest = await self.cluster.read_log(
+                    metadata.namespace, metadata.name, STEP_CONTAINER, since=self.lines.since
+                )
+            except (Unreachable, StreamBroken, Throttled, Unavailable):
+                await self.attempt.services.clock.sleep(PAUSE_SECONDS)
+            except ClusterError as error:
+                self.reason = f"its end could not be read: {error}"
+                return
+            else:
+                await self._write(self.lines.feed(rest))
+                return
 
     async def _write(self, pieces: list[LogPiece]) -> None:
         recorder, step = self.attempt.recorder, self.attempt.step.id

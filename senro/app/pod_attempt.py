@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anyio
 
@@ -141,21 +141,21 @@ class PodAttempt:
 
     async def _to_the_end(self, observer: PodObserver, pod: Pod, staged: int) -> Answer:
         """Stage, then wait for the answer."""
+        released = not staged
         if staged:
             await observer.until(_staging)
             if not observer.answer.settled:
                 self.attempt.phase("staging")
-                failed = await Staging(
-                    self.attempt,
-                    pod,
-                    self.services.cluster,
-                    observer,
-                    self.attempt.workspaces.packed(self.attempt.step),
-                ).run()
+                parts = self.attempt.workspaces.packed(self.attempt.step)
+                staging = Staging(self.attempt, pod, self.services.cluster, observer, parts)
+                failed = await staging.run()
                 if failed is not None:
                     return failed
+                released = staging.fed
         await observer.until(lambda _: False)
-        return observer.answer
+        answer = observer.answer
+        # The pod alone cannot always tell, but a step that was never released has not run.
+        return answer if released or not isinstance(answer, Infra) else replace(answer, did_run=DidRun.NO)
 
     async def _keep(self, pod: Pod, answer: Answer, node: str) -> Outcome:
         """The outcome of `answer`, after what the step left in its workspaces was read back."""

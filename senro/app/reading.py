@@ -20,7 +20,7 @@ from senro.ports.trees import Unpacking
 STDERR_HEAD = 512
 """Bytes of the beginning that are kept of a stderr that is longer than STDERR_LIMIT."""
 
-REFUSED_RULES = frozenset({"hardlink", "limit", "link", "parent", "path", "size", "type"})
+REFUSED_RULES = frozenset({"duplicate", "hardlink", "index", "limit", "link", "parent", "path", "size", "type"})
 """The rules of a `TreeError` by which the content itself is refused; all others say that the archive broke."""
 
 

@@ -43,6 +43,8 @@ class Staging:
     parts: Sequence[Packed]
     sent: int = 0
     length: int = 0
+    fed: bool = False
+    """Whether a try has sent all of its archive: before that, nothing can have released the step."""
 
     async def run(self) -> Infra | None:
         """Stage, up to three times. An answer that the observer settles meanwhile is the caller's to read."""
@@ -165,6 +167,7 @@ class _Feed:
                 await self.session.send(data)
                 staging.sent += len(data)
                 reporter.transfer(step, "in", staging.sent, staging.length)
+            staging.fed = True
             await self.session.close_stdin()
         except TreeError as error:
             self.error = error

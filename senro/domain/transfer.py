@@ -19,8 +19,15 @@ SECRETS_MOUNT = "/run/senro/secrets"
 SENTINEL_PREFIX = ".senro-whole-"
 """Begins the name of the archive's last member, which proves that tar read to the end. The attempt's nonce ends it."""
 
-STAGE_COMMAND = ("sh", "-c", f"mkfifo {CONTROL_MOUNT}/go && read _ < {CONTROL_MOUNT}/go")
-"""The command of `senro-stage`: it waits for one line on a fifo, for as long as it takes."""
+STAGE_COMMAND = (
+    "sh",
+    "-c",
+    f"trap 'exit 143' TERM; mkfifo {CONTROL_MOUNT}/go && {{ read _ < {CONTROL_MOUNT}/go & wait $!; }}",
+)
+"""The command of `senro-stage`: it waits for one line on a fifo, for as long as it takes, and ends with 0 only then.
+
+`wait` is what a signal can interrupt: as PID 1 without a trap it would sit out the whole grace of a deletion.
+"""
 
 IO_COMMAND = ("sh", "-c", "trap 'exit 143' TERM; while :; do sleep 3600 & wait $!; done")
 """The command of `senro-io`: it lives until the pod is deleted and exits 143 at once on TERM.

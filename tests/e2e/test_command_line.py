@@ -1,0 +1,226 @@
+"""The command line in processes of its own: what it prints, how it exits, what it reads and what it leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from senro.domain.events import AttemptEnded, PodDeleted, RunEnded, StepEnded, decode_event
+from tests.support_e2e import ROOT, Bench
+
+PIPELINE = """
+import senro
+from senro import k8s
+IMAGE, NAMESPACE = {image!r}, {namespace!r}
+src = senro.Workspace("src", path="project")
+p = senro.Pipeline("cli")
+p.workflow("w", on=k8s.Pod(IMAGE, namespace=NAMESPACE)).step(
+    "s", ["sh", "-c", {script!r}], mounts=[src.at("/w")], workdir="/w")
+"""
+
+
+def write(bench: Bench, script: str, *, size: int = 10) -> Path:
+    """A pipeline file with one step in a pod, and a workspace of `size` bytes."""
+    (bench.folder / "project").mkdir(exist_ok=True)
+    (bench.folder / "project" / "file").write_bytes(os.urandom(size))
+    path = bench.folder / "pipeline.py"
+    path.write_text(PIPELINE.format(image=bench.image, namespace=bench.namespace, script=script))
+    return path
+
+
+def events(folder: Path) -> list[object]:
+    """The ledger of the only run below `folder`."""
+    (ledger,) = folder.glob(".senro/runs/*/events.jsonl")
+    return [decode_event(line) for line in ledger.read_bytes().splitlines()]
+
+
+def test_a_run_that_succeeds(bench: Bench) -> None:
+    """Exit 0, plain lines without a colour or a carriage return where nobody looks, and a summary."""
+    write(bench, "echo hello from the pod")
+    done = bench.cli("run", "pipeline.py")
+    assert done.returncode == 0, done.stderr
+    assert "w.s | hello from the pod" in done.stdout
+    assert "succeeded" in done.stdout.splitlines()[-1]
+    assert "\x1b" not in done.stdout
+    assert "\r" not in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_run_that_fails(bench: Bench) -> None:
+    """Exit 1, and the summary says which step, its code and where its log lies."""
+    write(bench, "exit 7")
+    done = bench.cli("run", "pipeline.py:p", "--quiet")
+    assert done.returncode == 1
+    assert "exited 7" in done.stdout
+    assert "w.s" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("import senro\n", "makes no senro.Pipeline"),
+        ("import senro\nsenro.Pipline('x')\n", "line 2: AttributeError"),
+        ("def (:\n", "line 1: SyntaxError"),
+        ("import senro\np = senro.Pipeline('x')\np.workflow('w').step('s', [])\n", "1 problem"),
+        ("import senro\np = senro.Pipeline('x')\nq = senro.Pipeline('y')\n", "which pipeline?"),
+    ],
+)
+def test_a_mistake_in_the_file_is_a_sentence(bench: Bench, text: str, words: str) -> None:
+    """Exit 2 and a sentence, never a traceback."""
+    (bench.folder / "p.py").write_text(text)
+    for command in ("run", "plan"):
+        done = bench.cli(command, "p.py")
+        assert done.returncode == 2
+        assert words in done.stderr
+        assert "Traceback" not in done.stderr + done.stdout
+
+
+def test_a_cluster_that_does_not_answer(bench: Bench) -> None:
+    """Exit 2 with the address and the cause, before anything was started."""
+    write(bench, "true")
+    done = bench.cli("run", "pipeline.py", env={"SENRO_K8S_SERVER": "https://127.0.0.1:1"})
+    assert done.returncode == 2
+    assert "no answer" in done.stderr
+    assert not (bench.folder / ".senro").exists()
+
+
+def test_a_plan_as_yaml(bench: Bench) -> None:
+    """`plan --pods` prints pods that kubectl could create; nothing is connected to."""
+    write(bench, "echo $HOME")
+    done = bench.cli("plan", "pipeline.py", "--pods", env={"SENRO_K8S_SERVER": "https://127.0.0.1:1"})
+    assert done.returncode == 0
+    (pod,) = yaml.safe_load_all(done.stdout)
+    assert pod["kind"] == "Pod"
+    assert pod["spec"]["containers"][0]["command"] == ["sh", "-c", "echo $$HOME"]
+
+
+AUDIT = """
+import sys
+opened = open({record!r}, "w")
+def hook(event, arguments):
+    if event == "open" and isinstance(arguments[0], (str, bytes)):
+        opened.write(repr(arguments[0]) + "\\n"); opened.flush()
+sys.addaudithook(hook)
+from senro.app.main import main
+main({words!r}, prog_name="senro")
+"""
+
+
+def test_no_kubeconfig_and_no_service_account_is_ever_read(bench: Bench) -> None:
+    """With KUBECONFIG, ~/.kube/config and KUBERNETES_SERVICE_HOST but no SENRO_K8S_*, the run is refused by name."""
+    home = bench.folder / "home"
+    (home / ".kube").mkdir(parents=True)
+    config = json.dumps({"apiVersion": "v1", "kind": "Config", "clusters": [], "contexts": [], "users": []})
+    for path in (home / ".kube" / "config", bench.folder / "kubeconfig"):
+        path.write_text(config)
+    write(bench, "true")
+    record = bench.folder / "opened.txt"
+    clean = {name: value for name, value in bench.environ.items() if not name.startswith("SENRO_K8S_")}
+    done = subprocess.run(
+        [sys.executable, "-c", AUDIT.format(record=str(record), words=["run", "pipeline.py"])],
+        cwd=bench.folder,
+        env={
+            **clean,
+            "HOME": str(home),
+            "KUBECONFIG": str(bench.folder / "kubeconfig"),
+            "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+            "KUBERNETES_SERVICE_PORT": "443",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    for name in ("SENRO_K8S_SERVER", "SENRO_K8S_CA_FILE", "SENRO_K8S_TOKEN_FILE"):
+        assert name in done.stderr
+    seen = record.read_text()
+    assert "pipeline.py" in seen
+    assert "kube" not in seen.lower().replace(str(bench.folder), "")
+    assert "serviceaccount" not in seen
+    assert not (bench.folder / ".senro").exists()
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize("moment", ["staging", "running", "reading back"])
+def test_ctrl_c(bench: Bench, moment: str) -> None:
+    """SIGINT while staging, running or reading back: exit 130, every step cancelled, nothing left in the cluster."""
+    script = {
+        "staging": "true",
+        "running": "trap '' TERM INT; echo begun; sleep 300",
+        "reading back": "head -c 300000000 /dev/zero > big",
+    }[moment]
+    write(bench, script, size=300_000_000 if moment == "staging" else 10)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "senro", "run", "pipeline.py", "--plain"],
+        cwd=bench.folder,
+        env=bench.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    wanted = {"staging": "w.s: staging", "running": "w.s | begun", "reading back": "w.s: reading back"}[moment]
+    output = ""
+    for line in process.stdout:
+        output += line
+        if wanted in line:
+            break
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output + rest
+    assert "cancelled" in rest.splitlines()[-1]
+    assert "Traceback" not in output + rest
+    ledger = events(bench.folder)
+    assert [event.state for event in ledger if isinstance(event, StepEnded)] == ["cancelled"]
+    assert [event.outcome.kind for event in ledger if isinstance(event, AttemptEnded)] == ["cancelled"]
+    assert [event.state for event in ledger if isinstance(event, RunEnded)] == ["cancelled"]
+    assert all(event.confirmed for event in ledger if isinstance(event, PodDeleted))
+    assert bench.cluster is None or bench.cluster.pods() == []
+    (run,) = bench.folder.glob(".senro/runs/*")
+    assert (run / "workspaces" / "src" / "file").stat().st_size in (10, 300_000_000)
+    assert not (run / "workspaces" / "src" / "big").exists()
+
+
+def test_the_example_of_the_readme(bench: Bench) -> None:
+    """`senro run examples/release.py` with the variables of `senro devcluster` in another process does the same."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "senro", "devcluster"],
+        env={name: value for name, value in bench.environ.items() if not name.startswith("SENRO_K8S_")},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdout is not None
+    try:
+        exported = {}
+        for line in server.stdout:
+            if line.startswith("export "):
+                name, _, value = line.removeprefix("export ").strip().partition("=")
+                exported[name] = value.strip("'")
+            if "Ctrl-C" in line:
+                break
+        assert set(exported) == {"SENRO_K8S_SERVER", "SENRO_K8S_CA_FILE", "SENRO_K8S_TOKEN_FILE"}
+        done = bench.cli("run", str(ROOT / "examples" / "release.py"), env=exported)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "checked: whole, and read-only" in done.stdout
+        assert "succeeded" in done.stdout.splitlines()[-1]
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.communicate(timeout=30)
+    assert server.returncode == 0
+
+
+def test_the_demo(bench: Bench) -> None:
+    """`senro demo` succeeds with one recovered step and explains itself."""
+    done = bench.cli("demo", "--plain")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ship.publish  recovered  2 attempts" in done.stdout
+    assert "succeeded with recovery" in done.stdout
+    assert done.stderr == ""

@@ -1,0 +1,195 @@
+"""Transfers that break: repeated while the pod lives, and whole then, or told; the command runs once all the same."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import anyio
+import pytest
+
+import senro
+from senro.adapters.fs import FolderTrees
+from senro.domain.events import AttemptEnded, PodCreated, TransferBroken, Transferred
+from senro.domain.transfer import IO_CONTAINER, STAGE_CONTAINER, sentinel_name
+from senro.ports.trees import Packed
+from tests.support_e2e import Bench
+
+pytestmark = pytest.mark.slow
+
+STRIDE = 4096
+
+
+def content(folder: Path) -> int:
+    """A small project; returns the length of its archive."""
+    (folder / "project" / "deep" / "er").mkdir(parents=True)
+    (folder / "project" / "a.bin").write_bytes(bytes(range(256)) * 40)
+    (folder / "project" / "deep" / "er" / "b.txt").write_text("b\n" * 700)
+    (folder / "project" / "empty").write_bytes(b"")
+    (folder / "project" / "link").symlink_to("deep/er/b.txt")
+
+    async def length() -> int:
+        trees = FolderTrees()
+        tree = await trees.walk(str(folder / "project"))
+        async with trees.pack([Packed(0, str(folder / "project"), tree)], sentinel=sentinel_name("0" * 16)) as archive:
+            return archive.length
+
+    return anyio.run(length)
+
+
+def cuts(length: int) -> list[int]:
+    """Every 4 KiB boundary, the first byte, and one byte before the end."""
+    return sorted({1, *range(STRIDE, length, STRIDE), length - 1})
+
+
+def pipeline(bench: Bench) -> senro.Pipeline:
+    """A step that changes a workspace and says that it ran."""
+    src = senro.Workspace("src", path="project")
+    p = senro.Pipeline("cut")
+    p.workflow("w", on=bench.pod()).step(
+        "s", ["sh", "-c", "echo ran; echo changed > changed; rm empty"], mounts=[src.at("/w")], workdir="/w"
+    )
+    return p
+
+
+CHANGED = {"a.bin", "deep/er/b.txt", "changed", "link"}
+
+
+def check_whole(bench: Bench, result: senro.Result, direction: str, tries: int) -> None:
+    """The run succeeded after so many tries, the command ran once, and everything came back."""
+    assert result.state == "succeeded", bench.events()
+    assert len([event for event in bench.of(TransferBroken) if event.direction == direction]) == tries - 1
+    assert bench.log("w.s") == b"ran\n"
+    assert bench.starts() == 1
+    assert set(bench.tree("src")) == CHANGED
+    assert bench.tree("src")["changed"] == b"changed\n"
+    assert {event.direction for event in bench.of(Transferred)} == {"in", "out"}
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize("direction", ["in", "out"])
+def test_a_cut_at_every_boundary_is_mended(bench: Bench, direction: str) -> None:
+    """One cut, at every 4 KiB of the archive, in either direction: the transfer is repeated and the step runs once."""
+    length = content(bench.folder)
+    for after in cuts(length):
+        if direction == "in":
+            bench.faults.cut_exec("stdin", after, container=STAGE_CONTAINER)
+        else:
+            bench.faults.cut_exec("stdout", after, container=IO_CONTAINER)
+        result = bench.run(pipeline(bench))
+        assert bench.faults.pending() == 0
+        check_whole(bench, result, direction, 2)
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize("direction", ["in", "out"])
+def test_a_transfer_that_breaks_three_times(bench: Bench, direction: str) -> None:
+    """After three tries the attempt is Infra `transfer`, says how far it came, and the workspace is untouched."""
+    length = content(bench.folder)
+    after = length // 2
+    if direction == "in":
+        bench.faults.cut_exec("stdin", after, container=STAGE_CONTAINER, times=3)
+    else:
+        bench.faults.cut_exec("stdout", after, container=IO_CONTAINER, times=3)
+    result = bench.run(pipeline(bench))
+    outcome = result.steps["w.s"].outcome
+    assert outcome is not None
+    assert (result.state, outcome.kind, outcome.infra_kind) == ("failed", "infra", "transfer")
+    assert outcome.did_run == ("no" if direction == "in" else "yes")
+    assert outcome.code == (None if direction == "in" else 0)
+    assert "3 tries" in outcome.message
+    assert "bytes" in outcome.message
+    assert set(bench.tree("src")) == {"a.bin", "deep/er/b.txt", "empty", "link"}
+    assert bench.starts() == (0 if direction == "in" else 1)
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize(("container", "direction", "tries"), [(STAGE_CONTAINER, "in", 1), (IO_CONTAINER, "out", 2)])
+def test_a_lost_status(bench: Bench, container: str, direction: str, tries: int) -> None:
+    """Staging needs no status after its proof line; a read-back without one is read again."""
+    content(bench.folder)
+    bench.faults.drop_status(container=container)
+    check_whole(bench, bench.run(pipeline(bench)), direction, tries)
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize(("lost", "tries"), [(1, 1), (512, 1), (10_240, 2), (11_000, 2)])
+def test_the_end_of_stdout_is_missing_with_status_success(bench: Bench, lost: int, tries: int) -> None:
+    """What a real cluster does to a slow reader on v5: an archive without its end blocks is read again.
+
+    tar fills its last record of 10 KiB up with zeros; some of those may be missing, and nothing is lost.
+    """
+    content(bench.folder)
+    bench.faults.truncate_stdout(lost, container=IO_CONTAINER)
+    check_whole(bench, bench.run(pipeline(bench)), "out", tries)
+
+
+@pytest.mark.bubblewrap
+def test_a_refused_handshake(bench: Bench) -> None:
+    """An exec that the apiserver could not hand to the kubelet is tried again."""
+    content(bench.folder)
+    bench.faults.refuse_handshake(times=2)
+    check_whole(bench, bench.run(pipeline(bench)), "in", 3)
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize("at", ["staging", "running"])
+def test_a_pod_that_vanishes_midway(bench: Bench, at: str) -> None:
+    """It is Infra `vanished`; the command ran at most once, and the workspace is untouched."""
+    content(bench.folder)
+    bench.faults.vanish_pod(step="w.s", at=at)
+    src = senro.Workspace("src", path="project")
+    p = senro.Pipeline("vanish")
+    p.workflow("w", on=bench.pod()).step("s", ["sh", "-c", "rm empty; sleep 30"], mounts=[src.at("/w")], workdir="/w")
+    result = bench.run(p)
+    outcome = result.steps["w.s"].outcome
+    assert outcome is not None
+    assert (outcome.kind, outcome.infra_kind) == ("infra", "vanished")
+    assert outcome.did_run in ({"no"} if at == "staging" else {"yes", "maybe"})
+    assert set(bench.tree("src")) == {"a.bin", "deep/er/b.txt", "empty", "link"}
+    assert bench.starts() <= 1
+
+
+@pytest.mark.bubblewrap
+def test_a_pod_that_vanishes_during_the_read_back(bench: Bench) -> None:
+    """The command's code is kept, the outcome is Infra `transfer`, and the workspace is untouched."""
+    content(bench.folder)
+    bench.faults.vanish_pod(step="w.s", at="reading")
+    result = bench.run(pipeline(bench))
+    outcome = result.steps["w.s"].outcome
+    assert outcome is not None
+    assert (outcome.kind, outcome.infra_kind, outcome.code, outcome.did_run) == ("infra", "transfer", 0, "yes")
+    assert set(bench.tree("src")) == {"a.bin", "deep/er/b.txt", "empty", "link"}
+    assert bench.starts() == 1
+
+
+@pytest.mark.bubblewrap
+def test_ten_thousand_files(bench: Bench) -> None:
+    """A tree of ten thousand files with every kind of name goes local -> pod -> pod -> local with one digest."""
+    root = bench.folder / "project"
+    root.mkdir()
+    for number in range(100):
+        folder = root / f"d{number:03}-ü-{'n' * (200 if number % 10 == 0 else 3)}"
+        folder.mkdir()
+        for inner in range(100):
+            (folder / f"{inner:03}-{'ß' if inner % 7 else 'x' * 200}.txt").write_bytes(
+                os.urandom(6000) if inner % 5 else b""
+            )
+        (folder / "run").write_text("#!/bin/sh\n")
+        (folder / "run").chmod(0o755)
+        (folder / "link").symlink_to("run")
+        (folder / "empty").mkdir()
+    src = senro.Workspace("src", path="project")
+    p = senro.Pipeline("big")
+    p.workflow("a").step("here", ["true"], mounts=[src.at("/w")])
+    p.workflow("b", needs=["a"], on=bench.pod()).step("one", ["true"], mounts=[src.at("/w")])
+    p.workflow("c", needs=["b"], on=bench.pod()).step("two", ["true"], mounts=[src.at("/w")])
+    p.workflow("d", needs=["c"]).step("back", ["true"], mounts=[src.at("/w")])
+    result = bench.run(p)
+    assert result.state == "succeeded"
+    digests = {
+        event.digest for event in bench.events() if event.__class__.__name__ in ("WorkspaceOpened", "SnapshotTaken")
+    }
+    assert digests == {result.workspaces["src"].digest}
+    assert len(list(bench.of(AttemptEnded))) == 4
+    assert len(bench.of(PodCreated)) == 2
