@@ -18,17 +18,16 @@ def run_demo(*, run_dir: str | None, plain: bool) -> int:
     plan = demo_pipeline(IMAGE, NAMESPACE).build()
     with DevClusterThread(namespaces=(NAMESPACE,)) as cluster:
         click.echo(
-            f"An embedded Kubernetes cluster answers at {cluster.server}; its pods are processes of this machine"
-            f"{_isolation(cluster.mode)}.\n"
-            f"The pipeline has two local steps and three pods, and the cluster will evict the first pod of "
-            f"{EVICTED_STEP}.\n"
+            f"An embedded Kubernetes cluster answers at {cluster.server}.\n"
+            f"Its pods are processes of this machine{_isolation(cluster.mode)}.\n"
+            f"Two steps run here and three in pods; the first pod of {EVICTED_STEP} will be evicted.\n"
         )
         cluster.faults.fail_pod(step=EVICTED_STEP, reason="Evicted", at="running")
         environ = {**os.environ, **cluster.environment()}
         code = run_plan(plan, run_dir=run_dir, jobs=None, plain=plain, quiet=False, environ=environ)
     if code == 0:
         click.echo(
-            f"\n{EVICTED_STEP} was evicted and ran again; a command that fails by itself would not have.\n"
+            f"\n{EVICTED_STEP} was evicted and ran again; had its command failed by itself, it would not have.\n"
             "Next: read examples/release.py, then `senro plan examples/release.py`."
         )
     return code

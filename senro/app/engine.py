@@ -229,6 +229,10 @@ def _targets(plan: Plan) -> list[Pod]:
 
 
 def _again(outcome: Outcome, number: int, wait: float) -> str:
-    what = outcome.infra_kind or (f"exit code {outcome.code}" if outcome.code is not None else outcome.kind)
+    who = f"was failed by the cluster ({outcome.infra_kind})" if outcome.kind == "infra" else _own_failure(outcome)
     said = f": {outcome.message}" if outcome.message else ""
-    return f"attempt {number} ended with {what}{said}; again in {wait:.1f} s"
+    return f"attempt {number} {who}{said}; again in {wait:.1f} s"
+
+
+def _own_failure(outcome: Outcome) -> str:
+    return "timed out" if outcome.kind == "timed_out" else f"exited {outcome.code}"
