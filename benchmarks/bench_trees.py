@@ -1,6 +1,6 @@
 """Walk, pack, unpack, copy, keep and restore a tree of 10,000 files and 60 MiB, beside what GNU tar takes for it.
 
-    python benchmarks/trees.py [FOLDER]
+    python benchmarks/bench_trees.py [FOLDER]
 
 FOLDER (by default one below the system's temporary folder) decides on which disk: a disk that is slow to make files
 is measured more than senro is. Wall and CPU seconds, the median of `ROUNDS`; memory is the highest so far, above what
