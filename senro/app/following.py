@@ -101,6 +101,8 @@ class Following:
                 self.reason = f"its end could not be read: {error}"
                 return
             else:
+                # Whatever a kubelet said in between: all that came after the last line it gave out is here.
+                self.reason = ""
                 await self._write(self.lines.feed(rest))
                 return
 
