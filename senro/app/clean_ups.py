@@ -10,6 +10,9 @@ import anyio
 HURRIED_SECONDS = 8.0
 """What a clean-up may take once the run is cancelled: all of it ends within ten seconds (issue A)."""
 
+LAST_SECONDS = 1.0
+"""What a clean-up may take that begins only when the time for all of them is up."""
+
 FORCE_SECONDS = 5.0
 """After so much of it, what ignores SIGTERM is removed without grace."""
 
@@ -62,5 +65,7 @@ class CleanUps:
     def _deadline(self, seconds: float) -> float:
         if self._abandoned:
             return anyio.current_time()
-        bound = seconds if self._hurried_at is None else min(seconds, HURRIED_SECONDS)
-        return anyio.current_time() + bound
+        now = anyio.current_time()
+        if self._hurried_at is None:
+            return now + seconds
+        return min(now + seconds, max(self._hurried_at + HURRIED_SECONDS, now + LAST_SECONDS))

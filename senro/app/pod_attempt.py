@@ -95,7 +95,8 @@ class PodAttempt:
                 answer = await self._to_the_end(observer, pod, staged)
                 outcome = await self._keep(pod, answer, observer.node)
                 with anyio.move_on_after(LOG_DRAIN_SECONDS) as bound:
-                    await ended.wait()
+                    if observer.seen_running:
+                        await ended.wait()
                 await following.end(drained=not bound.cancelled_caught)
                 group.cancel_scope.cancel()
         return outcome

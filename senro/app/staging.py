@@ -25,6 +25,9 @@ TRIES = 3
 IDLE_SECONDS = 300.0
 """Silence in both directions that ends an exec: a slow disk may need minutes for what it has buffered."""
 
+SETTLE_SECONDS = 2.0
+"""How long a pod is watched after a break that may have come after the release."""
+
 STATUS_SECONDS = 5.0
 """How long the status is awaited after the proof line, which needs none: the connection is only let end in order."""
 
@@ -48,9 +51,9 @@ class Staging:
 
     async def run(self) -> Infra | None:
         """Stage, up to three times. An answer that the observer settles meanwhile is the caller's to read."""
-        attempt, clock, message = self.attempt, self.attempt.services.clock, ""
+        clock, message = self.attempt.services.clock, ""
         for number in range(1, TRIES + 1):
-            began = clock.monotonic()
+            began, permanent = clock.monotonic(), False
             try:
                 await self._once()
             except TreeError as error:
@@ -62,16 +65,7 @@ class Staging:
             else:
                 await self._done(number, clock.monotonic() - began)
                 return None
-            await attempt.recorder.record(
-                TransferBroken(
-                    at=attempt.recorder.now(),
-                    step=attempt.step.id,
-                    attempt=attempt.identity.attempt,
-                    direction="in",
-                    tries=number,
-                    message=message,
-                )
-            )
+            await self._record_broken(number, message)
             await self._look_at_pod()
             if self.observer.answer.settled:
                 return None
@@ -80,14 +74,32 @@ class Staging:
                 return None
             if permanent:
                 return Infra(InfraKind.CONFIG, DidRun.NO, message=message)
-            attempt.tell(f"staging broke, try {number} of {TRIES}: {message}")
+            self.attempt.tell(f"staging broke, try {number} of {TRIES}: {message}")
         return Infra(
             InfraKind.TRANSFER, DidRun.NO, message=f"the workspaces could not be staged in {TRIES} tries: {message}"
         )
 
+    async def _record_broken(self, number: int, message: str) -> None:
+        attempt = self.attempt
+        await attempt.recorder.record(
+            TransferBroken(
+                at=attempt.recorder.now(),
+                step=attempt.step.id,
+                attempt=attempt.identity.attempt,
+                direction="in",
+                tries=number,
+                message=message,
+            )
+        )
+
     async def _look_at_pod(self) -> None:
-        # A pod that is being taken away breaks its streams first; what it comes to is the better answer.
+        # A pod that is being taken away breaks its streams first; what it comes to is the better answer. The kubelet
+        # tells once a second what has ended (facts/measured.md), so a step that was released shows only then; without
+        # all of its archive nothing can have been released, and the next try need not wait so long.
         await self.observer.fresh()
+        if self.fed:
+            with anyio.move_on_after(SETTLE_SECONDS):
+                await self.observer.until(lambda _: self._released())
         await self.observer.until(lambda observer: isinstance(observer.answer, Pending) or observer.seen_running)
 
     def _released(self) -> bool:
