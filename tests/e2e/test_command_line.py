@@ -155,9 +155,9 @@ def test_ctrl_c(bench: Bench, moment: str) -> None:
     script = {
         "staging": "true",
         "running": "trap '' TERM INT; echo begun; sleep 300",
-        "reading back": "head -c 300000000 /dev/zero > big",
+        "reading back": "head -c 100000000 /dev/zero > big",
     }[moment]
-    write(bench, script, size=300_000_000 if moment == "staging" else 10)
+    write(bench, script, size=100_000_000 if moment == "staging" else 10)
     process = subprocess.Popen(
         [sys.executable, "-m", "senro", "run", "pipeline.py", "--plain"],
         cwd=bench.folder,
@@ -185,7 +185,7 @@ def test_ctrl_c(bench: Bench, moment: str) -> None:
     assert all(event.confirmed for event in ledger if isinstance(event, PodDeleted))
     assert bench.cluster is None or bench.cluster.pods() == []
     (run,) = bench.folder.glob(".senro/runs/*")
-    assert (run / "workspaces" / "src" / "file").stat().st_size in (10, 300_000_000)
+    assert (run / "workspaces" / "src" / "file").stat().st_size in (10, 100_000_000)
     assert not (run / "workspaces" / "src" / "big").exists()
 
 
