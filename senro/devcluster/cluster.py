@@ -28,6 +28,7 @@ from senro.devcluster.images import IMAGE
 from senro.devcluster.kubelet.delays import DEFAULT_PACE, Delays
 from senro.devcluster.kubelet.kubelet import Kubelet
 from senro.devcluster.kubelet.node import node_object
+from senro.devcluster.objects import key_of
 from senro.devcluster.storage import Storage
 
 if TYPE_CHECKING:
@@ -172,6 +173,17 @@ class DevCluster:
     def pods(self, namespace: str = "") -> list[Object]:
         """The pods there are now; a snapshot."""
         return self._storage.select(PODS, namespace)
+
+    def states(self, namespace: str, name: str) -> list[Object]:
+        """Every state that a pod of that name was ever stored in, in order; the last again where it was removed.
+
+        A poller may miss some of them; this does not. Kept for the last 10,000 changes of the cluster.
+        """
+        return [
+            change.document
+            for change in self._storage.changes()
+            if change.resource == PODS and key_of(change.document) == (namespace, name)
+        ]
 
     def secrets(self, namespace: str = "") -> list[Object]:
         """The Secrets there are now; a snapshot."""

@@ -150,6 +150,10 @@ class Storage:
             return None
         return [change for change in self._changes if change.version > version]
 
+    def changes(self) -> list[Change]:
+        """Every change that is still kept."""
+        return list(self._changes)
+
     async def changed(self) -> None:
         """Return after the next change."""
         await self._changed.wait()

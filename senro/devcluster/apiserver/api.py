@@ -299,7 +299,7 @@ class Api:
             pod = self._storage.get(PODS, target.namespace, target.name)
             return read_log(request, pod, self._kubelet, self._clock)
         if request.method != "GET":
-            return Response(405, (("connection", "close"), ("content-length", "0")), close=True)
+            return Response(405, (("connection", "close"),), close=True)
         pod = self._storage.get(PODS, target.namespace, target.name)
         if identity is not ANONYMOUS:
             authorize_exec_create(identity, PODS, **where)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _CHUNK = 32_768
 """Bytes of output in one message at most, as a real server sends them (facts/measured.md)."""
 
+_END_SECONDS = 0.05
+"""How soon after the end of its output a command's own end is noticed."""
+
 _OUTPUT_READ = 131_072
 _READ = 262_144
 _DATA = frozenset({0, TEXT, BINARY})
@@ -58,7 +61,6 @@ class ExecSession:
         self._cut = cut
         self._keep_back = keep_back
         self._sending = anyio.Lock()
-        self._stalled = False
 
     async def attend(self) -> None:
         """Wait for the command, whoever still listens."""
@@ -70,8 +72,7 @@ class ExecSession:
             self._process.collect()
             # Nobody reads the far stdin any more: what waits to be written there makes the loop stand still for ever
             # (recording transfers-broken).
-            self._stalled = self._stdin.blocked
-            self._stdin.close()
+            self._stdin.close(reader_gone=True)
 
     async def converse(self) -> bool:
         """Move bytes until the command has ended and its output is sent; True where a status may follow."""
@@ -83,7 +84,7 @@ class ExecSession:
                     pumps.start_soon(self._pump, _STDOUT, tasks.cancel_scope)
                     pumps.start_soon(self._pump, _STDERR, tasks.cancel_scope)
                 await self._process.wait()
-                if self._stalled:
+                if self._stdin.stuck:
                     await anyio.sleep_forever()
                 finished = True
                 tasks.cancel_scope.cancel()
@@ -146,7 +147,8 @@ class ExecSession:
             allowed = self._cut.take(len(data))
             await self._stdin.send(data[:allowed])
             return not self._cut.done
-        await self._stdin.send(data)
+        if not await self._stdin.send(data) and self._stdin.stuck:
+            await anyio.sleep_forever()
         return True
 
     async def _pump(self, channel: int, scope: anyio.CancelScope) -> None:
@@ -174,8 +176,10 @@ class ExecSession:
             if cut is not None and cut.done:
                 scope.cancel()
                 return
+        # A command that closes stdout or stderr loses its stdin (facts/measured.md); one that has ended closed both.
+        with anyio.move_on_after(_END_SECONDS):
+            await self._process.wait()
         if self._process.exit_code is None:
-            # A command that closes its stdout or stderr loses its stdin (facts/measured.md).
             self._stdin.close()
 
     async def _send(self, data: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import anyio
@@ -87,6 +88,11 @@ async def _next_request(stream: TLSStream, connection: h11.Connection) -> Reques
 
 async def _respond(stream: TLSStream, connection: h11.Connection, answer: Response) -> None:
     headers = list(answer.headers)
+    if answer.close and answer.body == b"" and not any(name == "content-length" for name, _ in headers):
+        # The WebSocket server's own refusals: no length, no body, the end of the connection ends them.
+        lines = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}", *(f"{k}: {v}" for k, v in headers)]
+        await stream.send("\r\n".join([*lines, "", ""]).encode())
+        return
     if answer.close and not any(name == "connection" for name, _ in headers):
         headers.append(("connection", "close"))
     head = connection.send(h11.Response(status_code=answer.status, headers=headers)) or b""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+# `kill -9 -N` is the one form that dash, bash and busybox agree on.
 _SCRIPT = """
 trap '' TERM INT HUP
 groups=''
@@ -26,7 +27,7 @@ while read -r verb number; do
   esac
 done
 for group in $groups; do
-  kill -KILL -- "-$group" 2>/dev/null
+  kill -9 "-$group" 2>/dev/null
 done
 rm -rf -- "$1"
 """

@@ -41,40 +41,42 @@ class WriteEnd:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._closing = False
-        self.blocked = False
-        """Whether a write waits for the process to read."""
+        self.stuck = False
+        """Whether the process went away while a write waited for it to read."""
         self._scope: anyio.CancelScope | None = None
 
     async def send(self, data: bytes | memoryview) -> bool:
         """Write it all, waiting for the process as long as it takes. False: nobody will ever read it."""
         left = memoryview(data)
+        waited = False
         while left:
             if self._closing or self._descriptor < 0:
                 return False
             try:
                 left = left[os.write(self._descriptor, left) :]
             except BlockingIOError:
+                waited = True
                 await self._wait()
             except BrokenPipeError:
+                self.stuck = waited
                 return False
         return True
 
-    def close(self) -> None:
+    def close(self, *, reader_gone: bool = False) -> None:
         """Give the process its end of file; a write that waits returns False."""
         self._closing = True
+        self.stuck |= reader_gone and self._scope is not None
         if self._scope is not None:
             self._scope.cancel()
         else:
             self._release()
 
     async def _wait(self) -> None:
-        self.blocked = True
         try:
             with anyio.CancelScope() as self._scope:
                 await anyio.wait_writable(self._descriptor)
         finally:
             self._scope = None
-            self.blocked = False
             if self._closing:
                 self._release()
 

@@ -1,0 +1,166 @@
+"""Each fault of the embedded cluster does what it says, as often as it says, and then no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.support_devcluster import V4, Client, pod_manifest, state_of
+
+
+@pytest.fixture
+def pod(client: Client, name: str) -> Iterator[str]:
+    client.create(pod_manifest(name, ["sleep", "600"]))
+    client.running(name)
+    yield name
+    client.delete(name, gracePeriodSeconds=0)
+
+
+@pytest.mark.parametrize("after", [1, 4096, 100_000])
+def test_stdout_is_cut_after_so_many_bytes(client: Client, pod: str, after: int) -> None:
+    """Exactly so many bytes arrive, no status, no close frame; the next exec is whole."""
+    client.cluster.faults.cut_exec("stdout", after)
+    command = ["head", "-c", "200000", "/dev/zero"]
+    result = client.run(pod, command, protocol=V4)
+    assert (len(result.channel(1)), result.status, result.close_code) == (after, None, None)
+    assert len(client.run(pod, command, protocol=V4).channel(1)) == 200_000
+    assert client.cluster.faults.pending() == 0
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize("after", [1, 4096, 100_000])
+def test_stdin_is_cut_after_so_many_bytes(client: Client, pod: str, after: int) -> None:
+    """Exactly so many bytes reach the command, which then sees the end of its input."""
+    client.cluster.faults.cut_exec("stdin", after, container="step")
+    with client.exec(pod, ["sh", "-c", "cat > /tmp/got; : > /tmp/ended"], stdin=True) as session:
+        assert session.frame() == (2, b"\x01")
+        session.stdin(bytes(120_000))
+        result = session.finish()
+    assert (result.status, result.close_code) == (None, None)
+    size = client.run(pod, ["sh", "-c", "until [ -e /tmp/ended ]; do sleep 0.02; done; wc -c < /tmp/got"])
+    assert int(size.channel(1)) == after
+
+
+def test_a_fault_is_for_the_container_it_names(client: Client, pod: str) -> None:
+    """Another container's exec is left alone."""
+    client.cluster.faults.drop_status(container="senro-io")
+    assert client.run(pod, ["true"]).exit_code == 0
+    assert client.cluster.faults.pending() == 1
+
+
+def test_a_status_is_dropped_so_many_times(client: Client, pod: str) -> None:
+    """The output is whole, the status is missing, twice; then it is there."""
+    client.cluster.faults.drop_status(times=2)
+    results = [client.run(pod, ["echo", "all"]) for _ in range(3)]
+    assert [result.channel(1) for result in results] == [b"all\n"] * 3
+    assert [result.exit_code for result in results] == [None, None, 0]
+
+
+@pytest.mark.parametrize("lost", [1, 5000, 200_000])
+def test_the_end_of_stdout_is_lost_with_success(client: Client, pod: str, lost: int) -> None:
+    """Status Success, and the last bytes are missing."""
+    client.cluster.faults.truncate_stdout(lost)
+    result = client.run(pod, ["head", "-c", "100000", "/dev/zero"])
+    assert (len(result.channel(1)), result.exit_code) == (max(0, 100_000 - lost), 0)
+
+
+def test_a_handshake_is_refused(client: Client, pod: str) -> None:
+    """500 text, as when the kubelet cannot be reached."""
+    client.cluster.faults.refuse_handshake()
+    with client.exec(pod, ["true"]) as session:
+        assert session.status == 500
+        assert session.body().startswith(b"error dialing backend")
+    assert client.run(pod, ["true"]).exit_code == 0
+
+
+def test_an_answer_takes_the_place_of_the_real_one(client: Client, name: str) -> None:
+    """429 with Retry-After for the method and path that were named, once."""
+    text = "Too many requests, please try again later."
+    client.cluster.faults.answer(429, text, method="GET", path_contains=name, retry_after=1)
+    assert client.http.get("/version").status_code == 200
+    answer = client.http.get(f"/api/v1/namespaces/ci/pods/{name}")
+    assert (answer.status_code, answer.text, answer.headers["retry-after"]) == (429, text, "1")
+    assert client.http.get(f"/api/v1/namespaces/ci/pods/{name}").status_code == 404
+
+
+@pytest.mark.parametrize("http2", [False, True])
+def test_the_answer_to_a_create_is_lost(client: Client, name: str, *, http2: bool) -> None:
+    """The pod is there, the connection is not."""
+    speaker = Client(client.cluster, http2=http2)
+    client.cluster.faults.lose_create_answer(step=name)
+    with pytest.raises(httpx.TransportError):
+        speaker.http.post("/api/v1/namespaces/ci/pods", json=pod_manifest(name, ["sleep", "60"]))
+    again = client.http.post("/api/v1/namespaces/ci/pods", json=pod_manifest(name, ["sleep", "60"]))
+    assert again.json()["reason"] == "AlreadyExists"
+    assert ("POST", "/api/v1/namespaces/ci/pods", -1) in client.cluster.history
+    client.delete(name, gracePeriodSeconds=0)
+    speaker.close()
+
+
+def test_a_connection_is_dropped_or_refused(client: Client) -> None:
+    """Before the handling of a request, and before TLS."""
+    client.cluster.faults.drop_connection(path_contains="/version")
+    with pytest.raises(httpx.TransportError):
+        client.http.get("/version")
+    assert client.http.get("/version").status_code == 200
+    client.cluster.faults.refuse_connection()
+    fresh = Client(client.cluster)
+    with pytest.raises(httpx.TransportError):
+        fresh.http.get("/version")
+    assert fresh.http.get("/version").status_code == 200
+    fresh.close()
+
+
+@pytest.mark.parametrize(
+    ("reason", "condition"),
+    [
+        ("Evicted", "EvictionByEvictionAPI"),
+        ("Preempted", "PreemptionByScheduler"),
+        ("Tainted", "DeletionByTaintManager"),
+    ],
+)
+def test_the_first_pod_of_a_step_is_taken_away(client: Client, name: str, reason: str, condition: str) -> None:
+    """DisruptionTarget and deletion once the step runs; the second pod of the step lives."""
+    client.cluster.faults.fail_pod(step="deploy", reason=reason)
+    for attempt in (1, 2):
+        manifest = pod_manifest(f"{name}-{attempt}"[-60:].strip("-"), ["sleep", "0.2"])
+        manifest["metadata"]["labels"]["senro.dev/step"] = "deploy"
+        client.create(manifest)
+        pod = manifest["metadata"]["name"]
+        if attempt == 1:
+            client.until(pod, lambda found: found is None)
+            final = client.cluster.states("ci", pod)[-1]
+            assert final["status"]["conditions"][0]["reason"] == condition
+        else:
+            assert client.finished(pod)["status"]["phase"] == "Succeeded"
+
+
+def test_a_pod_is_taken_away_while_it_is_staged(client: Client, name: str) -> None:
+    """At `staging` the step's container has never started."""
+    client.cluster.faults.fail_pod(step=name, at="staging")
+    manifest = pod_manifest(name, ["true"])
+    image = manifest["spec"]["containers"][0]["image"]
+    manifest["spec"]["initContainers"] = [{"name": "senro-stage", "image": image, "command": ["sleep", "60"]}]
+    client.create(manifest)
+    client.until(name, lambda found: found is None)
+    final = client.cluster.states("ci", name)[-1]
+    assert state_of(final, "step") == {"waiting": {"reason": "PodInitializing"}}
+    assert client.cluster.starts("ci", name) == {"senro-stage": 1}
+
+
+def test_a_pod_vanishes_without_a_trace(client: Client, name: str) -> None:
+    """404 from one read to the next, no deletionTimestamp before, and an exec in it is lost or killed."""
+    client.cluster.faults.vanish_pod(step=name)
+    client.create(pod_manifest(name, ["sleep", "60"]))
+    client.until(name, lambda found: found is None)
+    assert not any("deletionTimestamp" in state["metadata"] for state in client.cluster.states("ci", name))
+
+
+def test_a_fault_that_cannot_be_is_refused(client: Client) -> None:
+    """No such reason, no times: ValueError when it is armed."""
+    with pytest.raises(ValueError, match="none of Evicted, Preempted, Tainted"):
+        client.cluster.faults.fail_pod(reason="Bored")
+    with pytest.raises(ValueError, match="at least 1"):
+        client.cluster.faults.drop_status(times=0)
