@@ -30,7 +30,7 @@ source.step(
 build = release.workflow("build", needs=["source"], on=pod)
 build.step(
     "make",
-    ["sh", "-c", "mkdir -p dist && cat main.c > dist/app && chmod +x dist/app && echo \"built in $(hostname)\""],
+    ["sh", "-c", 'mkdir -p dist && cat main.c > dist/app && chmod +x dist/app && echo "built in $(hostname)"'],
     mounts=[src.at("/src")],
     workdir="/src",
     retry=retry.on_infra(attempts=3),

@@ -10,7 +10,14 @@ import pytest
 
 import senro
 from senro.adapters.fs import FolderTrees
-from senro.domain.events import AttemptEnded, PodCreated, TransferBroken, Transferred
+from senro.domain.events import (
+    AttemptEnded,
+    PodCreated,
+    SnapshotTaken,
+    TransferBroken,
+    Transferred,
+    WorkspaceOpened,
+)
 from senro.domain.transfer import IO_CONTAINER, STAGE_CONTAINER, sentinel_name
 from senro.ports.trees import Packed
 from tests.support_e2e import Bench
@@ -188,9 +195,7 @@ def test_a_tree_with_every_kind_of_name(bench: Bench) -> None:
     p.workflow("d", needs=["c"]).step("back", ["true"], mounts=[src.at("/w")])
     result = bench.run(p)
     assert result.state == "succeeded"
-    digests = {
-        event.digest for event in bench.events() if event.__class__.__name__ in ("WorkspaceOpened", "SnapshotTaken")
-    }
+    digests = {event.digest for event in (*bench.of(WorkspaceOpened), *bench.of(SnapshotTaken))}
     assert digests == {result.workspaces["src"].digest}
     assert len(bench.of(AttemptEnded)) == 4
     assert len(bench.of(PodCreated)) == 2
