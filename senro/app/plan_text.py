@@ -21,7 +21,7 @@ NONCE = "0" * 16
 
 def plan_text(plan: Plan) -> str:
     """The steps in the order in which they may start, with what matters of each."""
-    lines = [f"pipeline {plan.name}: {len(plan.steps)} steps"]
+    lines = [f"pipeline {plan.name}: {len(plan.steps)} step{'' if len(plan.steps) == 1 else 's'}"]
     for planned in plan.steps:
         step = planned.step
         lines += ["", f"{step.id}  ({_where(step)})", f"  {shlex.join(step.command)}"]
