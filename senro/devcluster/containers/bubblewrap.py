@@ -67,6 +67,7 @@ class Bubblewrap:
     def __init__(self, program: str, nsenter: str, guardian: Guardian, *, user_namespace: bool, hidden: Path) -> None:
         self._program = program
         self._nsenter = nsenter
+        self._setpriv = shutil.which("setpriv")
         self._guardian = guardian
         self._inode = _identity(program)
         self._user_namespace = user_namespace
@@ -169,6 +170,8 @@ class Bubblewrap:
                 "--gid",
                 str(group if group is not None else user or 0),
             ]
+        # A real root would keep every capability otherwise.
+        arguments += ["--cap-drop", "ALL"]
         if not user:
             for capability in sorted(capabilities):
                 arguments += ["--cap-add", f"CAP_{capability}"]
@@ -215,6 +218,10 @@ class Bubblewrap:
         into = [self._nsenter, "-t", str(container.pid), "-m", "-p", "-i", "-u", "-w"]
         if container.entered:
             into += ["-U", "--preserve-credentials"]
+        if self._setpriv is not None and not config.user:
+            # Root enters with every capability there is; the container's own are what it was given.
+            bounding = ",".join(["-all", *(f"+{name.lower()}" for name in sorted(config.capabilities))])
+            into += ["--", self._setpriv, "--bounding-set", bounding, "--inh-caps", "-all"]
         try:
             return Process(
                 [*into, "--", *argv], config.env, guardian=self._guardian, stdin=stdin, stdout=stdout, stderr=stderr

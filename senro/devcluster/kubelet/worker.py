@@ -165,7 +165,8 @@ class PodWorker:
             await self._start(container, self.state.containers[container["name"]], volumes, tasks)
         self._publish()
         for name, state in self.state.containers.items():
-            if state.running:
+            # One that has ended already did run: a disruption that comes now is seen together with its end.
+            if state.started_at:
                 self._observe(self._pod, "running", name)
 
     def _schedule(self) -> bool:

@@ -278,3 +278,23 @@ def test_nothing_is_left_behind_by_a_signal(
     # Its end of file is what the watchman sees; it is soon, and the suite's own time limit is the bound.
     while marked(word) or Path(words["folder"]).exists():
         os.sched_yield()
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize(
+    ("capabilities", "held"),
+    [({}, True), ({"drop": ["ALL"]}, False), ({"drop": ["ALL"], "add": ["DAC_OVERRIDE", "FOWNER"]}, True)],
+)
+def test_capabilities_are_what_was_asked_for(client: Client, name: str, capabilities: Object, *, held: bool) -> None:
+    """Root without DAC_OVERRIDE cannot read what has no read bit, in the container and in an exec."""
+    manifest = spec()
+    manifest["step"]["securityContext"] = {"capabilities": capabilities}
+    script = "echo secret > f; chmod 000 f; cat f 2>/dev/null || echo denied; sleep 60"
+    client.create(pod_manifest(name, ["sh", "-c", script], **manifest))
+    client.running(name)
+    wanted = "secret" if held else "denied"
+    with client.http.stream("GET", f"/api/v1/namespaces/ci/pods/{name}/log?follow=true") as log:
+        assert next(log.iter_lines()) == wanted
+    result = client.run(name, ["sh", "-c", "cat /senro/ws/0/f 2>/dev/null || echo denied"])
+    assert result.channel(1).decode().strip() == wanted
+    client.delete(name, gracePeriodSeconds=0)

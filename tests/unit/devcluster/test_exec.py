@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -255,10 +254,8 @@ def test_a_command_that_closes_its_output_loses_its_stdin(mapped: Client, name: 
 
 def test_many_execs_at_once(client: Client, pod: str) -> None:
     """Twenty sessions of one pod run side by side."""
-    started = time.monotonic()
     sessions = [client.exec(pod, ["sh", "-c", f"sleep 0.5; echo {number}"]) for number in range(20)]
     opened = [session.__enter__() for session in sessions]
     assert [session.finish().channel(1) for session in opened] == [b"%d\n" % number for number in range(20)]
     for session in sessions:
         session.__exit__(None, None, None)
-    assert time.monotonic() - started < 8
