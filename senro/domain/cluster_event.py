@@ -13,10 +13,19 @@ if TYPE_CHECKING:
 
 
 class ObjectReference(msgspec.Struct, frozen=True, rename="camel"):
-    """What the Event is about. A pod's name may have been used before; its uid tells."""
+    """What the Event is about. A pod's name may have been used before; its uid tells.
+
+    `field_path` names the container, as `spec.containers{step}`, where it is about one.
+    """
 
     uid: str = ""
     field_path: str = ""
+
+
+class EventSeries(msgspec.Struct, frozen=True, rename="camel"):
+    """An Event that is said again and again is one object; this is when it was said last."""
+
+    last_observed_time: str | None = None
 
 
 class ClusterEvent(msgspec.Struct, frozen=True, rename="camel"):
@@ -27,11 +36,19 @@ class ClusterEvent(msgspec.Struct, frozen=True, rename="camel"):
     involved_object: ObjectReference = ObjectReference()
     event_time: str | None = None
     first_timestamp: str | None = None
+    last_timestamp: str | None = None
+    series: EventSeries | None = None
 
     @property
     def moment(self) -> datetime | None:
         """When it was first said, by the clock of the machine that said it."""
         return parse_time(self.event_time) or parse_time(self.first_timestamp)
+
+    @property
+    def latest(self) -> datetime | None:
+        """When it was said last, by that clock: the newer way of counting first, then the older."""
+        repeated = parse_time(self.series.last_observed_time) if self.series is not None else None
+        return repeated or parse_time(self.last_timestamp) or self.moment
 
 
 class _EventList(msgspec.Struct, frozen=True):

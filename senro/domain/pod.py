@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 _INT64_DIGITS = 20
 
 
-class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
+class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Who owns the object: the garbage collector takes it when the last owner is gone."""
 
     kind: str = ""
@@ -26,7 +26,7 @@ class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
     uid: str = ""
 
 
-class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What every object of the API carries. `deletion_timestamp` is when its grace ends, not when it was asked."""
 
     name: str = ""
@@ -41,13 +41,13 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
     owner_references: tuple[OwnerReference, ...] = ()
 
 
-class Resources(msgspec.Struct, frozen=True, rename="camel"):
+class Resources(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What a container may use at most, in Kubernetes' quantities."""
 
     limits: dict[str, str] = {}
 
 
-class Container(msgspec.Struct, frozen=True, rename="camel"):
+class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A container as asked for. `restart_policy` is `Always` for a sidecar among the init containers."""
 
     name: str = ""
@@ -56,20 +56,20 @@ class Container(msgspec.Struct, frozen=True, rename="camel"):
     resources: Resources = Resources()
 
 
-class EmptyDir(msgspec.Struct, frozen=True, rename="camel"):
+class EmptyDir(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Scratch space on the node. With a `size_limit` the kubelet evicts the pod that outgrows it."""
 
     size_limit: str | None = None
 
 
-class Volume(msgspec.Struct, frozen=True, rename="camel"):
+class Volume(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A volume of the pod; of all its kinds only `emptyDir` is read."""
 
     name: str = ""
     empty_dir: EmptyDir | None = None
 
 
-class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What was asked for. `node_name` is empty until the pod is scheduled."""
 
     node_name: str = ""
@@ -80,20 +80,20 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     volumes: tuple[Volume, ...] = ()
 
 
-class Waiting(msgspec.Struct, frozen=True, rename="camel"):
+class Waiting(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The container does not run yet. An empty reason is no error: created, not started."""
 
     reason: str = ""
     message: str = ""
 
 
-class Running(msgspec.Struct, frozen=True, rename="camel"):
+class Running(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The container's process runs, as far as the kubelet last knew."""
 
     started_at: str | None = None
 
 
-class Terminated(msgspec.Struct, frozen=True, rename="camel"):
+class Terminated(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The container ended. `started_at` is None or 1970 where it never started, or where nobody knows.
 
     `exit_code` is None where the document has no number for it: an absent code must not read as a success.
@@ -108,7 +108,7 @@ class Terminated(msgspec.Struct, frozen=True, rename="camel"):
     container_id: str = msgspec.field(name="containerID", default="")
 
 
-class ContainerState(msgspec.Struct, frozen=True, rename="camel"):
+class ContainerState(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """At most one of the three is there; none of them means waiting, without a word."""
 
     waiting: Waiting | None = None
@@ -116,7 +116,7 @@ class ContainerState(msgspec.Struct, frozen=True, rename="camel"):
     terminated: Terminated | None = None
 
 
-class ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):
+class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What the kubelet says of one container. `last_state` tells of an instance before this one."""
 
     name: str = ""
@@ -129,7 +129,7 @@ class ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):
     started: bool | None = None
 
 
-class Condition(msgspec.Struct, frozen=True, rename="camel"):
+class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """One of the pod's conditions. `status` is `True`, `False` or `Unknown`."""
 
     type: str = ""
@@ -139,7 +139,7 @@ class Condition(msgspec.Struct, frozen=True, rename="camel"):
     last_transition_time: str | None = None
 
 
-class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
+class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What the cluster says of the pod. The phase may trail the containers by seconds (recording `exit-zero`)."""
 
     phase: str = ""
@@ -151,7 +151,7 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     container_statuses: tuple[ContainerStatus, ...] = ()
 
 
-class Pod(msgspec.Struct, frozen=True, rename="camel"):
+class Pod(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A pod as the apiserver sent it, reduced to what senro reads."""
 
     metadata: Metadata = Metadata()
@@ -175,7 +175,10 @@ class Pod(msgspec.Struct, frozen=True, rename="camel"):
 
     def container(self, name: str) -> ContainerStatus | None:
         """The status of the container of that name, None while there is none; their order means nothing."""
-        return next((status for status in self.status.container_statuses if status.name == name), None)
+        for status in self.status.container_statuses:
+            if status.name == name:
+                return status
+        return None
 
     def init_container(self, name: str) -> ContainerStatus | None:
         """The status of the init container of that name, None while there is none."""

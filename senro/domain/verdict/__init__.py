@@ -8,9 +8,10 @@ facts/pod-states.json, counted from 1 ("facts row 72").
 from __future__ import annotations
 
 from senro.domain.verdict.answers import Answer, Cancelled, Ending, Exited, Infra, Pending, Running, TimedOut
+from senro.domain.verdict.event_words import wants_events
 from senro.domain.verdict.evidence import hides_eviction
 from senro.domain.verdict.kinds import About, DidRun, InfraKind, Note, PendingKind, about
-from senro.domain.verdict.memory import Memory, Observation
+from senro.domain.verdict.memory import Finish, Memory, Observation
 from senro.domain.verdict.observe import observe
 from senro.domain.verdict.patience import Patience, give_up
 
@@ -21,6 +22,7 @@ __all__ = [
     "DidRun",
     "Ending",
     "Exited",
+    "Finish",
     "Infra",
     "InfraKind",
     "Memory",
@@ -35,4 +37,5 @@ __all__ = [
     "give_up",
     "hides_eviction",
     "observe",
+    "wants_events",
 ]

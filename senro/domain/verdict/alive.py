@@ -1,4 +1,4 @@
-"""Rows 11 to 14 of the table: nothing ended yet, so far as anybody says."""
+"""Rows 11 to 14 of the table: nothing ended yet, so far as anybody says. Each gives its row and the answer."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from senro.domain.verdict.answers import Ending, Running
 from senro.domain.verdict.ended import HOLD
+from senro.domain.verdict.event_words import with_events
 from senro.domain.verdict.kinds import DidRun, InfraKind
 from senro.domain.verdict.waiting import pending
 
 if TYPE_CHECKING:
     from senro.domain.verdict.answers import Answer
-    from senro.domain.verdict.memory import Memory
     from senro.domain.verdict.seen import Seen
 
 SILENT_PATIENCE = 360.0
@@ -21,32 +21,39 @@ SILENT_PATIENCE = 360.0
 GRACE = 30
 """Kubernetes' terminationGracePeriodSeconds where the pod has none."""
 
+_RUNNING = Running()
 
-def alive(seen: Seen) -> tuple[Answer, Memory]:
+
+def alive(seen: Seen) -> tuple[int, Answer]:
     """The step's container runs, waits, or is not there yet, in a pod that is not over."""
-    memory, now = seen.memory, seen.observation.at
-    ran = DidRun.YES if memory.ran else DidRun.MAYBE
-    if memory.silent_since is not None and now - memory.silent_since >= SILENT_PATIENCE:  # row 12
-        return replace(seen.infra(InfraKind.NODE_LOST, ran=ran, alive=True), kind=InfraKind.NODE_LOST), memory
-    if memory.sign is not None:  # row 11
-        if now - memory.sign_at >= _grace(seen) + SILENT_PATIENCE:
+    now, sign = seen.observation.at, seen.sign
+    if seen.silent_since is not None and now - seen.silent_since >= SILENT_PATIENCE:
+        lost = seen.infra(InfraKind.NODE_LOST, ran=_may_have_run(seen), alive=True)
+        return 12, replace(lost, kind=InfraKind.NODE_LOST)
+    if sign is not None:
+        if now - seen.sign_at >= _grace(seen) + SILENT_PATIENCE:
             # The kubelet reports and does not end it: a process that cannot be killed, a finalizer.
-            return seen.infra(memory.sign.kind, ran=ran, alive=True), memory
-        return Ending(memory.sign.kind, memory.sign.message), memory
-    if seen.status.state.running is not None:  # row 13
-        return Running(), memory
-    if memory.ran:
+            return 11, seen.infra(sign.kind, ran=_may_have_run(seen), alive=True)
+        return 11, Ending(sign.kind, sign.message)
+    if seen.status.state.running is not None:
+        return 13, _RUNNING
+    if seen.ran:
         return _lost(seen)
-    return pending(memory, seen.pod), memory  # row 14
+    waits = pending(seen.before, seen.pod)
+    return 14, with_events(waits, seen.pod.uid, seen.events) if seen.events else waits
 
 
-def _lost(seen: Seen) -> tuple[Answer, Memory]:
+def _lost(seen: Seen) -> tuple[int, Answer]:
     """It ran and now waits: the runtime lost the container (facts/pod-states.json row 40). The phase tells soon."""
-    memory, now = seen.memory, seen.observation.at
-    since = memory.lost_since if memory.lost_since is not None else now
-    if now - since >= HOLD:
-        return seen.infra(InfraKind.NODE_LOST), memory
-    return Running(finishing=True), replace(memory, lost_since=since)
+    if seen.lost_since is None:
+        seen.lost_since = seen.observation.at
+    if seen.observation.at - seen.lost_since >= HOLD:
+        return 4, seen.infra(InfraKind.NODE_LOST)
+    return 4, Running(finishing=True)
+
+
+def _may_have_run(seen: Seen) -> DidRun:
+    return DidRun.YES if seen.ran else DidRun.MAYBE
 
 
 def _grace(seen: Seen) -> int:

@@ -13,7 +13,8 @@ class Pending:
     """The step does not run yet.
 
     `container` names the one that is stuck, empty while the pod has no node. `message` is the cluster's own words.
-    `permanent`: waiting longer cannot help; always False where the container is not senro's.
+    `permanent`: waiting longer cannot help; always False where the container is not senro's. `growing`: an autoscaler
+    said in an Event that it adds a node for this pod.
     """
 
     settled: ClassVar[bool] = False
@@ -22,6 +23,7 @@ class Pending:
     container: str = ""
     message: str = ""
     permanent: bool = False
+    growing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

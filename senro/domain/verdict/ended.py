@@ -1,4 +1,4 @@
-"""Rows 3 to 10 of the table: something ended. What it was, and whose doing."""
+"""Rows 3 to 10 of the table: something ended. What it was, and whose doing. Each gives its row and the answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from senro.domain.verdict.starts import START_REASONS, start_failure
 if TYPE_CHECKING:
     from senro.domain.pod import Terminated
     from senro.domain.verdict.answers import Answer, Infra
-    from senro.domain.verdict.memory import Memory
+    from senro.domain.verdict.memory import Finish
     from senro.domain.verdict.seen import Seen
     from senro.domain.verdict.signs import Sign
 
@@ -30,61 +30,67 @@ Typically 1 to 3, longer with a slow unmount (facts/pod-states.json row 137)."""
 _SETTLED_BY_READY = frozenset({"ContainersNotReady", "PodCompleted"})
 
 
-def failed_start(seen: Seen, name: str, terminated: Terminated) -> Infra:
+def framed(seen: Seen, finish: Finish) -> tuple[int, Answer]:
+    """Rows 7 and 8 for a step that has a result frame: the frame is the finish, and no phase is waited for."""
+    verdict = Exited(finish.code)
+    if seen.sign is None:
+        return 8, verdict
+    return 7, _against(seen, seen.sign, finish.finished_at, verdict)
+
+
+def failed_start(seen: Seen, name: str, terminated: Terminated) -> tuple[int, Answer]:
     """Row 3: an init container failed, the step never starts. A disruption that killed it names the cause."""
     if is_invented(terminated):
         kind = InfraKind.NODE_LOST
     else:
-        kind = InfraKind.STAGE_FAILED if name == seen.memory.stage else InfraKind.INIT_FAILED
-    answer = seen.infra(kind, ran=DidRun.YES if seen.memory.ran else DidRun.NO)
-    if seen.memory.sign is not None:
-        return answer
+        kind = InfraKind.STAGE_FAILED if name == seen.before.stage else InfraKind.INIT_FAILED
+    answer = seen.infra(kind, ran=DidRun.YES if seen.ran else DidRun.NO)
+    if seen.sign is not None:
+        return 3, answer
     words = f": {terminated.message}" if terminated.message else ""
-    return replace(answer, message=f"init container {name} ended with code {terminated.exit_code}{words}")
+    return 3, replace(answer, message=f"init container {name} ended with code {terminated.exit_code}{words}")
 
 
-def finished(seen: Seen, terminated: Terminated) -> tuple[Answer, Memory]:
+def finished(seen: Seen, terminated: Terminated) -> tuple[int, Answer]:
     """Rows 4 to 9: the step's container has ended."""
-    memory = seen.memory
-    if is_invented(terminated):  # row 4
-        return seen.infra(InfraKind.NODE_LOST), memory
+    if is_invented(terminated):
+        return 4, seen.infra(InfraKind.NODE_LOST)
     code = terminated.exit_code or 0
-    if terminated.reason in START_REASONS:  # row 5
+    if terminated.reason in START_REASONS:
         kind = start_failure(terminated.message)
         if kind is None:
-            return Exited(code, (Note.START_ERROR,), terminated.message), memory
-        return replace(seen.infra(kind, ran=DidRun.NO), kind=kind, message=terminated.message), memory
-    notes = exit_notes(seen.pod, terminated, events_read=seen.observation.events is not None)
-    verdict = Exited(code, notes)
-    sign = memory.sign
-    if sign is not None:  # rows 6 and 7
-        return _against(seen, sign, terminated, verdict), memory
-    ready = seen.pod.condition("Ready")
-    if seen.final or (ready is not None and ready.reason in _SETTLED_BY_READY):  # row 8
-        return verdict, memory
-    since = memory.held_since if memory.held is not None else seen.observation.at  # row 9
-    if seen.observation.at - since >= HOLD:
-        return verdict, memory
-    return Running(finishing=True), replace(memory, held=verdict, held_since=since)
+            return 5, Exited(code, (Note.START_ERROR,), terminated.message)
+        return 5, replace(seen.infra(kind, ran=DidRun.NO), kind=kind, message=terminated.message)
+    verdict = Exited(code, exit_notes(seen.pod, terminated, events_read=seen.observation.events is not None))
+    if seen.sign is not None:
+        return 6 if seen.sign.deadline else 7, _against(seen, seen.sign, terminated.finished_at, verdict)
+    if seen.final or seen.ready.reason in _SETTLED_BY_READY:
+        return 8, verdict
+    if seen.held is None:
+        seen.held, seen.held_since = verdict, seen.observation.at
+    if seen.observation.at - seen.held_since >= HOLD:
+        return 9, verdict
+    return 9, Running(finishing=True)
 
 
-def _against(seen: Seen, sign: Sign, terminated: Terminated, verdict: Exited) -> Answer:
+def _against(seen: Seen, sign: Sign, finished_at: str | None, verdict: Exited) -> Answer:
     """Rows 6 and 7: a finish and a disruption. What was seen first is believed; seen together, the clocks are asked."""
-    if seen.memory.held is not None and not sign.withheld:
+    if seen.before.held is not None and not sign.withheld:
         return verdict
     if not seen.disrupted_before:
-        finish = parse_time(terminated.finished_at)
+        finish = parse_time(finished_at)
         if finish is not None and sign.moment is not None and sign.moment - finish > TIE:
             return verdict
     if sign.deadline:
         return past_deadline(seen)
-    return seen.infra(sign.kind, notes=() if seen.disrupted_before else (Note.TIE,))
+    tied = seen.infra(sign.kind, notes=() if seen.disrupted_before else (Note.TIE,))
+    return tied if tied.code is not None else replace(tied, code=verdict.code)
 
 
 def past_deadline(seen: Seen) -> Answer:
     """Row 6: activeDeadlineSeconds ended the pod. Ours only where the pod still has the value that we gave it."""
-    memory, pod = seen.memory, seen.pod
-    ours = memory.own_deadline is not None and pod.spec.active_deadline_seconds == memory.own_deadline
+    own, pod = seen.before.own_deadline, seen.pod
+    ours = own is not None and pod.spec.active_deadline_seconds == own
     if ours and parse_time(pod.status.start_time) is not None:
         return TimedOut()
     return seen.infra(InfraKind.DEADLINE)
@@ -94,5 +100,5 @@ def without_end(seen: Seen) -> Infra:
     """Row 10: the pod is over and the step's container shows no end: it was refused, evicted, or collected."""
     if seen.status.state.running is not None:
         # Only phase and condition are written by the collector of pods (facts rows 90 and 158).
-        return seen.infra(InfraKind.NODE_LOST, alive=seen.memory.silent_since is not None)
+        return seen.infra(InfraKind.NODE_LOST, alive=seen.silent_since is not None)
     return seen.infra(InfraKind.RUNTIME)

@@ -10,12 +10,17 @@ from senro.domain.verdict.starts import START_REASONS
 
 if TYPE_CHECKING:
     from senro.domain.pod import ContainerStatus, Pod, Terminated
-    from senro.domain.verdict.memory import Memory
+    from senro.domain.verdict.seen import Seen
 
 STATUS_UNKNOWN = "ContainerStatusUnknown"
 """The kubelet found no real end and made one up: 137, no times (facts/pod-states.json rows 33 and 138)."""
 
+RESTARTING = "RestartingAllContainers"
+"""A restart rule that is not senro's takes all containers away to run them again (facts rows 19, 34 and 41)."""
+
 OOM_KILLED = "OOMKilled"
+
+_CRASH_LOOP = "CrashLoopBackOff"
 
 _EPOCH_YEAR = 1970
 
@@ -33,16 +38,33 @@ def is_invented(terminated: Terminated) -> bool:
     return not terminated.started_at and terminated.reason not in START_REASONS
 
 
+def end_of(status: ContainerStatus) -> Terminated | None:
+    """How the step's container ended, None where it did not.
+
+    Where somebody's restart rule wants it again, the end before that is the one that was asked for (facts rows 4 and
+    163); an end that the kubelet makes up to restart all containers is none.
+    """
+    state, before = status.state, status.last_state.terminated
+    if state.waiting is not None and state.waiting.reason == _CRASH_LOOP and before is not None:
+        return None if is_invented(before) else before
+    return None if state.terminated is not None and state.terminated.reason == RESTARTING else state.terminated
+
+
 def shows_run(status: ContainerStatus) -> bool:
     """Whether the status proves that the container's process ran, now or before.
 
-    An end proves it by a start after 1970; one of a previous instance by being there (facts rows 139 and 148).
+    An end proves it by a start after 1970; one of a previous instance by being there, unless that could not be started
+    (facts rows 17, 139 and 148). A restart of all containers takes only what ran (facts row 34).
     """
-    if status.state.running is not None or status.last_state.terminated is not None:
+    if status.state.running is not None:
         return True
-    terminated = status.state.terminated
-    started = parse_time(terminated.started_at) if terminated is not None else None
-    return started is not None and started.year > _EPOCH_YEAR
+    before, terminated = status.last_state.terminated, status.state.terminated
+    if before is not None and before.reason not in START_REASONS:
+        return True
+    if terminated is None:
+        return False
+    started = parse_time(terminated.started_at)
+    return terminated.reason == RESTARTING or (started is not None and started.year > _EPOCH_YEAR)
 
 
 def has_container(status: ContainerStatus) -> bool:
@@ -51,24 +73,13 @@ def has_container(status: ContainerStatus) -> bool:
     return bool(status.container_id or (terminated is not None and terminated.container_id))
 
 
-def did_run(memory: Memory, status: ContainerStatus) -> DidRun:
+def did_run(seen: Seen) -> DidRun:
     """May the command have run? Seen running: yes. Only waiting, or never any status: no. Else maybe."""
-    if memory.ran:
+    if seen.ran:
         return DidRun.YES
-    if memory.contained or (status.state.terminated is not None and not memory.waited):
+    if seen.contained or (seen.status.state.terminated is not None and not seen.waited):
         return DidRun.MAYBE
     return DidRun.NO
-
-
-def node_is_silent(pod: Pod) -> bool:
-    """Whether the pod shows that its node stopped reporting (recording `node-lost`, facts row 84).
-
-    The node controller then sets Ready to False, gives no reason, and leaves ContainersReady as it was.
-    """
-    ready, containers = pod.condition("Ready"), pod.condition("ContainersReady")
-    if ready is None or containers is None:
-        return False
-    return ready.status == "False" and not ready.reason and containers.status == "True"
 
 
 def failed_init(pod: Pod) -> tuple[str, Terminated] | None:
@@ -86,6 +97,8 @@ def failed_init(pod: Pod) -> tuple[str, Terminated] | None:
 
 def own_inits(pod: Pod) -> tuple[ContainerStatus, ...]:
     """The init containers that must end before the step starts: all but sidecars, in the pod's order."""
+    if not pod.status.init_container_statuses:
+        return ()
     sidecars = {container.name for container in pod.spec.init_containers if container.restart_policy == "Always"}
     return tuple(status for status in pod.status.init_container_statuses if status.name not in sidecars)
 

@@ -95,14 +95,19 @@ class About:
     """A kind of Infra, told to a person and to the retry policy.
 
     `may_have_run`: can the command have run at all under this kind. `repeatable`: may another try, unchanged, go
-    better, so that `retry.on_infra` repeats it. `hint`: what a person can do, one sentence.
+    better, so that `retry.on_infra` repeats it. `least_wait`: seconds that a repetition waits at least, 0 where it may
+    follow at once. `hint`: what a person can do, one sentence.
     """
 
     may_have_run: bool
     repeatable: bool
     hint: str
+    least_wait: float = 0.0
 
 
+# A repetition waits for what must change first: the scheduler and the cluster's caches see a node's or a pod's new
+# state within seconds (5 to 15), a drained or full cluster needs longer (30), and a registry counts its pulls by the
+# minute at least (60).
 _ABOUT: dict[InfraKind, About] = {
     InfraKind.IMAGE_NOT_FOUND: About(
         may_have_run=False, repeatable=False, hint="Check the image's name and digest in its registry."
@@ -120,10 +125,13 @@ _ABOUT: dict[InfraKind, About] = {
         may_have_run=False, repeatable=False, hint="Use an image that is built for the node's platform."
     ),
     InfraKind.IMAGE_LIMITED: About(
-        may_have_run=False, repeatable=True, hint="Pull with credentials or from a mirror: the registry limits."
+        may_have_run=False,
+        repeatable=True,
+        hint="Pull with credentials or from a mirror: the registry limits.",
+        least_wait=60,
     ),
     InfraKind.IMAGE_UNREACHABLE: About(
-        may_have_run=False, repeatable=True, hint="Check that the nodes reach the image's registry."
+        may_have_run=False, repeatable=True, hint="Check that the nodes reach the image's registry.", least_wait=30
     ),
     InfraKind.CONFIG: About(
         may_have_run=False, repeatable=False, hint="Create or correct what the container's configuration refers to."
@@ -132,55 +140,88 @@ _ABOUT: dict[InfraKind, About] = {
         may_have_run=False, repeatable=False, hint="Check the mounts: source, path in the image, claim and its node."
     ),
     InfraKind.UNSCHEDULABLE: About(
-        may_have_run=False, repeatable=True, hint="Ask for less, or give the cluster a node that fits."
+        may_have_run=False, repeatable=True, hint="Ask for less, or give the cluster a node that fits.", least_wait=30
     ),
     InfraKind.START_TIMEOUT: About(
-        may_have_run=False, repeatable=True, hint="Look at the pod's Events, or raise the target's start timeout."
+        may_have_run=False,
+        repeatable=True,
+        hint="Look at the pod's Events, or raise the target's start timeout.",
+        least_wait=10,
     ),
     InfraKind.REJECTED: About(
-        may_have_run=True, repeatable=True, hint="The node refused the pod: see its reason; another node may take it."
+        may_have_run=True,
+        repeatable=True,
+        hint="The node refused the pod: see its reason; another node may take it.",
+        least_wait=5,
     ),
     InfraKind.EVICTED: About(
-        may_have_run=True, repeatable=True, hint="The node was drained or short of a resource; try again."
+        may_have_run=True,
+        repeatable=True,
+        hint="The node was drained or short of a resource; try again.",
+        least_wait=10,
     ),
     InfraKind.RESOURCE_LIMIT: About(
         may_have_run=True, repeatable=False, hint="The step outgrew its own limit: raise it, or write less."
     ),
     InfraKind.PREEMPTED: About(
-        may_have_run=True, repeatable=True, hint="A pod of higher priority took the place; raise the priority."
+        may_have_run=True,
+        repeatable=True,
+        hint="A pod of higher priority took the place; raise the priority.",
+        least_wait=10,
     ),
     InfraKind.DELETED: About(
-        may_have_run=True, repeatable=True, hint="Somebody deleted the pod; find out who in the audit log."
+        may_have_run=True,
+        repeatable=True,
+        hint="Somebody deleted the pod; find out who in the audit log.",
+        least_wait=5,
     ),
     InfraKind.VANISHED: About(
-        may_have_run=True, repeatable=True, hint="The pod was removed without grace; find out by whom."
+        may_have_run=True, repeatable=True, hint="The pod was removed without grace; find out by whom.", least_wait=5
     ),
     InfraKind.NODE_LOST: About(
-        may_have_run=True, repeatable=True, hint="The node fell silent or lost the container: look at the node."
+        may_have_run=True,
+        repeatable=True,
+        hint="The node fell silent or lost the container: look at the node.",
+        least_wait=10,
     ),
     InfraKind.RUNTIME: About(
-        may_have_run=True, repeatable=True, hint="The node's container runtime failed: see its words, try another node."
+        may_have_run=True,
+        repeatable=True,
+        hint="The node's container runtime failed: see its words, try another node.",
+        least_wait=10,
     ),
     InfraKind.STAGE_FAILED: About(
-        may_have_run=False, repeatable=True, hint="senro-stage failed before the step: read its log."
+        may_have_run=False, repeatable=True, hint="senro-stage failed before the step: read its log.", least_wait=5
     ),
     InfraKind.INIT_FAILED: About(
-        may_have_run=False, repeatable=True, hint="An init container that is not senro's failed: read its log."
+        may_have_run=False,
+        repeatable=True,
+        hint="An init container that is not senro's failed: read its log.",
+        least_wait=5,
     ),
     InfraKind.TRANSFER: About(
-        may_have_run=True, repeatable=True, hint="A workspace did not cross: check network and space in the volume."
+        may_have_run=True,
+        repeatable=True,
+        hint="A workspace did not cross: check network and space in the volume.",
+        least_wait=5,
     ),
     InfraKind.APISERVER: About(
-        may_have_run=True, repeatable=True, hint="The apiserver did not answer for long: check the control plane."
+        may_have_run=True,
+        repeatable=True,
+        hint="The apiserver did not answer for long: check the control plane.",
+        least_wait=15,
     ),
     InfraKind.ADMISSION: About(
         may_have_run=False, repeatable=False, hint="The cluster's policy refuses this pod: change what it names."
     ),
     InfraKind.ADMISSION_TRANSIENT: About(
-        may_have_run=False, repeatable=True, hint="An admission webhook did not answer; try again."
+        may_have_run=False, repeatable=True, hint="An admission webhook did not answer; try again.", least_wait=5
     ),
     InfraKind.QUOTA: About(
-        may_have_run=False, repeatable=True, hint="The namespace's quota is used up: free some, or raise it."
+        may_have_run=False,
+        repeatable=True,
+        hint="The namespace's quota is used up: free some, or raise it.",
+        least_wait=30,
     ),
     InfraKind.UNAUTHORIZED: About(
         may_have_run=True, repeatable=False, hint="The credential is not accepted: renew SENRO_K8S_TOKEN_FILE."
@@ -197,5 +238,5 @@ _ABOUT: dict[InfraKind, About] = {
 
 
 def about(kind: InfraKind) -> About:
-    """What `kind` means: the table above; tests/unit/test_verdict_kinds.py holds it complete."""
+    """What `kind` means: the table above."""
     return _ABOUT[kind]

@@ -13,14 +13,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from senro.domain.verdict.alive import alive
-from senro.domain.verdict.answers import Answer, Cancelled, Infra, TimedOut
-from senro.domain.verdict.ended import failed_start, finished, past_deadline, without_end
-from senro.domain.verdict.evidence import failed_init
+from senro.domain.verdict.answers import Answer, Cancelled, Exited, Infra, TimedOut
+from senro.domain.verdict.ended import failed_start, finished, framed, past_deadline, without_end
+from senro.domain.verdict.evidence import end_of, failed_init
 from senro.domain.verdict.kinds import DidRun, InfraKind
 from senro.domain.verdict.seen import look
 
 if TYPE_CHECKING:
-    from senro.domain.verdict.memory import Memory, Observation
+    from senro.domain.verdict.memory import Finish, Memory, Observation
     from senro.domain.verdict.seen import Seen
 
 
@@ -32,49 +32,56 @@ def observe(memory: Memory, observation: Observation) -> tuple[Answer, Memory]:
     """
     if memory.answer.settled:  # row 0
         return memory.answer, memory
-    answer, after = _unsettled(memory, observation)
-    return answer, replace(after, answer=answer)
-
-
-def _unsettled(memory: Memory, observation: Observation) -> tuple[Answer, Memory]:
-    if memory.held is None and observation.cancelled:  # row 1
-        return Cancelled(), memory
-    if memory.held is None and observation.timed_out:
-        return TimedOut(), memory
     pod = observation.pod
-    if pod is None or (pod.uid and pod.uid != memory.uid):  # row 2
-        return _gone(memory), memory
+    if memory.held is None and (observation.cancelled or observation.timed_out):
+        return _settled(memory, 1, Cancelled() if observation.cancelled else TimedOut())
+    if pod is None or (pod.uid and pod.uid != memory.uid):
+        return _settled(memory, 2, _gone(memory, observation.finish))
     if not pod.uid:
         return memory.answer, memory
-    return _judged(look(memory, observation, pod))
+    seen = look(memory, observation, pod)
+    rule, answer = _judged(seen)
+    return answer, seen.memory(answer, rule)
 
 
-def _judged(seen: Seen) -> tuple[Answer, Memory]:
+def _settled(memory: Memory, rule: int, answer: Answer) -> tuple[Answer, Memory]:
+    return answer, replace(memory, answer=answer, rule=rule)
+
+
+def _judged(seen: Seen) -> tuple[int, Answer]:
+    """Rows 3 to 14: the number of the one that decides, and its answer."""
+    finish = seen.observation.finish
+    if finish is not None:  # rows 7 and 8
+        return framed(seen, finish)
     init = failed_init(seen.pod)
     if init is not None:  # row 3
-        return failed_start(seen, *init), seen.memory
-    terminated = seen.status.state.terminated
+        return failed_start(seen, *init)
+    terminated = end_of(seen.status)
     if terminated is not None:  # rows 4 to 9
         return finished(seen, terminated)
     if not seen.final:  # rows 11 to 14
         return alive(seen)
-    if seen.memory.sign is not None and seen.memory.sign.deadline:  # row 6
-        return past_deadline(seen), seen.memory
-    return without_end(seen), seen.memory  # row 10
+    if seen.sign is not None and seen.sign.deadline:
+        return 6, past_deadline(seen)
+    return 10, without_end(seen)
 
 
-def _gone(memory: Memory) -> Answer:
+def _gone(memory: Memory, finish: Finish | None) -> Answer:
     """Row 2. A finish that was held is believed now: the word that it waited for will not come any more.
 
-    Without one, a step that was only seen waiting may have started since: nobody can tell.
+    Without one, a step that was only seen waiting may have started since: nobody can tell. A result frame is a finish
+    that was seen, unless the disruption was seen before it.
     """
     if memory.held is not None:
         return memory.held
     sign = memory.sign
+    if finish is not None and sign is None:
+        return Exited(finish.code)
     return Infra(
         kind=InfraKind.VANISHED if sign is None else sign.kind,
-        did_run=DidRun.YES if memory.ran else DidRun.MAYBE,
+        did_run=DidRun.YES if memory.ran or finish is not None else DidRun.MAYBE,
         may_be_alive=memory.silent_since is not None,
         message="the pod is gone, and nothing said why" if sign is None else sign.message,
         node=memory.node,
+        code=None if finish is None else finish.code,
     )

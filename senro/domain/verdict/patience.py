@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from senro.domain.verdict.answers import Answer, Infra, Pending
@@ -19,8 +20,16 @@ START_TIMEOUT = 300.0
 GATED_LIMIT = 86_400.0
 """Seconds that a scheduling gate may stay closed; a pod may live as long where its step has no timeout."""
 
+GROWING_LIMIT = 900.0
+"""Seconds that an autoscaler has to bring the node it announced: the cluster-autoscaler's --max-node-provision-time.
+
+It tries another group then, or says NotTriggerScaleUp."""
+
 _NO_START = frozenset({PendingKind.GATED, PendingKind.STAGING})
-"""A queue decides (facts/pod-states.json row 80), or bytes move (design.md section 4): no clock of a start runs."""
+"""A queue decides (facts/pod-states.json row 80), or bytes move (design.md section 4)."""
+
+_MISSING_SOURCE = re.compile(r'(secret|configmap) "[^"]*" not found$')
+"""Facts row 120, `MountVolume.SetUp failed for volume "v" : secret "s" not found`."""
 
 _BECOMES = {
     PendingKind.SCHEDULING: InfraKind.START_TIMEOUT,
@@ -52,22 +61,38 @@ def give_up(
     """
     if pending.kind is PendingKind.STAGING:
         return None
-    gated = pending.kind is PendingKind.GATED
-    if not gated and waited_in_all >= start_timeout:
+    if not _stops_the_clock(pending) and waited_in_all >= start_timeout:
         waited = waited_in_all
-    elif waited_for_this_kind >= (GATED_LIMIT if gated else _grace(pending)):
+    elif waited_for_this_kind >= _grace(pending):
         waited = waited_for_this_kind
     else:
         return None
     return Infra(_BECOMES[pending.kind], DidRun.NO, message=_sentence(pending, waited))
 
 
+def _stops_the_clock(pending: Pending) -> bool:
+    """Whether this time belongs to no start: a queue decides, bytes move, or a node is on its way."""
+    return pending.growing or pending.kind in _NO_START
+
+
 def _grace(pending: Pending) -> float:
+    if pending.kind is PendingKind.GATED:
+        return GATED_LIMIT
+    if pending.growing:
+        return GROWING_LIMIT
     if pending.permanent:
         return PERMANENT_GRACE
-    # Recording create-container-config-error; "failed to sync secret cache" mends itself (facts row 13).
-    missing = pending.kind is PendingKind.CONFIG and pending.message.endswith(" not found")
-    return MISSING_GRACE if missing else float("inf")
+    return MISSING_GRACE if _is_missing(pending) else float("inf")
+
+
+def _is_missing(pending: Pending) -> bool:
+    """Whether a Secret or ConfigMap is not found; "failed to sync secret cache" mends itself (facts row 13).
+
+    Recording create-container-config-error; of a volume only an Event tells (recording missing-secret-volume).
+    """
+    if pending.kind is PendingKind.CONFIG:
+        return pending.message.endswith(" not found")
+    return pending.kind is PendingKind.VOLUME and _MISSING_SOURCE.search(pending.message) is not None
 
 
 def _sentence(pending: Pending, waited: float) -> str:
@@ -81,11 +106,12 @@ class Patience:
     """The clocks of one start, in the coordinator's monotonic seconds. Make one when the pod is created.
 
     Give it every answer; `verdict` is None while it is worth waiting. A kind and a container make one wait, so that
-    ErrImagePull and ImagePullBackOff, which alternate, are one. Time spent staging or gated belongs to no start.
+    ErrImagePull and ImagePullBackOff, which alternate, are one. Time spent staging or gated, or while an autoscaler
+    brings a node, belongs to no start.
     """
 
     began: float
-    waiting_for: tuple[PendingKind, str] | None = None
+    waiting_for: tuple[PendingKind, str, bool] | None = None
     since: float = 0.0
     paused_since: float | None = None
     start_timeout: float = START_TIMEOUT
@@ -95,11 +121,11 @@ class Patience:
         if not isinstance(answer, Pending):
             return self
         moved = self
-        if answer.kind in _NO_START:
+        if _stops_the_clock(answer):
             moved = replace(self, paused_since=at if self.paused_since is None else self.paused_since)
         elif self.paused_since is not None:
             moved = replace(self, began=self.began + (at - self.paused_since), paused_since=None)
-        waiting_for = (answer.kind, answer.container)
+        waiting_for = (answer.kind, answer.container, answer.growing)
         return moved if waiting_for == moved.waiting_for else replace(moved, waiting_for=waiting_for, since=at)
 
     def verdict(self, answer: Answer, at: float) -> Infra | None:

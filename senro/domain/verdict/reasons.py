@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from senro.domain.verdict.kinds import InfraKind
+from senro.domain.verdict.table import Where, infra_kinds
 
 DEADLINE_EXCEEDED = "DeadlineExceeded"
 """activeDeadlineSeconds passed since startTime (facts row 72)."""
@@ -18,12 +19,7 @@ _OWN_LIMITS = (
     "exceeds the total limit of containers",
 )
 
-_KINDS = {
-    "DeadlineExceeded": InfraKind.DEADLINE,  # facts row 72
-    "Preempting": InfraKind.PREEMPTED,  # facts row 70: for a critical pod
-    "Terminated": InfraKind.EVICTED,  # facts row 71: the node shuts down
-    "NodeLost": InfraKind.NODE_LOST,  # facts row 73: old clusters
-}
+_KINDS = infra_kinds(Where.POD)
 
 
 def reason_kind(reason: str, message: str) -> InfraKind:
@@ -32,8 +28,8 @@ def reason_kind(reason: str, message: str) -> InfraKind:
     Facts rows 42 to 68 (OutOfcpu, NodeAffinity, UnexpectedAdmissionError, NodeShutdown, ...) are all refusals, and
     extended resources and plugins bring their own.
     """
-    if reason == "Evicted" and not message.startswith(_REJECTED_PREFIX):
-        return evicted_kind(message)
+    if reason == "Evicted":
+        return InfraKind.REJECTED if message.startswith(_REJECTED_PREFIX) else evicted_kind(message)
     return _KINDS.get(reason, InfraKind.REJECTED)
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from senro.domain.pod import parse_time
 from senro.domain.verdict.kinds import InfraKind
 from senro.domain.verdict.reasons import DEADLINE_EXCEEDED, evicted_kind, reason_kind
+from senro.domain.verdict.table import Where, infra_kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import datetime
 
     from senro.domain.pod import Condition, Pod
@@ -23,15 +23,11 @@ KUBELET_ENDS = frozenset({"PodFailed", "PodCompleted"})
 
 _TERMINATION_BY_KUBELET = "TerminationByKubelet"
 
-_CONDITION_KINDS = {
-    # DisruptionTarget.reason, facts/pod-states.json rows 86-91
-    "PreemptionByScheduler": InfraKind.PREEMPTED,  # recording preempted-trap-zero
-    "EvictionByEvictionAPI": InfraKind.EVICTED,  # recording evicted-api-trap-zero
-    "DeletionByTaintManager": InfraKind.EVICTED,  # recording tainted-trap-zero; node-lost where it is silent
-    "DeletionByDeviceTaintManager": InfraKind.EVICTED,
-    "DeletionByPodGC": InfraKind.NODE_LOST,
-    _TERMINATION_BY_KUBELET: InfraKind.EVICTED,
-}
+_CONDITION_KINDS = infra_kinds(Where.CONDITION_REASON)
+"""By the reason of DisruptionTarget: facts rows 86 to 91."""
+
+_DISRUPTED = infra_kinds(Where.CONDITION)["DisruptionTarget"]
+"""Where its reason is a new one."""
 
 
 class Source(IntEnum):
@@ -66,14 +62,15 @@ class Sign:
     deadline: bool = False
 
 
-def sign_of(observation: Observation, pod: Pod, *, silent: bool) -> Sign | None:
+def sign_of(observation: Observation, pod: Pod, *, ready: Condition, target: Condition, silent: bool) -> Sign | None:
     """The disruption that this observation shows, None where it shows none.
 
-    Several signs count as one disruption: the strongest source names it, the earliest moment dates it, and it may
-    have been withheld if any of them may. One sign without a date leaves the whole undated, except that the
-    kubelet's condition dates the reason that comes with it (facts row 91).
+    `ready` and `target` are the pod's conditions Ready and DisruptionTarget, empty ones where it has none. Several
+    signs count as one disruption: the strongest source names it, the earliest moment dates it, and it may have been
+    withheld if any of them may. One sign without a date leaves the whole undated, except that the kubelet's condition
+    dates the reason that comes with it (facts row 91).
     """
-    signs = sorted(_signs(observation, pod, silent=silent), key=lambda sign: sign.source)
+    signs = _signs(observation, pod, ready=ready, target=target, silent=silent)
     if not signs:
         return None
     by_kubelet = any(sign.withheld and sign.source is Source.CONDITION for sign in signs)
@@ -82,13 +79,13 @@ def sign_of(observation: Observation, pod: Pod, *, silent: bool) -> Sign | None:
     ]
     dated = [moment for moment in moments if moment is not None]
     return replace(
-        signs[-1],
+        max(signs, key=lambda sign: sign.source),
         moment=min(dated) if dated and len(dated) == len(moments) else None,
         withheld=any(sign.withheld for sign in signs),
     )
 
 
-def joined(old: Sign | None, new: Sign | None, pod: Pod) -> Sign | None:
+def joined(old: Sign | None, new: Sign | None, target: Condition) -> Sign | None:
     """What is known of the disruption once `new` was seen after `old`: first sight stays, a better name is taken.
 
     A DisruptionTarget that went back to False without a deletion was called off (facts row 85).
@@ -96,45 +93,43 @@ def joined(old: Sign | None, new: Sign | None, pod: Pod) -> Sign | None:
     if old is None:
         return new
     if new is None:
-        condition = pod.condition("DisruptionTarget")
-        called_off = old.source is Source.CONDITION and condition is not None and condition.status == "False"
-        return None if called_off else old
+        return None if old.source is Source.CONDITION and target.status == "False" else old
     if new.source <= old.source or old.kind is InfraKind.NODE_LOST:
         return old
     return replace(old, kind=new.kind, source=new.source, message=new.message, deadline=new.deadline)
 
 
-def _signs(observation: Observation, pod: Pod, *, silent: bool) -> Iterator[Sign]:
-    condition = pod.condition("DisruptionTarget")
-    if condition is not None and condition.status == "True":
-        yield _from_condition(condition, silent=silent)
+def _signs(observation: Observation, pod: Pod, *, ready: Condition, target: Condition, silent: bool) -> list[Sign]:
+    signs = []
+    if target.status == "True":
+        signs.append(_from_condition(target, silent=silent))
     if pod.metadata.deletion_timestamp and not observation.deletion_asked:
         words = "the pod was deleted, and not by this run"
-        yield Sign(InfraKind.DELETED, Source.DELETION, _deletion_asked_at(pod), words)
+        signs.append(Sign(InfraKind.DELETED, Source.DELETION, _deletion_asked_at(pod), words))
     if pod.status.reason:
         kind = reason_kind(pod.status.reason, pod.status.message)
         words = f"{pod.status.reason}: {pod.status.message}" if pod.status.message else pod.status.reason
         deadline = pod.status.reason == DEADLINE_EXCEEDED
         moment = _deadline_of(pod) if deadline else None
-        yield Sign(kind, Source.REASON, moment, words, withheld=True, deadline=deadline)
+        signs.append(Sign(kind, Source.REASON, moment, words, withheld=True, deadline=deadline))
     for event in observation.events or ():
         if event.reason == "Evicted" and event.involved_object.uid == pod.uid:
             # Events are read when somebody asks for them, so the order of sight proves nothing.
             kind = evicted_kind(event.message)
-            yield Sign(kind, Source.EVENT, event.moment, event.message, withheld=True)
-    ready = pod.condition("Ready")
-    if ready is not None and ready.reason in KUBELET_ENDS and _any_runs(pod):
+            signs.append(Sign(kind, Source.EVENT, event.moment, event.message, withheld=True))
+    if ready.reason in KUBELET_ENDS and _any_runs(pod):
         # Recording deadline-exceeded: 31 s before the phase. lastTransitionTime dates a change of status, not of
         # reason (recording finished-then-deleted): no proof of when this began, at most of what it cannot be.
         ends, changed = _deadline_of(pod), parse_time(ready.last_transition_time)
         passed = ends is not None and changed is not None and changed >= ends
         kind = InfraKind.DEADLINE if passed else InfraKind.EVICTED
-        yield Sign(kind, Source.READY, None, f"the kubelet is ending the pod ({ready.reason})")
+        signs.append(Sign(kind, Source.READY, None, f"the kubelet is ending the pod ({ready.reason})"))
+    return signs
 
 
 def _from_condition(condition: Condition, *, silent: bool) -> Sign:
     # Recording node-lost: the taint manager deletes what a silent node holds.
-    kind = _CONDITION_KINDS.get(condition.reason, InfraKind.EVICTED)
+    kind = _CONDITION_KINDS.get(condition.reason, _DISRUPTED)
     return Sign(
         InfraKind.NODE_LOST if silent else kind,
         Source.CONDITION,

@@ -9,6 +9,7 @@ from senro.domain.verdict.evidence import own_inits
 from senro.domain.verdict.images import PERMANENT, pull_kind, pull_words
 from senro.domain.verdict.kinds import InfraKind, PendingKind
 from senro.domain.verdict.starts import names_command, start_failure
+from senro.domain.verdict.table import Where, pending_kinds
 
 if TYPE_CHECKING:
     from senro.domain.pod import ContainerStatus, Pod, Waiting
@@ -16,24 +17,11 @@ if TYPE_CHECKING:
 
 _PULLING = frozenset({"ErrImagePull", "ImagePullBackOff"})
 
-_CREATING = frozenset({"", "ContainerCreating", "PodInitializing"})
-"""No complaint: facts rows 1 to 3, and facts row 147 for a state that is all null."""
-
-_KINDS = {
-    "InvalidImageName": PendingKind.IMAGE_INVALID,  # recording invalid-image-name
-    "ErrImageNeverPull": PendingKind.IMAGE_ABSENT,  # recording err-image-never-pull
-    "RegistryUnavailable": PendingKind.IMAGE_UNREACHABLE,  # facts row 10, CRI-O
-    "SignatureValidationFailed": PendingKind.IMAGE_DENIED,  # facts row 11, CRI-O: the node's policy refuses the image
-    "CreateContainerConfigError": PendingKind.CONFIG,  # recording create-container-config-error, facts row 13
-    "PostStartHookError": PendingKind.CONFIG,  # facts row 18
-}
+_KINDS = pending_kinds(Where.WAITING)
 
 _CREATE_FAILURES = frozenset({"CreateContainerError", "RunContainerError"})
 
-_UNSCHEDULED = {
-    "Unschedulable": PendingKind.UNSCHEDULABLE,  # recordings unschedulable-*
-    "SchedulingGated": PendingKind.GATED,  # facts row 80
-}
+_UNSCHEDULED = pending_kinds(Where.CONDITION_REASON)
 
 
 def pending(memory: Memory, pod: Pod) -> Pending:
@@ -70,12 +58,12 @@ def _of_init(memory: Memory, status: ContainerStatus) -> Pending:
 
 def _of_container(memory: Memory, status: ContainerStatus) -> Pending:
     waiting = status.state.waiting
-    if waiting is None or waiting.reason in _CREATING:
-        return Pending(PendingKind.CREATING, status.name, waiting.message if waiting is not None else "")
+    if waiting is None:
+        return Pending(PendingKind.CREATING, status.name)
     if waiting.reason in _PULLING:
         kind, message = _of_pull(memory.answer, status.name, waiting)
     else:
-        kind, message = _of_reason(waiting), waiting.message or waiting.reason
+        kind, message = _of_reason(waiting)
     ours = status.name in {memory.step, memory.stage}
     permanent = kind in PERMANENT or (kind is PendingKind.CONFIG and names_command(message))
     return Pending(kind, status.name, message, permanent=ours and permanent)
@@ -92,13 +80,23 @@ def _of_pull(before: Answer, name: str, waiting: Waiting) -> tuple[PendingKind, 
 _OF_IMAGES = PERMANENT | {PendingKind.IMAGE_LIMITED, PendingKind.IMAGE_UNREACHABLE, PendingKind.RUNTIME}
 
 
-def _of_reason(waiting: Waiting) -> PendingKind:
-    """By the table; a reason that it does not know is the node's trouble (facts row 12: it may be any sentence)."""
-    if waiting.reason not in _CREATE_FAILURES:
-        return _KINDS.get(waiting.reason, PendingKind.RUNTIME)
-    if names_command(waiting.message):
+def _of_reason(waiting: Waiting) -> tuple[PendingKind, str]:
+    """By the table; a reason that it does not know is the node's trouble, quoted verbatim, whatever sentence it is."""
+    kind = _KINDS.get(waiting.reason)
+    if kind is PendingKind.CREATING:
+        return kind, waiting.message
+    if kind is not None:
+        return kind, waiting.message or waiting.reason
+    if waiting.reason in _CREATE_FAILURES:
+        return _create_failure(waiting.message), waiting.message or waiting.reason
+    told = waiting.message and waiting.message != waiting.reason
+    return PendingKind.RUNTIME, f"{waiting.reason}: {waiting.message}" if told else waiting.reason
+
+
+def _create_failure(message: str) -> PendingKind:
+    if names_command(message):
         return PendingKind.CONFIG  # CRI-O shows a missing executable here, and tries for ever (facts row 153)
     # Facts row 26: how a message begins that tells of an image volume.
-    of_volume = waiting.message.startswith(("ImageVolumeMountFailed", "RROUnsupported"))
-    mounting = start_failure(waiting.message) is InfraKind.VOLUME
+    of_volume = message.startswith(("ImageVolumeMountFailed", "RROUnsupported"))
+    mounting = start_failure(message) is InfraKind.VOLUME
     return PendingKind.VOLUME if of_volume or mounting else PendingKind.RUNTIME
