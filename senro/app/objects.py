@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
+from senro.domain.creation import TROUBLE_SECONDS, Final, after_refusal
 from senro.domain.errors import AlreadyExists, ClusterError, Throttled, Unavailable, Unreachable
 from senro.domain.names import ATTEMPT_UID_ANNOTATION
 from senro.domain.pod import Pod
@@ -13,11 +15,8 @@ from senro.ports.cluster import Cluster, Manifest
 
 T = TypeVar("T")
 
-CREATE_SECONDS = 60.0
-"""How long a create is repeated whose answer does not come. The steps of a run must not wait for ever to begin."""
-
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
-"""Seconds between the repetitions; each pause is twice the one before."""
+FIRST_PAUSE, LONGEST_PAUSE, LONGEST_QUOTA_PAUSE = 0.2, 5.0, 30.0
+"""Seconds between the repetitions; each pause is twice the one before, and a quota is asked more gently."""
 
 THROTTLED_PAUSE = 1.0
 """Seconds after a 429 that names none, as `Throttled` has it."""
@@ -29,10 +28,20 @@ LOOK_PAUSE, LONGEST_LOOK = 0.1, 1.0
 """Seconds between the looks at a pod that is being deleted."""
 
 
-async def create_pod(cluster: Cluster, manifest: Manifest, nonce: str, clock: Clock) -> tuple[Pod, bool]:
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How long a create may wait for a quota, in seconds, and who is told what it waits for."""
+
+    start_timeout: float
+    tell: Callable[[str], None]
+
+
+async def create_pod(
+    cluster: Cluster, manifest: Manifest, nonce: str, clock: Clock, waiting: Waiting
+) -> tuple[Pod, bool]:
     """The pod, and whether it was adopted: created by a request whose answer was lost.
 
-    Repeats through lost answers, 429 and 5xx for a minute. A pod that has the name already is ours if it carries the
+    Repeats by the table of `senro.domain.creation`. A pod that has the name already is ours if it carries the
     nonce and is not being deleted; any other raises the apiserver's `AlreadyExists`.
     """
 
@@ -46,10 +55,10 @@ async def create_pod(cluster: Cluster, manifest: Manifest, nonce: str, clock: Cl
                 raise
             return pod, True
 
-    return await _repeat(create, clock)
+    return await _repeat(create, clock, waiting)
 
 
-async def create_secret(cluster: Cluster, manifest: Manifest, clock: Clock) -> None:
+async def create_secret(cluster: Cluster, manifest: Manifest, clock: Clock, waiting: Waiting) -> None:
     """Create the Secret. It cannot be read back: a 409 is ours only on the repeat of a request that got no answer."""
 
     async def create(lost: int) -> None:
@@ -59,36 +68,37 @@ async def create_secret(cluster: Cluster, manifest: Manifest, clock: Clock) -> N
             if not lost:
                 raise
 
-    await _repeat(create, clock)
+    await _repeat(create, clock, waiting)
 
 
-async def own_secret(cluster: Cluster, namespace: str, name: str, owner: Pod, clock: Clock) -> None:
+async def own_secret(cluster: Cluster, name: str, owner: Pod, clock: Clock, waiting: Waiting) -> None:
     """Give the Secret its owner. The patch says the same each time, so it may be repeated."""
 
     async def own(_: int) -> None:
-        await cluster.own_secret(namespace, name, owner=owner)
+        await cluster.own_secret(owner.metadata.namespace, name, owner=owner)
 
-    await _repeat(own, clock)
+    await _repeat(own, clock, waiting)
 
 
-async def _repeat(request: Callable[[int], Awaitable[T]], clock: Clock) -> T:
+async def _repeat(request: Callable[[int], Awaitable[T]], clock: Clock, waiting: Waiting) -> T:
     """Call `request` until it is answered; it is told how many earlier calls may have taken effect unanswered."""
-    deadline = clock.monotonic() + CREATE_SECONDS
-    pause, lost = FIRST_PAUSE, 0
+    began, pause, lost = clock.monotonic(), FIRST_PAUSE, 0
     while True:
         try:
             return await request(lost)
-        except (Unreachable, Throttled, Unavailable) as error:
-            untouched = isinstance(error, Throttled) or (isinstance(error, Unreachable) and not error.sent)
-            lost += 0 if untouched else 1
-            asked = error.answer.retry_after if isinstance(error, Throttled | Unavailable) else None
-            if asked is None and isinstance(error, Throttled):
-                asked = THROTTLED_PAUSE
-            wait = max(pause, asked or 0.0)
-            if clock.monotonic() + wait > deadline:
+        except ClusterError as error:
+            move = after_refusal(error)
+            if isinstance(move, Final):
                 raise
+            lost += move.lost
+            wait = max(pause, move.after)
+            limit = waiting.start_timeout if move.patience == "quota" else TROUBLE_SECONDS
+            if clock.monotonic() + wait > began + limit:
+                raise
+            if move.saying:
+                waiting.tell(f"{move.saying}: {error}")
         await clock.sleep(wait)
-        pause = min(pause * 2, LONGEST_PAUSE)
+        pause = min(pause * 2, LONGEST_PAUSE if move.patience == "trouble" else LONGEST_QUOTA_PAUSE)
 
 
 def is_ours(pod: Pod, nonce: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import anyio
 
-from senro.app.cluster_failures import infra_of
+from senro.domain.creation import refused
 from senro.domain.errors import ClusterError
 from senro.domain.pod import Pod
 from senro.domain.verdict import Answer, DidRun, Memory, Observation, Patience, observe
@@ -53,7 +53,7 @@ class PodObserver:
                 pod = await self._watch.next()
             except ClusterError as error:
                 ran = DidRun.YES if self.seen_running else DidRun.MAYBE
-                self._settle(infra_of(error, did_run=ran, node=self.node, may_be_alive=True))
+                self._settle(refused(error, did_run=ran, node=self.node, may_be_alive=True))
                 return
             self._take(pod, asked)
 

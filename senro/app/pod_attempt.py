@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 import anyio
 
 from senro.app.attempt import Attempt
-from senro.app.cluster_failures import infra_of
 from senro.app.following import Following
-from senro.app.objects import create_pod, create_secret, own_secret
+from senro.app.objects import Waiting, create_pod, create_secret, own_secret
 from senro.app.observer import PodObserver
 from senro.app.reading import ReadBackLost, ReadBackRefused, Reading
 from senro.app.removal import Removal
 from senro.app.services import ClusterServices
 from senro.app.staging import Staging
+from senro.domain.creation import refused
 from senro.domain.errors import AlreadyExists, ClusterError
 from senro.domain.events import PodCreated, PodPending, StepRunning
 from senro.domain.names import label_value
@@ -103,12 +103,13 @@ class PodAttempt:
 
     async def _create(self, manifest: Manifest) -> Pod:
         attempt, cluster, clock = self.attempt, self.services.cluster, self.attempt.services.clock
+        waiting = Waiting(pod_target(attempt.step).start_timeout, attempt.phase)
         if attempt.step.secrets:
             secret = secret_manifest(attempt.step, attempt.identity, attempt.secrets)
             self.removal.secret = secret
-            await create_secret(cluster, secret, clock)
+            await create_secret(cluster, secret, clock, waiting)
         self.removal.manifest = manifest
-        pod, adopted = await create_pod(cluster, manifest, attempt.identity.nonce, clock)
+        pod, adopted = await create_pod(cluster, manifest, attempt.identity.nonce, clock, waiting)
         self.removal.pod = pod
         await attempt.recorder.record(
             PodCreated(
@@ -122,7 +123,7 @@ class PodAttempt:
             )
         )
         if attempt.step.secrets:
-            await own_secret(cluster, pod.metadata.namespace, attempt.identity.name, pod, clock)
+            await own_secret(cluster, attempt.identity.name, pod, clock, waiting)
         return pod
 
     def _observer(self, pod: Pod, staged: int) -> PodObserver:
@@ -260,7 +261,7 @@ def _not_created(error: ClusterError) -> Infra:
     if isinstance(error, AlreadyExists):
         # The name holds a hash of the nonce: somebody made this pod on purpose, or copied ours.
         return Infra(InfraKind.ADMISSION, DidRun.NO, message=f"{error}; it is not this attempt's, delete it")
-    return infra_of(error)
+    return refused(error)
 
 
 def _left_badly(outcome: Outcome, message: str) -> Outcome:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from senro.app.objects import (
-    CREATE_SECONDS,
+    Waiting,
     create_pod,
     create_secret,
     find_unseen,
@@ -19,6 +19,7 @@ from senro.app.objects import (
     remove_pod,
     remove_secret,
 )
+from senro.domain.creation import TROUBLE_SECONDS
 from senro.domain.errors import (
     AlreadyExists,
     ClusterError,
@@ -33,6 +34,8 @@ from senro.domain.errors import (
 from senro.domain.pod import Metadata, Pod
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import FakeCluster, refused
+
+WAITING = Waiting(300.0, lambda _: None)
 
 pytestmark = pytest.mark.anyio
 
@@ -79,7 +82,7 @@ def waited(clock: FakeClock) -> float:
 async def test_a_pod_is_created() -> None:
     """One request, no wait, the pod as it was stored, and nothing is adopted."""
     clock, cluster = site()
-    pod, adopted = await create_pod(cluster, POD, "ours", clock)
+    pod, adopted = await create_pod(cluster, POD, "ours", clock, WAITING)
     assert (pod.name, adopted, cluster.calls, waited(clock)) == ("make-1", False, ["create_pod"], 0)
 
 
@@ -88,7 +91,7 @@ async def test_a_pod_whose_answer_was_lost_is_adopted(error: ClusterError) -> No
     """The request took effect: the repetition finds the pod by its nonce and no second one is created."""
     clock, cluster = site()
     cluster.fail("create_pod", error, effect=True)
-    pod, adopted = await create_pod(cluster, POD, "ours", clock)
+    pod, adopted = await create_pod(cluster, POD, "ours", clock, WAITING)
     assert adopted
     assert cluster.pods["ci", "make-1"]["metadata"]["uid"] == pod.uid
     assert cluster.calls == ["create_pod", "create_pod", "read_pod"]
@@ -101,7 +104,7 @@ async def test_a_create_that_did_nothing_is_repeated(error: ClusterError) -> Non
     """Without effect the repetition creates the pod, which is then not adopted."""
     clock, cluster = site()
     cluster.fail("create_pod", error)
-    pod, adopted = await create_pod(cluster, POD, "ours", clock)
+    pod, adopted = await create_pod(cluster, POD, "ours", clock, WAITING)
     assert (pod.name, adopted) == ("make-1", False)
     assert cluster.calls == ["create_pod", "create_pod"]
 
@@ -111,7 +114,7 @@ async def test_a_read_that_fails_is_repeated_too() -> None:
     clock, cluster = site()
     cluster.fail("create_pod", lost(), effect=True)
     cluster.fail("read_pod", unavailable())
-    _, adopted = await create_pod(cluster, POD, "ours", clock)
+    _, adopted = await create_pod(cluster, POD, "ours", clock, WAITING)
     assert adopted
     assert len(cluster.pods) == 1
 
@@ -121,7 +124,7 @@ async def test_a_foreign_pod_is_refused() -> None:
     clock, cluster = site()
     await cluster.create_pod(FOREIGN)
     with pytest.raises(AlreadyExists, match="make-1"):
-        await create_pod(cluster, POD, "ours", clock)
+        await create_pod(cluster, POD, "ours", clock, WAITING)
     assert (len(cluster.pods), waited(clock)) == (1, 0)
 
 
@@ -132,7 +135,7 @@ async def test_a_pod_that_is_being_deleted_is_refused() -> None:
     created = await cluster.create_pod(POD)
     await cluster.delete_pod("ci", "make-1", uid=created.uid)
     with pytest.raises(AlreadyExists):
-        await create_pod(cluster, POD, "ours", clock)
+        await create_pod(cluster, POD, "ours", clock, WAITING)
 
 
 async def test_a_pod_that_was_there_a_moment_ago_is_refused() -> None:
@@ -140,7 +143,7 @@ async def test_a_pod_that_was_there_a_moment_ago_is_refused() -> None:
     clock, cluster = site()
     cluster.fail("create_pod", refused("create", 409, "AlreadyExists", "taken"))
     with pytest.raises(AlreadyExists, match="taken"):
-        await create_pod(cluster, POD, "ours", clock)
+        await create_pod(cluster, POD, "ours", clock, WAITING)
 
 
 @pytest.mark.parametrize(("code", "error"), [(400, Rejected), (401, Unauthorized), (403, Forbidden), (422, Rejected)])
@@ -149,7 +152,7 @@ async def test_what_repeating_cannot_mend_is_raised_at_once(code: int, error: ty
     clock, cluster = site()
     cluster.fail("create_pod", refused("create", code, message="no"))
     with pytest.raises(error, match="no"):
-        await create_pod(cluster, POD, "ours", clock)
+        await create_pod(cluster, POD, "ours", clock, WAITING)
     assert (cluster.calls, waited(clock)) == (["create_pod"], 0)
 
 
@@ -169,7 +172,7 @@ async def test_how_long_is_waited(error: ClusterError, seconds: float) -> None:
     """What the apiserver asks for, a second for a 429 that names none, never less than the first pause."""
     clock, cluster = site()
     cluster.fail("create_pod", error)
-    await create_pod(cluster, POD, "ours", clock)
+    await create_pod(cluster, POD, "ours", clock, WAITING)
     assert waited(clock) == pytest.approx(seconds)
 
 
@@ -178,7 +181,7 @@ async def test_pauses_grow() -> None:
     clock, cluster = site()
     for _ in range(8):
         cluster.fail("create_pod", unsent())
-    await create_pod(cluster, POD, "ours", clock)
+    await create_pod(cluster, POD, "ours", clock, WAITING)
     assert waited(clock) == pytest.approx(0.2 + 0.4 + 0.8 + 1.6 + 3.2 + 5 + 5 + 5)
 
 
@@ -189,8 +192,8 @@ async def test_a_create_is_given_up_after_a_minute(error: ClusterError) -> None:
     for _ in range(100):
         cluster.fail("create_pod", error)
     with pytest.raises(type(error)):
-        await create_pod(cluster, POD, "ours", clock)
-    assert waited(clock) <= CREATE_SECONDS
+        await create_pod(cluster, POD, "ours", clock, WAITING)
+    assert waited(clock) <= TROUBLE_SECONDS
 
 
 @given(st.lists(st.tuples(st.sampled_from([lost, unsent, throttled, unavailable]), st.booleans()), max_size=6))
@@ -204,9 +207,9 @@ def test_whatever_is_lost_there_is_one_pod_and_one_secret(
         for fault, taken in faults:
             cluster.fail("create_pod", fault(), effect=taken and fault in (lost, unavailable))
             cluster.fail("create_secret", fault(), effect=taken and fault in (lost, unavailable))
-        pod, _ = await create_pod(cluster, POD, "ours", clock)
-        await create_secret(cluster, SECRET, clock)
-        await own_secret(cluster, "ci", "make-1", pod, clock)
+        pod, _ = await create_pod(cluster, POD, "ours", clock, WAITING)
+        await create_secret(cluster, SECRET, clock, WAITING)
+        await own_secret(cluster, "make-1", pod, clock, WAITING)
         assert list(cluster.pods) == list(cluster.secrets) == [("ci", "make-1")]
 
     anyio.run(run)
@@ -217,7 +220,7 @@ async def test_a_secret_whose_answer_was_lost_is_ours(error: ClusterError) -> No
     """It cannot be read back: the 409 of a repetition says that the first request took effect."""
     clock, cluster = site()
     cluster.fail("create_secret", error, effect=True)
-    await create_secret(cluster, SECRET, clock)
+    await create_secret(cluster, SECRET, clock, WAITING)
     assert list(cluster.secrets) == [("ci", "make-1")]
 
 
@@ -229,7 +232,7 @@ async def test_a_secret_of_somebody_else_is_refused(errors: list[ClusterError]) 
     for error in errors:
         cluster.fail("create_secret", error)
     with pytest.raises(AlreadyExists):
-        await create_secret(cluster, SECRET, clock)
+        await create_secret(cluster, SECRET, clock, WAITING)
     assert cluster.secrets["ci", "make-1"]["metadata"]["uid"] == theirs
 
 
@@ -240,7 +243,7 @@ async def test_a_secret_gets_its_owner_however_often_it_is_asked() -> None:
     await cluster.create_secret(SECRET)
     cluster.fail("own_secret", lost(), effect=True)
     cluster.fail("own_secret", throttled())
-    await own_secret(cluster, "ci", "make-1", pod, clock)
+    await own_secret(cluster, "make-1", pod, clock, WAITING)
     await remove_pod(cluster, pod, clock, grace_seconds=None, force=lambda: False)
     assert (cluster.pods, cluster.secrets) == ({}, {})
 
@@ -251,15 +254,15 @@ async def test_an_owner_that_was_not_taken_is_told() -> None:
     pod = await cluster.create_pod(POD)
     cluster.fail("own_secret", ProtocolError("own", rule="the owner", got="none"))
     with pytest.raises(ProtocolError):
-        await own_secret(cluster, "ci", "make-1", pod, clock)
+        await own_secret(cluster, "make-1", pod, clock, WAITING)
 
 
 Made = Callable[[FakeCluster, FakeClock, Pod], Coroutine[Any, Any, Any]]
 CALLS: dict[str, tuple[Made, list[str]]] = {
-    "create_pod": (lambda cluster, clock, _: create_pod(cluster, POD, "ours", clock), ["create_pod"]),
-    "adopt": (lambda cluster, clock, _: create_pod(cluster, POD, "ours", clock), ["read_pod"]),
-    "create_secret": (lambda cluster, clock, _: create_secret(cluster, SECRET, clock), ["create_secret"]),
-    "own_secret": (lambda cluster, clock, pod: own_secret(cluster, "ci", "make-1", pod, clock), ["own_secret"]),
+    "create_pod": (lambda cluster, clock, _: create_pod(cluster, POD, "ours", clock, WAITING), ["create_pod"]),
+    "adopt": (lambda cluster, clock, _: create_pod(cluster, POD, "ours", clock, WAITING), ["read_pod"]),
+    "create_secret": (lambda cluster, clock, _: create_secret(cluster, SECRET, clock, WAITING), ["create_secret"]),
+    "own_secret": (lambda cluster, clock, pod: own_secret(cluster, "make-1", pod, clock, WAITING), ["own_secret"]),
     "remove_pod": (
         lambda cluster, clock, pod: remove_pod(cluster, pod, clock, grace_seconds=None, force=lambda: False),
         ["delete_pod", "read_pod"],
