@@ -155,6 +155,35 @@ def pod_with(
     )
 
 
+class SteadyWatch:
+    """`PodWatch` over a pod that stays as it is until the test shows another; a nudge brings it twice."""
+
+    def __init__(self, pod: Pod | None) -> None:
+        self._pod = pod
+        self._due = 0
+        self._more = anyio.Event()
+
+    def show(self, pod: Pod | None) -> None:
+        """Let the pod be so from now on, and let it be seen."""
+        self._pod = pod
+        self._let(1)
+
+    def nudge(self) -> None:
+        self._let(2)
+
+    def _let(self, count: int) -> None:
+        self._due += count
+        self._more.set()
+        self._more = anyio.Event()
+
+    async def next(self) -> Pod | None:
+        await anyio.lowlevel.checkpoint()
+        while not self._due:
+            await self._more.wait()
+        self._due -= 1
+        return self._pod
+
+
 WAITING = {"waiting": {"reason": "PodInitializing"}}
 STARTED = RUNNING
 OVER = {

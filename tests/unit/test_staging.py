@@ -1,0 +1,310 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from senro.app import staging
+from senro.app.observer import PodObserver
+from senro.app.staging import TRIES, Staging
+from senro.domain.errors import StreamBroken
+from senro.domain.events import Event, TransferBroken, Transferred
+from senro.domain.exec_protocol import ExecFailure, ExecResult, ExitCode, StatusLost
+from senro.domain.tar import Member
+from senro.domain.transfer import proof_line, sentinel_name, staging_command
+from senro.domain.verdict import DidRun, Infra, InfraKind, Memory, Patience
+from senro.domain.workspace import Workspace
+from tests.fakes.cluster import Command, FakeCluster, FarSide, refused
+from tests.support_app import NONCE, OVER, STARTED, WAITING, App, SteadyWatch, pod_plan, pod_with
+from tests.support_files import read_events
+
+pytestmark = pytest.mark.anyio
+
+STAGING = pod_with(WAITING, stage={"running": {"startedAt": "2026-11-29T10:00:00Z"}})
+RELEASED = pod_with(STARTED, stage=OVER, phase="Running")
+GONE = None
+ASKED = "exec in senro-stage of pod ci/make-1"
+
+
+async def take(far: FarSide) -> bytes:
+    """All of stdin."""
+    data = b""
+    while piece := await far.read():
+        data += piece
+    return data
+
+
+async def script(far: FarSide) -> ExecResult:
+    """What the staging's script does with a whole archive."""
+    members = [event.path for event in read_events([await take(far)], (0, 1)) if isinstance(event, Member)]
+    assert members[-1] == sentinel_name(NONCE)
+    await far.stdout(proof_line(NONCE))
+    return ExitCode(0)
+
+
+def broken_after(count: int) -> Command:
+    """The stream is cut after so many messages of stdin."""
+
+    async def run(far: FarSide) -> ExecResult:
+        for _ in range(count):
+            await far.read()
+        raise StreamBroken(ASKED, cause="reset by peer")
+
+    return run
+
+
+def says(result: ExecResult, *, out: bytes = b"", err: bytes = b"") -> Command:
+    """All of stdin is taken, something is said, and the command ends so."""
+
+    async def run(far: FarSide) -> ExecResult:
+        await take(far)
+        for said, data in ((far.stdout, out), (far.stderr, err)):
+            if data:
+                await said(data)
+        return result
+
+    return run
+
+
+class Scene:
+    """An attempt with two workspaces, a pod whose `senro-stage` runs, and a far side that the test tells."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "src").mkdir()
+        (folder / "src" / "file").write_bytes(b"x" * 300_000)
+        mounts = [Workspace("src", path="src").at("/src"), Workspace("out").at("/out")]
+        self.app = App(folder, pod_plan(mounts=mounts), auto=False)
+        self.cluster = FakeCluster(self.app.clock)
+        self.watch = SteadyWatch(STAGING)
+        self.folder = folder
+
+    async def stage(self, *commands: Command) -> Infra | None:
+        manifest = {"kind": "Pod", "metadata": {"name": "make-1", "namespace": "ci"}, "spec": {"containers": []}}
+        await self.cluster.create_pod(manifest)
+        await self.app.workspaces.open(self.app.plan)
+        self.app.ledger.lines.clear()
+        self.cluster.commands.extend(commands)
+        attempt = self.app.attempt()
+        self.observer = PodObserver(
+            self.watch,
+            STAGING,
+            Memory.start(uid="uid-1"),
+            Patience(began=self.app.clock.monotonic()),
+            self.app.clock,
+        )
+        self.staging = Staging(attempt, STAGING, self.cluster, self.observer, self.app.workspaces.packed(attempt.step))
+        async with anyio.create_task_group() as group:
+            group.start_soon(self.observer.run)
+            with anyio.fail_after(60):
+                result = await self.staging.run()
+            group.cancel_scope.cancel()
+        assert self.cluster.open_streams == 0
+        return result
+
+    @property
+    def events(self) -> list[Event]:
+        return self.app.ledger.events
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    monkeypatch.setattr(staging, "SETTLE_SECONDS", 0)
+    return Scene(tmp_path)
+
+
+async def test_every_mount_is_sent_in_one_exec(scene: Scene) -> None:
+    """One command, one archive with the sentinel last, one event; the reporter sees it grow to its length."""
+    assert await scene.stage(script) is None
+    (far,) = scene.cluster.execs
+    assert (far.container, far.command) == ("senro-stage", staging_command(2, NONCE))
+    (event,) = scene.events
+    assert isinstance(event, Transferred)
+    assert (event.direction, event.bytes, event.tries) == ("in", scene.staging.length, 1)
+    told = scene.app.told.transfers
+    assert [done for _, _, done, _ in told] == sorted({done for _, _, done, _ in told})
+    assert told[-1] == ("build.make", "in", event.bytes, event.bytes)
+    assert event.bytes > 300_000
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        ExitCode(0),
+        ExitCode(137),
+        StatusLost(1006),
+        ExecFailure("InternalError", "the container is gone"),
+        StreamBroken(ASKED, cause="reset by peer"),
+    ],
+    ids=lambda end: type(end).__name__,
+)
+async def test_the_proof_line_is_the_proof(scene: Scene, end: Any) -> None:
+    """However the exec ends after it: the container ends with the proof and may take the exec with it."""
+
+    async def run(far: FarSide) -> ExecResult:
+        await take(far)
+        await far.stdout(b"noise\n" + proof_line(NONCE)[:5])
+        await far.stdout(proof_line(NONCE)[5:])
+        if isinstance(end, StreamBroken):
+            raise end
+        result: ExecResult = end
+        return result
+
+    assert await scene.stage(run) is None
+    assert [type(event) for event in scene.events] == [Transferred]
+
+
+async def test_a_proof_while_input_is_left_is_a_proof(scene: Scene) -> None:
+    """The far side said that it has all: nobody insists on sending the rest."""
+
+    async def run(far: FarSide) -> ExecResult:
+        await far.read()
+        await far.stdout(proof_line(NONCE))
+        return ExitCode(0)
+
+    assert await scene.stage(run) is None
+
+
+FAILURES: list[tuple[Command, str]] = [
+    (broken_after(0), "reset by peer"),
+    (broken_after(2), "reset by peer"),
+    (says(ExitCode(0)), "no proof line came"),
+    (says(ExitCode(0), out=b"senro-staged other\n"), "no proof line came"),
+    (
+        says(ExitCode(1), err=b"senro: the archive was cut\n"),
+        "the transfer's command exited 1: senro: the archive was cut",
+    ),
+    (says(ExitCode(2), err=b"x" * 99_999), "the transfer's command exited 2: xxx"),
+    (says(StatusLost(1000)), "the stream was closed without a status"),
+    (says(ExecFailure("InternalError", "no such container")), "no such container"),
+]
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"), FAILURES, ids=[words[:30] + str(n) for n, (_, words) in enumerate(FAILURES)]
+)
+async def test_a_broken_staging_is_repeated(scene: Scene, failure: Command, words: str) -> None:
+    """The transfer, never the step: the next try stages all, and the ledger says what broke and how far it came."""
+    assert await scene.stage(failure, script) is None
+    broken, done = scene.events
+    assert isinstance(broken, TransferBroken)
+    assert (broken.direction, broken.tries) == ("in", 1)
+    assert words in broken.message
+    assert f" of {scene.staging.length} bytes were sent)" in broken.message
+    assert len(broken.message) < 10_000
+    assert isinstance(done, Transferred)
+    assert done.tries == 2
+    assert "staging broke, try 1 of 3" in scene.app.told.notes[0][1]
+
+
+@pytest.mark.parametrize("code", [403, 404, 500])
+async def test_an_exec_that_does_not_open_is_repeated(scene: Scene, code: int) -> None:
+    """A refusal before the 101 is a broken try."""
+    scene.cluster.fail("exec", refused(ASKED, code, message="no"))
+    assert await scene.stage(script) is None
+    assert [type(event) for event in scene.events] == [TransferBroken, Transferred]
+
+
+async def test_three_tries_are_enough(scene: Scene) -> None:
+    """Then it is Infra `transfer`: the command did not run, and the message says how far the last try came."""
+    infra = await scene.stage(*[broken_after(1)] * TRIES)
+    assert infra is not None
+    assert (infra.kind, infra.did_run) == (InfraKind.TRANSFER, DidRun.NO)
+    assert infra.message.startswith("the workspaces could not be staged in 3 tries: ")
+    assert infra.message.endswith(f" of {scene.staging.length} bytes were sent)")
+    assert [event.tries for event in scene.events if isinstance(event, TransferBroken)] == [1, 2, 3]
+
+
+async def test_an_image_without_tar_is_not_tried_again(scene: Scene) -> None:
+    """127 with the script's own words: another try in the same pod ends the same."""
+    infra = await scene.stage(says(ExitCode(127), err=b"senro: the image has no tar\n"))
+    assert infra is not None
+    assert (infra.kind, infra.did_run) == (InfraKind.CONFIG, DidRun.NO)
+    assert "the image has no tar" in infra.message
+    assert len(scene.cluster.execs) == 1
+
+
+async def test_a_file_that_changed_is_the_coordinators_own(scene: Scene) -> None:
+    """A workspace that cannot be packed as it was walked is told by its file; no other try would go better."""
+
+    async def change(far: FarSide) -> ExecResult:
+        await take(far)
+        return ExitCode(1)
+
+    packed = scene.app.workspaces.packed
+    scene.app.workspaces.packed = lambda step: (changed(Path(packed(step)[0].folder)), packed(step))[1]  # type: ignore[method-assign]  # the moment between the walk and the pack
+    infra = await scene.stage(change)
+    assert infra is not None
+    assert (infra.kind, infra.did_run) == (InfraKind.TRANSFER, DidRun.NO)
+    assert infra.message.startswith("a workspace could not be packed: file: ")
+    assert len(scene.cluster.execs) == 1
+
+
+def changed(folder: Path) -> None:
+    (folder / "file").write_bytes(b"y")
+
+
+async def test_a_pod_that_went_away_is_the_answer(scene: Scene) -> None:
+    """The streams of a pod that is taken away break first: what the pod came to is the caller's to read."""
+
+    async def run(far: FarSide) -> ExecResult:
+        await far.read()
+        scene.watch.show(GONE)
+        raise StreamBroken(ASKED, cause="reset by peer")
+
+    assert await scene.stage(run) is None
+    assert scene.observer.answer.settled
+    assert [type(event) for event in scene.events] == [TransferBroken]
+
+
+@pytest.mark.parametrize("proof_lost", [says(StatusLost(1006)), says(ExitCode(0))], ids=["cut", "no-line"])
+async def test_a_release_without_the_line_is_a_proof_too(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, proof_lost: Command
+) -> None:
+    """`senro-stage` ended with 0, which only the script makes it: nothing is staged twice under a step that runs."""
+    monkeypatch.setattr(staging, "SETTLE_SECONDS", 30)
+
+    async def run(far: FarSide) -> ExecResult:
+        result = await proof_lost(far)
+        scene.watch.show(RELEASED)
+        return result
+
+    assert await scene.stage(run) is None
+    assert [type(event) for event in scene.events] == [TransferBroken, Transferred]
+    assert len(scene.cluster.execs) == 1
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        {"terminated": {**OVER["terminated"], "exitCode": 1, "reason": "Error"}},
+        {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": None}},
+    ],
+    ids=["failed", "synthetic"],
+)
+async def test_another_end_of_the_container_is_no_proof(scene: Scene, stage: dict[str, Any]) -> None:
+    """A failure is the observer's to judge; a synthetic Completed, without a start, proves nothing."""
+
+    async def run(far: FarSide) -> ExecResult:
+        scene.watch.show(pod_with(WAITING, stage=stage))
+        return await says(StatusLost(1006))(far)
+
+    result = await scene.stage(run, run, run)
+    assert not any(isinstance(event, Transferred) for event in scene.events)
+    assert result is not None or scene.observer.answer.settled
+
+
+async def test_a_staging_that_is_cancelled_leaves_nothing_open(scene: Scene) -> None:
+    """At any moment of it: the exec is closed, and nothing is recorded."""
+
+    async def hang(far: FarSide) -> ExecResult:
+        await far.read()
+        group.cancel_scope.cancel()
+        await anyio.sleep_forever()
+        raise AssertionError("unreachable")
+
+    async with anyio.create_task_group() as group:
+        await scene.stage(hang)
+    assert scene.cluster.open_streams == 0
+    assert scene.events == []
