@@ -120,19 +120,16 @@ def hides_eviction(pod: Pod) -> bool:
     Evictions for an own limit alone set no DisruptionTarget (facts row 69), and a pod whose every container ends
     with 0 becomes Succeeded, without a reason. A second container that ends otherwise, as senro-io does, keeps it.
     """
-    containers = pod.spec.containers
-    limited = any("ephemeral-storage" in container.resources.limits for container in containers)
-    bounded = any(volume.empty_dir is not None and volume.empty_dir.size_limit for volume in pod.spec.volumes)
-    return len(containers) <= 1 and (limited or bounded)
+    if len(pod.spec.containers) > 1:
+        return False
+    for container in pod.spec.containers:
+        if "ephemeral-storage" in container.resources.limits:
+            return True
+    return any(volume.empty_dir is not None and volume.empty_dir.size_limit for volume in pod.spec.volumes)
 
 
 def last_words(pod: Pod, status: ContainerStatus) -> str:
     """The most telling sentence that the cluster left: of the container's end, its waiting, or the pod's."""
     state = status.state
-    candidates = (
-        state.terminated.message if state.terminated is not None else "",
-        state.terminated.reason if state.terminated is not None else "",
-        state.waiting.message if state.waiting is not None else "",
-        pod.status.message,
-    )
-    return next((words for words in candidates if words), "")
+    ended = (state.terminated.message or state.terminated.reason) if state.terminated is not None else ""
+    return ended or (state.waiting.message if state.waiting is not None else "") or pod.status.message

@@ -9,7 +9,6 @@ away but neither ends nor goes is given up after its grace and six minutes (row 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from senro.domain.verdict.alive import alive
@@ -45,7 +44,7 @@ def observe(memory: Memory, observation: Observation) -> tuple[Answer, Memory]:
 
 
 def _settled(memory: Memory, rule: int, answer: Answer) -> tuple[Answer, Memory]:
-    return answer, replace(memory, answer=answer, rule=rule)
+    return answer, memory._replace(answer=answer, rule=rule)
 
 
 def _judged(seen: Seen) -> tuple[int, Answer]:

@@ -71,17 +71,21 @@ def sign_of(observation: Observation, pod: Pod, *, ready: Condition, target: Con
     dates the reason that comes with it (facts row 91).
     """
     signs = _signs(observation, pod, ready=ready, target=target, silent=silent)
-    if not signs:
-        return None
+    if len(signs) <= 1:
+        return signs[0] if signs else None
     by_kubelet = any(sign.withheld and sign.source is Source.CONDITION for sign in signs)
     moments = [
         sign.moment for sign in signs if sign.moment is not None or not (by_kubelet and sign.source is Source.REASON)
     ]
     dated = [moment for moment in moments if moment is not None]
-    return replace(
-        max(signs, key=lambda sign: sign.source),
-        moment=min(dated) if dated and len(dated) == len(moments) else None,
+    strongest = max(signs, key=_source)
+    return Sign(
+        strongest.kind,
+        strongest.source,
+        min(dated) if len(dated) == len(moments) else None,
+        strongest.message,
         withheld=any(sign.withheld for sign in signs),
+        deadline=strongest.deadline,
     )
 
 
@@ -160,3 +164,7 @@ def _moved(time: str | None, seconds: int) -> datetime | None:
 
 def _any_runs(pod: Pod) -> bool:
     return any(status.state.running is not None for status in pod.status.container_statuses)
+
+
+def _source(sign: Sign) -> Source:
+    return sign.source
