@@ -65,8 +65,7 @@ def outcome_of(answer: Exited | Infra | Cancelled | TimedOut, *, node: str = "")
             )
         case Cancelled():
             return Outcome(kind="cancelled", node=node)
-        case TimedOut():
-            return Outcome(kind="timed_out", node=node, hint="Raise the step's timeout, or make it faster.")
+    return Outcome(kind="timed_out", node=node, hint="Raise the step's timeout, or make it faster.")
 
 
 def _exit_hint(notes: tuple[str, ...]) -> str:

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from senro.app.observer import PodObserver
+from senro.app.removal import ASK_SECONDS, CANCEL_GRACE, Removal
+from senro.domain.errors import Unreachable
+from senro.domain.events import Noted, PodDeleted
+from senro.domain.pod import Pod
+from senro.domain.podspec import pod_manifest, secret_manifest
+from senro.domain.targets import Pod as Target
+from senro.domain.verdict import Memory, Patience
+from tests.fakes.cluster import FakeCluster, refused
+from tests.support_app import App, ScriptedWatch, pod_plan, until
+from tests.support_plan import IMAGE
+
+pytestmark = pytest.mark.anyio
+
+GRACE = 20
+
+
+class Scene:
+    """An attempt with a secret, its objects created as far as a test wants."""
+
+    def __init__(self, folder: Path, *, auto: bool = True) -> None:
+        plan = pod_plan(on=Target(IMAGE, namespace="ci", grace=GRACE), secrets={"TOKEN": "Token"})
+        self.app = App(folder, plan, secrets={"Token": b"hunter2hunter2"}, auto=auto)
+        self.cluster = FakeCluster(self.app.clock)
+        self.attempt = self.app.attempt()
+        self.removal = Removal(self.attempt, self.cluster)
+        self.manifest = pod_manifest(self.attempt.step, self.attempt.identity)
+        self.secret = secret_manifest(self.attempt.step, self.attempt.identity, self.app.secrets)
+
+    async def create(self) -> Pod:
+        self.removal.secret, self.removal.manifest = self.secret, self.manifest
+        await self.cluster.create_secret(self.secret)
+        self.removal.pod = await self.cluster.create_pod(self.manifest)
+        self.removal.observer = self.observer(self.removal.pod)
+        return self.removal.pod
+
+    def observer(self, pod: Pod) -> PodObserver:
+        clock = self.app.clock
+        return PodObserver(ScriptedWatch(), pod, Memory.start(uid=pod.uid), Patience(began=clock.monotonic()), clock)
+
+    @property
+    def gone(self) -> bool:
+        return not self.cluster.pods and not self.cluster.secrets
+
+    @property
+    def remedy(self) -> str:
+        return f"kubectl --namespace ci delete pod {self.attempt.identity.name}"
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+async def test_pod_and_secret_are_removed(scene: Scene) -> None:
+    """By uid, with the pod's own grace, told to the ledger; what the observer sees of it is no disruption."""
+    scene.cluster.stubborn = True
+    await scene.create()
+    assert await scene.removal.run() is True
+    assert scene.gone
+    assert scene.cluster.graces == [None]
+    assert scene.removal.observer is not None
+    assert scene.removal.observer.deletion_asked
+    (event,) = scene.app.ledger.events
+    assert isinstance(event, PodDeleted)
+    assert (event.namespace, event.pod, event.confirmed, event.remedy) == (
+        "ci",
+        scene.attempt.identity.name,
+        True,
+        "",
+    )
+
+
+async def test_nothing_was_created(scene: Scene) -> None:
+    """No request, no event."""
+    assert await scene.removal.run() is True
+    assert (scene.cluster.calls, scene.app.ledger.lines) == ([], [])
+
+
+async def test_only_the_secret_was_created(scene: Scene) -> None:
+    """The attempt ended before its pod's create was sent."""
+    scene.removal.secret = scene.secret
+    await scene.cluster.create_secret(scene.secret)
+    assert await scene.removal.run() is True
+    assert scene.gone
+    assert scene.app.ledger.lines == []
+
+
+@pytest.mark.parametrize("there", [True, False])
+async def test_a_create_that_was_never_answered_is_looked_for(scene: Scene, there: bool) -> None:
+    """The pod is found by its nonce and removed; where there is none, nothing is told."""
+    scene.removal.manifest = scene.manifest
+    if there:
+        await scene.cluster.create_pod(scene.manifest)
+    assert await scene.removal.run() is True
+    assert scene.gone
+    assert len(scene.app.ledger.events) == there
+
+
+async def test_a_pod_that_may_not_be_deleted_is_told(scene: Scene) -> None:
+    """In the cluster's words, with what to type; the Secret is removed all the same."""
+    await scene.create()
+    scene.cluster.fail("delete_pod", refused("delete pod", 403, "Forbidden", 'cannot delete resource "pods"'))
+    assert await scene.removal.run() is False
+    assert list(scene.cluster.secrets) == []
+    deleted, note = scene.app.ledger.events
+    assert isinstance(deleted, PodDeleted)
+    assert (deleted.confirmed, deleted.remedy) == (False, scene.remedy)
+    assert isinstance(note, Noted)
+    assert 'cannot delete resource "pods"' in note.message
+    assert note.message.endswith(f"delete it with: {scene.remedy}")
+
+
+@pytest.mark.parametrize("method", ["delete_pod", "read_pod", "delete_secret"])
+async def test_whoever_asks_twice_is_told_what_stays(scene: Scene, method: str) -> None:
+    """Abandoned while the cluster does not answer: it ends at once, unconfirmed, with what to type."""
+    scene.cluster.stubborn = True
+    await scene.create()
+    scene.cluster.hang(method)
+    async with anyio.create_task_group() as group:
+
+        async def remove() -> None:
+            assert await scene.removal.run() is False
+
+        group.start_soon(remove)
+        await until(lambda: method in scene.cluster.calls[2:])
+        scene.attempt.clean_ups.abandon()
+    assert isinstance(scene.app.ledger.events[0], PodDeleted)
+    assert scene.remedy in scene.app.told.notes[-1][1]
+
+
+async def test_a_removal_is_shielded(scene: Scene) -> None:
+    """The cancellation of the run does not stop what puts its pod away."""
+    scene.cluster.stubborn = True
+    await scene.create()
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await scene.removal.run()
+    assert scene.gone
+
+
+async def test_a_cancelled_run_does_not_wait_for_a_long_grace(scene: Scene) -> None:
+    """Once somebody waits, the pod gets three seconds."""
+    scene.cluster.stubborn = True
+    await scene.create()
+    scene.attempt.clean_ups.hurry()
+    assert await scene.removal.run() is True
+    assert scene.cluster.graces == [CANCEL_GRACE]
+
+
+async def test_a_deletion_is_asked_for(scene: Scene) -> None:
+    """Through troubles, and it does not wait for the pod to go; the observer knows that it is ours."""
+    pod = await scene.create()
+    observer = scene.observer(pod)
+    scene.cluster.stubborn = True
+    scene.cluster.fail("delete_pod", Unreachable("delete", cause="reset", sent=True))
+    scene.cluster.fail("delete_pod", refused("delete", 429))
+    await scene.removal.ask(observer, grace_seconds=7)
+    assert observer.deletion_asked
+    assert scene.cluster.graces == [7]
+    assert len(scene.cluster.pods) == 1
+
+
+async def test_a_deletion_that_cannot_be_asked_for_is_given_up(scene: Scene) -> None:
+    """After half a minute of no answers the pod's own deadline has to do it; a refusal is told at once."""
+    pod = await scene.create()
+    for _ in range(100):
+        scene.cluster.fail("delete_pod", Unreachable("delete", cause="refused", sent=False))
+    await scene.removal.ask(scene.observer(pod), grace_seconds=None)
+    assert scene.cluster.calls.count("delete_pod") <= ASK_SECONDS + 1
+    scene.cluster._faults.clear()
+    scene.cluster.fail("delete_pod", refused("delete", 403, "Forbidden", "no"))
+    await scene.removal.ask(scene.observer(pod), grace_seconds=None)
+    assert "no" in scene.app.told.notes[-1][1]
+
+
+async def test_no_deletion_is_asked_for_without_a_pod(scene: Scene) -> None:
+    """Nothing was created: nothing is asked."""
+    await scene.removal.ask(scene.observer(Pod()), grace_seconds=None)
+    assert scene.cluster.calls == []

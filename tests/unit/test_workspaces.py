@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from senro.domain.errors import TreeError
+from senro.domain.events import SnapshotTaken, WorkspaceOpened
+from senro.domain.pipeline import Step
+from senro.domain.tree import Tree
+from senro.domain.workspace import Workspace
+from tests.fakes.ledger import RUN_ID
+from tests.support_app import App, pod_plan
+from tests.support_files import directory, file, names, read_folder
+
+pytestmark = pytest.mark.anyio
+
+SRC = Workspace("src", path="src", exclude=["*.o"])
+OUT = Workspace("out")
+TMP = Workspace("tmp", path="src", scope="step")
+
+
+class Scene:
+    """A step that mounts a workspace of each kind, whose first content lies in `src`."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "src" / ".git").mkdir(parents=True)
+        for name in ("file", "main.o", ".git/HEAD"):
+            (folder / "src" / name).write_bytes(name.encode())
+        self.folder = folder
+        plan = pod_plan(mounts=[SRC.at("/src"), OUT.at("/out"), TMP.at("/t", "ro")])
+        self.app = App(folder, plan)
+        self.workspaces = self.app.workspaces
+        self.step: Step = plan.steps[0].step
+
+    async def open(self) -> None:
+        await self.workspaces.open(self.app.plan)
+        await self.workspaces.prepare(self.step)
+
+    def place(self, name: str) -> Path:
+        return self.folder / "runs" / RUN_ID / "workspaces" / name
+
+    def folder_of(self, index: int) -> Path:
+        return Path(self.workspaces.place(self.step, self.step.mounts[index]).folder)
+
+
+FIRST = Tree((file("file", b"file"),))
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+async def test_first_contents_are_copied_and_recorded(scene: Scene) -> None:
+    """Excludes applied, the source untouched, an empty one empty; each has its event, with its digest."""
+    await scene.open()
+    assert read_folder(scene.place("src")) == FIRST
+    assert names(scene.place("out")) == []
+    assert names(scene.folder / "src") == [".git", "file", "main.o"]
+    opened = [event for event in scene.app.ledger.events if isinstance(event, WorkspaceOpened)]
+    assert [(event.workspace, event.digest, event.files) for event in opened] == [
+        ("src", FIRST.digest, 1),
+        ("out", Tree().digest, 0),
+        ("tmp", Tree((file("file", b"file"), file("main.o", b"main.o"))).digest, 2),
+    ]
+
+
+async def test_what_is_left_out_is_counted_and_named(scene: Scene) -> None:
+    """A snapshot carries no fifo: the ledger says how many such things there are, and names some as text."""
+    for number in range(7):
+        os.mkfifo(os.fsencode(scene.folder / "src") + b"/caf\xe9%d" % number)
+    await scene.open()
+    event = scene.app.ledger.events[0]
+    assert isinstance(event, WorkspaceOpened)
+    assert (event.files, event.left_out, len(event.sample)) == (1, 7, 5)
+    assert all("caf" in name for name in event.sample)
+
+
+async def test_a_first_content_that_cannot_be_taken_is_raised(scene: Scene) -> None:
+    """A link out of the folder is told by its name."""
+    (scene.folder / "src" / "out").symlink_to("/etc/passwd")
+    with pytest.raises(TreeError, match="out: "):
+        await scene.open()
+
+
+async def test_the_folder_of_the_runs_is_no_part_of_what_runs(tmp_path: Path) -> None:
+    """`path="."` around the runs' own folder: no run holds the runs before it."""
+    (tmp_path / "file").write_bytes(b"1")
+    app = App(tmp_path, pod_plan(mounts=[Workspace("all", path=".").at("/all")]))
+    await app.workspaces.open(app.plan)
+    assert names(tmp_path / "runs" / RUN_ID / "workspaces" / "all") == ["file"]
+
+
+async def test_a_step_workspace_is_a_fresh_copy(scene: Scene) -> None:
+    """Each step has its own, from the first content, whatever an attempt did to it."""
+    await scene.open()
+    folder = scene.folder_of(2)
+    assert folder != scene.place("tmp")
+    (folder / "file").write_bytes(b"changed")
+    (folder / "more").write_bytes(b"")
+    await scene.workspaces.prepare(scene.step)
+    assert names(folder) == ["file", "main.o"]
+    assert (folder / "file").read_bytes() == b"file"
+
+
+async def test_what_an_attempt_did_is_undone(scene: Scene) -> None:
+    """`restore` puts every workspace of the step back to its last snapshot."""
+    await scene.open()
+    for index in range(3):
+        (scene.folder_of(index) / "left").write_bytes(b"")
+    await scene.workspaces.restore(scene.step)
+    assert read_folder(scene.folder_of(0)) == FIRST
+    assert names(scene.folder_of(1)) == []
+    assert names(scene.folder_of(2)) == ["file", "main.o"]
+
+
+async def test_what_a_step_wrote_is_kept(scene: Scene) -> None:
+    """A snapshot of each read-write mount, recorded, and what the next step starts from."""
+    await scene.open()
+    scene.app.ledger.lines.clear()
+    (scene.folder_of(1) / "made").write_bytes(b"made")
+    await scene.workspaces.keep(scene.step, 3)
+    made = Tree((file("made", b"made"),))
+    taken = [event for event in scene.app.ledger.events if isinstance(event, SnapshotTaken)]
+    assert [(event.workspace, event.digest, event.attempt) for event in taken] == [
+        ("src", FIRST.digest, 3),
+        ("out", made.digest, 3),
+    ]
+    assert scene.app.recorder.progress.workspaces["out"] == made.digest
+    (scene.folder_of(1) / "made").unlink()
+    await scene.workspaces.restore(scene.step)
+    assert read_folder(scene.folder_of(1)) == made
+
+
+async def test_what_crosses_and_what_comes_back(scene: Scene) -> None:
+    """All mounts go in, by index; only those mounted read-write come back, into the run's own folders."""
+    await scene.open()
+    packed = scene.workspaces.packed(scene.step)
+    assert [(part.index, part.folder) for part in packed] == [
+        (0, str(scene.place("src"))),
+        (1, str(scene.place("out"))),
+        (2, str(scene.folder_of(2))),
+    ]
+    assert packed[0].tree == FIRST
+    returning = scene.workspaces.returning(scene.step)
+    assert returning == {0: str(scene.place("src")), 1: str(scene.place("out"))}
+    (scene.place("out") / "d").mkdir()
+    came = Tree((directory("d"),))
+    await scene.workspaces.returned(scene.step, 1, {0: FIRST, 1: came})
+    assert scene.app.recorder.progress.workspaces["out"] == came.digest
+    assert scene.workspaces.packed(scene.step)[1].tree == came
+
+
+@pytest.mark.parametrize("how", ["changed", "added", "removed", "link"])
+async def test_a_read_only_mount_that_was_written_to_is_put_right(scene: Scene, how: str) -> None:
+    """Whatever was done to it, also what could not even be walked; its name is told."""
+    await scene.open()
+    folder = scene.folder_of(2)
+    match how:
+        case "changed":
+            (folder / "file").write_bytes(b"changed")
+        case "added":
+            (folder / "more").write_bytes(b"")
+        case "removed":
+            (folder / "file").unlink()
+        case _:
+            (folder / "link").symlink_to("/etc/passwd")
+    assert await scene.workspaces.written_through(scene.step) == ("tmp",)
+    assert names(folder) == ["file", "main.o"]
+    assert (folder / "file").read_bytes() == b"file"
+    assert await scene.workspaces.written_through(scene.step) == ()
+
+
+async def test_the_summary_has_what_was_opened(scene: Scene) -> None:
+    """Each workspace by name with digest and folder; none before anything was opened."""
+    assert scene.workspaces.summary(scene.app.plan) == {}
+    await scene.open()
+    summary = scene.workspaces.summary(scene.app.plan)
+    assert summary["src"] == (FIRST.digest, str(scene.place("src")))
+    assert list(summary) == ["src", "out", "tmp"]
