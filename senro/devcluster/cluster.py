@@ -229,7 +229,7 @@ class DevCluster:
         return answer
 
     def _observe(self, pod: Object, point: str, container: str) -> None:
-        if point == "running" and container != pod["spec"]["containers"][0]["name"] and container != "step":
+        if not _is_the_moment(pod, point, container):
             return
         namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
         if self.faults.vanishes(pod, point):
@@ -245,6 +245,13 @@ class DevCluster:
         path.touch(mode=0o600)
         path.write_text(text)
         return path
+
+
+def _is_the_moment(pod: Object, point: str, container: str) -> bool:
+    """Whether this container is the one that a fault's point speaks of."""
+    if point == "reading":
+        return container == "senro-io"
+    return point == "staging" or container in {"step", pod["spec"]["containers"][0]["name"]}
 
 
 def _make_folder() -> str:

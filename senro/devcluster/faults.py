@@ -21,7 +21,10 @@ DISRUPTIONS = {
 }
 """Reasons for `fail_pod`, and the DisruptionTarget condition that each one shows (recordings *-trap-zero)."""
 
-Point = Literal["staging", "running"]
+Point = Literal["staging", "running", "reading"]
+"""Moments of a pod's life: its stage container runs; its step was started; an exec in its senro-io begins."""
+
+_POINTS = ("staging", "running", "reading")
 
 
 @dataclass(slots=True)
@@ -94,15 +97,16 @@ class Faults:
     ) -> None:
         """Take away the next `times` pods of a step (label senro.dev/step, annotation senro.dev/step-id, or name).
 
-        `reason` is a key of DISRUPTIONS; `at` is when: the stage container or the step's runs. `grace_seconds` None is
-        the pod's own grace.
+        `reason` is a key of DISRUPTIONS, `at` a moment of the pod's life; `grace_seconds` None is the pod's own grace.
         """
+        _check_point(at)
         if reason not in DISRUPTIONS:
             raise ValueError(f"reason {reason!r} is none of {', '.join(DISRUPTIONS)}")
         self._arm("fail", _Armed(times, step=step, reason=reason, point=at, grace_seconds=grace_seconds))
 
     def vanish_pod(self, *, step: str = "", times: int = 1, at: Point = "running") -> None:
         """Remove pods with no trace: the object is gone, and so are the processes."""
+        _check_point(at)
         self._arm("vanish", _Armed(times, step=step, point=at))
 
     def lose_create_answer(self, *, step: str = "", times: int = 1) -> None:
@@ -205,6 +209,11 @@ class Faults:
                         self._armed[kind].remove(fault)
                     return fault
         return None
+
+
+def _check_point(at: str) -> None:
+    if at not in _POINTS:
+        raise ValueError(f"at {at!r} is none of {', '.join(_POINTS)}")
 
 
 def _is_of_step(pod: Object, step: str) -> bool:

@@ -62,6 +62,7 @@ def open_exec(request: Request, pod: Object, kubelet: Kubelet, faults: Faults) -
     streams = Streams(request.flag("stdin"), request.flag("stdout"), request.flag("stderr"))
     if not (streams.stdin or streams.stdout or streams.stderr):
         return text_response(400, "you must specify at least 1 of stdin, stdout, stderr")
+    kubelet.observe(pod, "reading", asked_container)
     worker = kubelet.worker(pod)
     container = worker.container(asked_container) if worker is not None else None
     if container is None:

@@ -40,7 +40,7 @@ class Kubelet:
         self._workers: dict[str, PodWorker] = {}
         self._addresses = 0
         self.observe: Callable[[Object, str, str], None] = _observe_nothing
-        """Called with the pod, `staging` or `running`, and the container's name once its status was published."""
+        """Called with the pod, a fault's point and the container: its status was published, or an exec begins."""
         self.started: dict[tuple[str, str], dict[str, int]] = {}
         """How often each container's command was started, by namespace and name of the pod; kept for ever."""
 

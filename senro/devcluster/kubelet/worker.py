@@ -91,6 +91,7 @@ class PodWorker:
         self._bring_up_scope = anyio.CancelScope()
         self._ended = anyio.Event()
         self._kill_at: float | None = None
+        self._killed = False
         self._grace_changed = anyio.Event()
 
     def log_of(self, container: str) -> ContainerLog | None:
@@ -101,7 +102,9 @@ class PodWorker:
     def container(self, name: str) -> Container | None:
         """The container, if its process runs."""
         running = self._running.get(name)
-        if running is None or running.container is None or running.container.process.exit_code is not None:
+        if self._killed or running is None or running.container is None:
+            return None
+        if running.container.process.exit_code is not None:
             return None
         return running.container
 
@@ -120,7 +123,8 @@ class PodWorker:
         self._bring_up_scope.cancel()
 
     def kill(self) -> None:
-        """SIGKILL to every container at once."""
+        """SIGKILL to every container at once; none of them can be entered from now on."""
+        self._killed = True
         for running in self._running.values():
             if running.container is not None:
                 running.container.kill()

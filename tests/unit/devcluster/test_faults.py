@@ -158,9 +158,25 @@ def test_a_pod_vanishes_without_a_trace(client: Client, name: str) -> None:
     assert not any("deletionTimestamp" in state["metadata"] for state in client.cluster.states("ci", name))
 
 
+def test_a_pod_vanishes_while_it_is_read(client: Client, name: str) -> None:
+    """At `reading` an exec in senro-io finds no container, and the pod is gone; other execs do not count."""
+    client.cluster.faults.vanish_pod(step=name, at="reading")
+    manifest = pod_manifest(name, ["sleep", "60"])
+    image = manifest["spec"]["containers"][0]["image"]
+    manifest["spec"]["containers"].append({"name": "senro-io", "image": image, "command": ["sleep", "60"]})
+    client.create(manifest)
+    client.running(name)
+    assert client.run(name, ["true"]).exit_code == 0
+    with client.exec(name, ["true"], container="senro-io", protocol=V4) as session:
+        assert (session.status, session.body()) == (500, b'container not found ("senro-io")')
+    assert client.pod(name) is None
+
+
 def test_a_fault_that_cannot_be_is_refused(client: Client) -> None:
     """No such reason, no times: ValueError when it is armed."""
     with pytest.raises(ValueError, match="none of Evicted, Preempted, Tainted"):
         client.cluster.faults.fail_pod(reason="Bored")
+    with pytest.raises(ValueError, match="none of staging, running, reading"):
+        client.cluster.faults.vanish_pod(at="noon")  # type: ignore[arg-type]  # what the type forbids
     with pytest.raises(ValueError, match="at least 1"):
         client.cluster.faults.drop_status(times=0)
