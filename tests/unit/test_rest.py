@@ -355,6 +355,15 @@ async def test_the_end_of_a_long_log(route: respx.Route, monkeypatch: pytest.Mon
         assert await cluster.read_log("ci", "a", "step") == b"1700180019"
 
 
+async def test_a_mistake_shows_where_it_was_made(route: respx.Route) -> None:
+    """An exception that no table knows reaches whoever asked, as it is, and the other requests go on."""
+    route.mock(side_effect=[KeyError("a mistake"), httpx.Response(200, json={"gitVersion": "v1.36.2"})])
+    async with cluster_under_respx() as cluster:
+        with pytest.raises(KeyError, match="a mistake"):
+            await cluster.version()
+        assert await cluster.version() == "v1.36.2"
+
+
 async def test_the_owner_is_looked_for_among_others(route: respx.Route) -> None:
     """The Secret may have other owners; ours must be one of them."""
     owners = [{"kind": "Pod", "name": "x", "uid": "u-9"}, {"kind": "Pod", "name": "a", "uid": "u-1"}]

@@ -11,10 +11,13 @@ import anyio.abc
 import httpx
 
 from senro.adapters.apiserver.failures import FOREIGN, translate
-from senro.domain.errors import ClusterError, Unreachable
+from senro.domain.errors import Unreachable
 
 REQUEST_SECONDS = 90.0
 """One try, from the connection to the last byte: the apiserver's own 60 s, a slow handshake, a slow link."""
+
+IN_FLIGHT = 64
+"""Requests that httpcore has at once from one part of the adapter; the others wait where they can be cancelled."""
 
 _T = TypeVar("_T")
 
@@ -22,6 +25,7 @@ _T = TypeVar("_T")
 class Step(enum.Enum):
     """How far httpcore is with a request."""
 
+    QUEUED = "not begun"
     CONNECTING = "waiting for a connection, or making one"
     HTTP11 = "speaking HTTP/1.1"
     HTTP2 = "speaking HTTP/2"
@@ -41,7 +45,8 @@ class Exchange(Generic[_T]):
     is made it ends once that is done, unsent; over HTTP/1.1 it is cancelled; over HTTP/2 it is left to end by itself.
     What was not sent before is never sent after, and REQUEST_SECONDS bound all of it.
 
-    `take` makes the result of the answer, within the task; `drop` gets a result that nobody waits for.
+    `slots` bounds how many are begun. `take` makes the result of the answer, within the task; `drop` gets a result that
+    nobody waits for.
     """
 
     def __init__(
@@ -49,19 +54,21 @@ class Exchange(Generic[_T]):
         asked: str,
         client: httpx.AsyncClient,
         *,
+        slots: anyio.Semaphore,
         take: Callable[[httpx.Response], Awaitable[_T]],
         drop: Callable[[_T], Awaitable[None]] | None = None,
     ) -> None:
         self._asked = asked
         self._client = client
+        self._slots = slots
         self._take = take
         self._drop = drop
-        self._scope = anyio.CancelScope(shield=True)
-        self._step = Step.CONNECTING
+        self._scope = anyio.CancelScope()
+        self._step = Step.QUEUED
         self._given_up = False
         self._done = anyio.Event()
         self._results: list[_T] = []
-        self._error: ClusterError | None = None
+        self._error: Exception | None = None
 
     async def send(
         self,
@@ -106,24 +113,31 @@ class Exchange(Generic[_T]):
     async def _run(self, request: httpx.Request) -> None:
         try:
             with self._scope, anyio.fail_after(REQUEST_SECONDS):
-                self._results.append(await self._take(await self._client.send(request, stream=True)))
-        except ClusterError as error:
-            self._error = error
+                async with self._slots:
+                    self._results.append(await self._take(await self._begin(request)))
         except GivenUp:
             pass  # nobody waits
         except FOREIGN as error:
             self._error = translate(self._asked, error)
             self._error.__cause__ = error
+        except Exception as error:  # noqa: BLE001 - raised again where the request was asked for, not in the group
+            self._error = error
         finally:
             self._done.set()
             if self._given_up:
                 await self._drop_result()
 
+    async def _begin(self, request: httpx.Request) -> httpx.Response:
+        if self._given_up:
+            raise GivenUp  # while the slot was on its way: the cancellation would come in the middle
+        self._step, self._scope.shield = Step.CONNECTING, True
+        return await self._client.send(request, stream=True)
+
     async def _give_up(self) -> None:
         self._given_up = True
         if self._done.is_set():
             await self._drop_result()
-        elif self._step is Step.HTTP11:
+        elif self._step in (Step.QUEUED, Step.HTTP11):
             self._scope.cancel()
 
     async def _drop_result(self) -> None:

@@ -7,11 +7,12 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import NoReturn
 
+import anyio
 import anyio.abc
 import httpx
 
 from senro.adapters.apiserver.answers import check, close, read_bounded
-from senro.adapters.apiserver.exchange import Exchange
+from senro.adapters.apiserver.exchange import IN_FLIGHT, Exchange
 from senro.adapters.apiserver.exec_session import WebSocketExec
 from senro.adapters.apiserver.tokens import Authorization
 from senro.adapters.apiserver.waiting import background
@@ -19,6 +20,7 @@ from senro.adapters.apiserver.websocket import check_handshake, handshake_header
 from senro.domain import api_paths
 from senro.domain.errors import ProtocolError, Unauthorized
 from senro.domain.exec_protocol import V4, V5, ExecProtocol
+from senro.domain.status import bounded
 from senro.ports.clock import Chance, Clock
 
 REFUSAL_LIMIT = 64 * 1024
@@ -41,6 +43,7 @@ class Execs:
     ) -> None:
         self._client = client
         self._group = group
+        self._slots = anyio.Semaphore(IN_FLIGHT)
         self._authorization = authorization
         self._clock = clock
         self._chance = chance
@@ -50,7 +53,7 @@ class Execs:
         self, namespace: str, name: str, container: str, command: Sequence[str], *, stdin: bool, idle_seconds: float
     ) -> AsyncIterator[WebSocketExec]:
         """Run the command; see the port."""
-        asked = f"exec {command[0] if command else '(no command)'} in {container} of pod {namespace}/{name}"
+        asked = f"exec {bounded(command[0], 60) if command else 'nothing'} in {container} of pod {namespace}/{name}"
         subprotocol = V5 if stdin else V4
         target = api_paths.exec_(namespace, name, container, command, stdin=stdin)
         answer = await self._open_exec(asked, target, subprotocol)
@@ -84,7 +87,9 @@ class Execs:
     async def _upgrade(self, asked: str, target: str, subprotocol: str) -> httpx.Response:
         nonce = self._chance.token().encode("ascii")
         headers = {**handshake_headers(nonce, subprotocol), **self._authorization.headers()}
-        exchange = Exchange(asked, self._client, take=partial(_upgraded, asked, nonce, subprotocol), drop=close)
+        exchange = Exchange(
+            asked, self._client, slots=self._slots, take=partial(_upgraded, asked, nonce, subprotocol), drop=close
+        )
         return await exchange.send(self._group, "GET", target, headers=headers)
 
 

@@ -6,11 +6,12 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 
+import anyio
 import anyio.abc
 import httpx
 
 from senro.adapters.apiserver.answers import close, read_whole
-from senro.adapters.apiserver.exchange import Exchange
+from senro.adapters.apiserver.exchange import IN_FLIGHT, Exchange
 from senro.adapters.apiserver.failures import FOREIGN, words_of
 from senro.adapters.apiserver.tls import READ_SECONDS
 from senro.adapters.apiserver.tokens import Authorization
@@ -31,6 +32,7 @@ class LogStreams:
     def __init__(self, client: httpx.AsyncClient, authorization: Authorization, *, group: anyio.abc.TaskGroup) -> None:
         self._client = client
         self._group = group
+        self._slots = anyio.Semaphore(IN_FLIGHT)
         self._authorization = authorization
 
     @asynccontextmanager
@@ -79,7 +81,7 @@ class LogStreams:
 
     async def _send(self, asked: str, target: str) -> httpx.Response:
         headers = {"Accept": "*/*", **self._authorization.headers()}
-        exchange = Exchange(asked, self._client, take=partial(_accepted, asked), drop=close)
+        exchange = Exchange(asked, self._client, slots=self._slots, take=partial(_accepted, asked), drop=close)
         return await exchange.send(self._group, "GET", target, headers=headers)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
+import anyio
 import anyio.abc
 import httpx
 
 from senro.adapters.apiserver.answers import Reply, read_whole
-from senro.adapters.apiserver.exchange import Exchange
+from senro.adapters.apiserver.exchange import IN_FLIGHT, Exchange
 from senro.adapters.apiserver.failures import certificate_problem
 from senro.adapters.apiserver.tokens import Authorization
 from senro.domain.errors import ApiError, ClusterError, Unauthorized, Unreachable
@@ -38,6 +39,7 @@ class Rest:
     ) -> None:
         self._client = client
         self._group = group
+        self._slots = anyio.Semaphore(IN_FLIGHT)
         self._authorization = authorization
         self._clock = clock
         self._chance = chance
@@ -81,7 +83,7 @@ class Rest:
         headers = {"Accept": "application/json", **self._authorization.headers()}
         if body is not None:
             headers["Content-Type"] = content_type
-        exchange = Exchange(asked, self._client, take=partial(read_whole, asked))
+        exchange = Exchange(asked, self._client, slots=self._slots, take=partial(read_whole, asked))
         return await exchange.send(self._group, method, target, headers=headers, body=body)
 
 
