@@ -14,7 +14,9 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from senro import errors, k8s, retry, secret
     from senro.app.api import run, run_sync
+    from senro.app.classify import classify
     from senro.app.result import Result, StepResult, WorkspaceResult
+    from senro.domain.classification import Classification
     from senro.domain.errors import ConfigurationError, PlanError, SenroError
     from senro.domain.pipeline import Pipeline, Step, Workflow
     from senro.domain.plan import Plan
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from senro.ports.reporter import Reporter
 
 __all__ = [
+    "Classification",
     "ConfigurationError",
     "Mount",
     "Pipeline",
@@ -37,6 +40,7 @@ __all__ = [
     "Workspace",
     "WorkspaceResult",
     "__version__",
+    "classify",
     "errors",
     "k8s",
     "local",
@@ -49,6 +53,7 @@ __all__ = [
 _MODULES = frozenset({"errors", "k8s", "retry", "secret"})
 
 _HOMES = {
+    "Classification": "senro.domain.classification",
     "ConfigurationError": "senro.domain.errors",
     "Mount": "senro.domain.workspace",
     "Pipeline": "senro.domain.pipeline",
@@ -62,6 +67,7 @@ _HOMES = {
     "Workflow": "senro.domain.pipeline",
     "Workspace": "senro.domain.workspace",
     "WorkspaceResult": "senro.app.result",
+    "classify": "senro.app.classify",
     "local": "senro.domain.targets",
     "run": "senro.app.api",
     "run_sync": "senro.app.api",

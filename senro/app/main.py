@@ -53,6 +53,27 @@ def plan(file: str, *, pods: bool) -> None:
 
 
 @main.command()
+@click.argument("file", metavar="FILE|-")
+@click.option("--container", metavar="NAME", default=None, help="The container whose end counts (step, or the first).")
+@click.option(
+    "--deadline",
+    type=click.IntRange(min=1),
+    default=None,
+    help="The activeDeadlineSeconds that was the step's own timeout (the pod's, where senro made it).",
+)
+@click.option("--json", "as_json", is_flag=True, help="For programs: an array of objects, one for each pod.")
+def explain(file: str, container: str | None, deadline: int | None, *, as_json: bool) -> None:
+    """Say what became of the step in a pod, and why.
+
+    FILE holds what `kubectl get pod NAME -o json` printed, or `kubectl get pods,events -o json`, or what
+    `kubectl get pod NAME -o json --watch` printed over time, which tells most. Nothing is connected to.
+    """
+    from senro.app.explain import explain_file  # noqa: PLC0415 - see this module's first line
+
+    _exit(lambda: explain_file(file, container=container, deadline=deadline, as_json=as_json))
+
+
+@main.command()
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, help="The port on 127.0.0.1 (any free one).")
 def devcluster(port: int) -> None:
     """Serve the embedded cluster until stopped, and print how to use it."""

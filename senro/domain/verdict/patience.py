@@ -31,7 +31,7 @@ _NO_START = frozenset({PendingKind.GATED, PendingKind.STAGING})
 _MISSING_SOURCE = re.compile(r'(secret|configmap) "[^"]*" not found$')
 """Facts row 120, `MountVolume.SetUp failed for volume "v" : secret "s" not found`."""
 
-_BECOMES = {
+BECOMES = {
     PendingKind.SCHEDULING: InfraKind.START_TIMEOUT,
     PendingKind.GATED: InfraKind.START_TIMEOUT,
     PendingKind.CREATING: InfraKind.START_TIMEOUT,
@@ -67,7 +67,14 @@ def give_up(
         waited = waited_for_this_kind
     else:
         return None
-    return Infra(_BECOMES[pending.kind], DidRun.NO, message=_sentence(pending, waited))
+    return Infra(BECOMES[pending.kind], DidRun.NO, message=_sentence(pending, waited))
+
+
+def gives_up_after(pending: Pending, start_timeout: float = START_TIMEOUT) -> float | None:
+    """Seconds of the same waiting after which it is given up, None where no clock runs (staging)."""
+    if pending.kind is PendingKind.STAGING:
+        return None
+    return _grace(pending) if _stops_the_clock(pending) else min(_grace(pending), start_timeout)
 
 
 def _stops_the_clock(pending: Pending) -> bool:
@@ -98,7 +105,7 @@ def _is_missing(pending: Pending) -> bool:
 def _sentence(pending: Pending, waited: float) -> str:
     who = f"container {pending.container}" if pending.container else "the pod"
     words = f": {pending.message}" if pending.message else ""
-    return f"{who} did not start in {waited:.0f} s ({pending.kind}){words}. {about(_BECOMES[pending.kind]).hint}"
+    return f"{who} did not start in {waited:.0f} s ({pending.kind}){words}. {about(BECOMES[pending.kind]).hint}"
 
 
 @dataclass(frozen=True, slots=True)

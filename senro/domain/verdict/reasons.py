@@ -8,7 +8,7 @@ from senro.domain.verdict.table import Where, infra_kinds
 DEADLINE_EXCEEDED = "DeadlineExceeded"
 """activeDeadlineSeconds passed since startTime (facts row 72)."""
 
-_REJECTED_PREFIX = "Pod was rejected:"
+REJECTED_PREFIX = "Pod was rejected:"
 # Facts row 67: a pod that arrives on a node under pressure is "Evicted" too, and never ran.
 
 _OWN_LIMITS = (
@@ -29,7 +29,7 @@ def reason_kind(reason: str, message: str) -> InfraKind:
     extended resources and plugins bring their own.
     """
     if reason == "Evicted":
-        return InfraKind.REJECTED if message.startswith(_REJECTED_PREFIX) else evicted_kind(message)
+        return InfraKind.REJECTED if message.startswith(REJECTED_PREFIX) else evicted_kind(message)
     return _KINDS.get(reason, InfraKind.REJECTED)
 
 

@@ -1,0 +1,86 @@
+"""What a pod shows of its step's fate, line by line, in Kubernetes' own words."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from senro.domain.pod import parse_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from senro.domain.cluster_event import ClusterEvent
+    from senro.domain.pod import Condition, ContainerStatus, Metadata, Pod
+
+_TOLD_CONDITIONS = ("DisruptionTarget", "PodScheduled", "Ready")
+
+
+def evidence_lines(pod: Pod, step: str, events: Iterable[ClusterEvent] = ()) -> tuple[str, ...]:
+    """The fields that verdicts are made of, most telling first; what says nothing is left out."""
+    status = pod.status
+    return (
+        *_of_phase(pod),
+        *(_of_condition(condition) for condition in status.conditions if _tells(condition)),
+        *_of_deletion(pod.metadata),
+        *(f"init container {each.name}: {_of_state(each)}" for each in status.init_container_statuses),
+        *(
+            f"container {each.name}{'' if each.name == step else ' (not the step)'}: {_of_state(each)}"
+            for each in sorted(status.container_statuses, key=lambda each: (each.name != step, each.name))
+        ),
+        *(f"Event {event.reason}: {event.message}" for event in events if event.involved_object.uid == pod.uid),
+    )
+
+
+def _of_phase(pod: Pod) -> Iterator[str]:
+    status = pod.status
+    words = "".join(f", {each}" for each in (status.reason, status.message.strip()) if each)
+    yield f"phase {status.phase or '(none)'}{words}"
+    if not pod.spec.node_name:
+        yield "no node yet"
+
+
+def _tells(condition: Condition) -> bool:
+    if condition.type == "DisruptionTarget":
+        return condition.status == "True"
+    return condition.type in _TOLD_CONDITIONS and condition.status == "False"
+
+
+def _of_condition(condition: Condition) -> str:
+    reason = f" ({condition.reason})" if condition.reason else " without a reason"
+    since = f" since {condition.last_transition_time}" if condition.last_transition_time else ""
+    words = f": {condition.message}" if condition.message else ""
+    return f"condition {condition.type} {condition.status}{reason}{since}{words}"
+
+
+def _of_deletion(metadata: Metadata) -> Iterator[str]:
+    ends, grace = metadata.deletion_timestamp, metadata.deletion_grace_period_seconds
+    if not ends:
+        return
+    moment = parse_time(ends)
+    asked = moment - timedelta(seconds=grace or 0) if moment is not None and abs(grace or 0) < _YEAR else None
+    when = f"at {asked:%Y-%m-%dT%H:%M:%SZ}, " if asked is not None else ""
+    yield f"its deletion was asked for {when}deletionTimestamp {ends}; a pod does not say by whom"
+
+
+_YEAR = 31_536_000
+"""Seconds; a grace beyond it is no grace, and may leave the calendar."""
+
+
+def _of_state(status: ContainerStatus) -> str:
+    state, before = status.state, status.last_state.terminated
+    if state.terminated is not None:
+        end = state.terminated
+        words = f", {end.message.strip()}" if end.message.strip() else ""
+        times = f"started {end.started_at or 'never seen'}, finished {end.finished_at or 'never seen'}"
+        told = f"terminated, code {end.exit_code}, reason {end.reason or '(none)'}, {times}{words}"
+    elif state.running is not None:
+        told = f"running since {state.running.started_at or '(unknown)'}"
+    elif state.waiting is not None:
+        words = f", {state.waiting.message}" if state.waiting.message else ""
+        told = f"waiting, reason {state.waiting.reason or '(none)'}{words}"
+    else:
+        told = "no state"
+    if before is not None:
+        told += f"; before that terminated, code {before.exit_code}, reason {before.reason or '(none)'}"
+    return told
