@@ -222,7 +222,7 @@ def test_breaks_lose_nothing_and_repeat_nothing(written: list[tuple[str, str]], 
 
 
 @given(st.lists(st.binary(max_size=60), max_size=6), st.booleans())
-def test_any_bytes(pieces: list[bytes], broken: bool) -> None:  # noqa: FBT001 - drawn, not passed by a person
+def test_any_bytes(pieces: list[bytes], broken: bool) -> None:
     """No bytes are too strange: nothing is raised, and without breaks nothing is lost."""
     fold = LogLines()
     got = [piece for data in pieces for piece in fold.feed(data) + (fold.broke_off() if broken else [])]
