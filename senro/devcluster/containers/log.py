@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from senro.devcluster.clock import nanoseconds_text
+from senro.devcluster.clock import seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -35,6 +35,8 @@ class ContainerLog:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         self._pending: dict[str, bytes] = {}
         self._last = 0
+        self._second = -1
+        self._second_text = b""
         self._size = 0
         self._changed = anyio.Event()
         self.ended = False
@@ -43,11 +45,13 @@ class ContainerLog:
         """Take output of `stdout` or `stderr`; what follows the last newline waits for the rest of its line."""
         lines = (self._pending.pop(stream, b"") + data).split(b"\n")
         rest = lines.pop()
-        records = bytearray()
+        self._last = max(self._last, self._clock.nanoseconds())
+        records: list[bytes] = []
+        name = stream.encode()
         for line in lines:
-            self._record(records, stream, line, b"F")
+            self._record(records, name, line, b"F")
         while len(rest) >= _PART:
-            self._append(records, stream, rest[:_PART], b"P")
+            self._record(records, name, rest[:_PART], b"P")
             rest = rest[_PART:]
         if rest:
             self._pending[stream] = rest
@@ -55,9 +59,10 @@ class ContainerLog:
 
     def end_stream(self, stream: str) -> None:
         """Write what was left without a newline."""
-        records = bytearray()
+        records: list[bytes] = []
+        self._last = max(self._last, self._clock.nanoseconds())
         if rest := self._pending.pop(stream, b""):
-            self._append(records, stream, rest, b"P")
+            self._record(records, stream.encode(), rest, b"P")
         self._flush(records)
 
     def end(self) -> None:
@@ -92,21 +97,26 @@ class ContainerLog:
                 return
             await changed.wait()
 
-    def _record(self, records: bytearray, stream: str, line: bytes, tag: bytes) -> None:
+    def _record(self, records: list[bytes], stream: bytes, line: bytes, tag: bytes) -> None:
         while len(line) > _PART:
-            self._append(records, stream, line[:_PART], b"P")
+            records.append(b"%b %b P %b\n" % (self._stamp(), stream, line[:_PART]))
             line = line[_PART:]
-        self._append(records, stream, line, tag)
+        records.append(b"%b %b %b %b\n" % (self._stamp(), stream, tag, line))
 
-    def _append(self, records: bytearray, stream: str, text: bytes, tag: bytes) -> None:
-        # No two records share a time: who resumes a log tells them apart by it.
-        self._last = max(self._last + 1, self._clock.nanoseconds())
-        records += b"%b %b %b %b\n" % (nanoseconds_text(self._last).encode(), stream.encode(), tag, text)
+    def _stamp(self) -> bytes:
+        """The next record's time. No two records share one: who resumes a log tells them apart by it."""
+        self._last += 1
+        seconds, fraction = divmod(self._last, 1_000_000_000)
+        if seconds != self._second:
+            self._second = seconds
+            self._second_text = seconds_text(seconds)[:-1].encode()
+        return b"%b.%09dZ" % (self._second_text, fraction)
 
-    def _flush(self, records: bytearray) -> None:
+    def _flush(self, records: list[bytes]) -> None:
         if records and self._descriptor >= 0:
-            os.write(self._descriptor, records)
-            self._size += len(records)
+            data = b"".join(records)
+            os.write(self._descriptor, data)
+            self._size += len(data)
             self._notify()
 
     def _notify(self) -> None:
