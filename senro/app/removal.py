@@ -8,6 +8,7 @@ import anyio
 
 from senro.app.attempt import Attempt
 from senro.app.objects import (
+    UNSEEN_SECONDS,
     find_unseen,
     removal_command,
     remove_pod,
@@ -52,7 +53,7 @@ class Removal:
         with self.attempt.clean_ups.scope(grace + CONFIRM_SECONDS):
             async with anyio.create_task_group() as group:
                 if self.secret is not None:
-                    group.start_soon(self._remove_secret)
+                    group.start_soon(self._remove_secret, self.secret)
                 words = await self._remove_pod(grace)
             confirmed = not words
         await self._record(confirmed=confirmed, words=words)
@@ -90,10 +91,17 @@ class Removal:
             return str(error)
         return ""
 
-    async def _remove_secret(self) -> None:
-        if self.secret is not None:
-            metadata = self.secret["metadata"]
-            await remove_secret(self.cluster, metadata["namespace"], metadata["name"], self.attempt.services.clock)
+    async def _remove_secret(self, secret: Manifest) -> None:
+        namespace, name, clock = (
+            secret["metadata"]["namespace"],
+            secret["metadata"]["name"],
+            self.attempt.services.clock,
+        )
+        await remove_secret(self.cluster, namespace, name, clock)
+        if self.manifest is None:
+            # Its create was given up: the apiserver may still be at it, and without a pod nothing else collects it.
+            await clock.sleep(UNSEEN_SECONDS)
+            await remove_secret(self.cluster, namespace, name, clock)
 
     async def _record(self, *, confirmed: bool, words: str) -> None:
         attempt, identity = self.attempt, self.attempt.identity

@@ -197,6 +197,8 @@ class FakeCluster:
         self.logs: dict[tuple[str, str, str], Log] = {}
         self.cuts: deque[Cut] = deque()
         self.openings: list[str | None] = []
+        self.piece = 7
+        """Bytes that a followed log gives at once."""
         self.commands: deque[Command] = deque()
         self.command: Command = _missing
         """What every exec runs that `commands` has nothing for."""
@@ -412,9 +414,9 @@ class FakeCluster:
             piece = log.content[at : limit if limit is None else max(at, limit)]
             at += len(piece)
             # Cut anywhere: a piece is no line.
-            for start in range(0, len(piece), 7):
+            for start in range(0, len(piece), self.piece):
                 await anyio.lowlevel.checkpoint()
-                yield piece[start : start + 7]
+                yield piece[start : start + self.piece]
             if cut is not None and limit is not None and at >= limit:
                 if cut.error is not None:
                     raise cut.error

@@ -151,6 +151,7 @@ async def test_a_stream_that_ends_is_opened_again(scene: Scene, error: ClusterEr
     assert len(scene.cluster.openings) == 3
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(0, 300), st.sampled_from(["broken", "ended"])), max_size=5),
     st.integers(0, 20),
@@ -295,6 +296,7 @@ async def test_secrets_are_masked_in_file_and_report(tmp_path: Path) -> None:
 async def test_a_long_line_is_written_in_one(scene: Scene) -> None:
     """A line that comes in pieces gets its one newline at its end."""
     long = b"x" * 1_100_000
+    scene.cluster.piece = 65_536
     async with scene.following_it():
         scene.cluster.log(scene.pod).add(b"2026-11-29T10:00:00.000000000Z " + long + b"\n" + stamped(1, at=9))
         scene.finish()

@@ -151,9 +151,10 @@ def test_a_command_decides_its_code(code: int) -> None:
     assert caught.value.code == code
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_traceback(file: str) -> None:
     """`senro plan FILE | head -1`: the pipe breaks, senro ends with 1 and says nothing."""
-    lines = "\n".join(f"p.workflow('w{n}').step('s', ['x' * 20_000])" for n in range(500))
+    lines = "\n".join(f"p.workflow('w{n}').step('s', ['x' * 2_000])" for n in range(500))
     Path(file).write_text(f"{PIPELINE}{lines}\n")
     program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from senro.app.main import main; main()"
     process = subprocess.Popen(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import given
 
@@ -96,6 +97,7 @@ def identity(step: Step) -> AttemptIdentity:
     return AttemptIdentity(run_id=RUN_ID, step_id=step.id, attempt=1, nonce=NONCE)
 
 
+@pytest.mark.slow
 @given(steps())
 def test_the_pods_are_those_that_would_be_created(step: Step) -> None:
     """Read back, the YAML holds the very manifest of the pod, and the Secret before it, its values left out."""

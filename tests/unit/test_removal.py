@@ -93,6 +93,18 @@ async def test_only_the_secret_was_created(scene: Scene) -> None:
     assert scene.app.ledger.lines == []
 
 
+async def test_a_secret_whose_create_was_given_up_is_removed_again(tmp_path: Path) -> None:
+    """The apiserver may carry the create out only now; no pod owns the Secret, so nobody else collects it."""
+    scene = Scene(tmp_path, auto=False)
+    scene.removal.secret = scene.secret
+    async with anyio.create_task_group() as group:
+        group.start_soon(scene.removal.run)
+        await until(lambda: scene.app.clock.sleepers == 1)
+        await scene.cluster.create_secret(scene.secret)
+        await scene.app.clock.advance(1)
+    assert scene.gone
+
+
 @pytest.mark.parametrize("there", [True, False])
 async def test_a_create_that_was_never_answered_is_looked_for(scene: Scene, there: bool) -> None:
     """The pod is found by its nonce and removed; where there is none, nothing is told."""
