@@ -10,7 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from senro.app.classify import classify
+from senro.app.classify import NotAPodError, classify
 from senro.app.loading import LoadError
 from senro.app.sightings import read_sightings
 from senro.app.wrapping import wrapped
@@ -28,7 +28,10 @@ _TITLES = {
 
 def explain_file(path: str, *, container: str | None, deadline: int | None, as_json: bool) -> int:
     """Print what every pod in the file came to; `-` reads standard input. Returns the exit code."""
-    pods, events = read_sightings(_read(path))
+    try:
+        pods, events = read_sightings(_read(path))
+    except NotAPodError as error:
+        raise LoadError(path, f"{error}; it takes what kubectl get pod NAME -o json prints") from error
     told = [
         classify(each.observations, container=container, own_deadline=deadline, events=events or None) for each in pods
     ]
@@ -86,6 +89,8 @@ def to_json(told: Classification) -> dict[str, Any]:
 
 def _title(told: Classification) -> str:
     answer = msgspec.to_builtins(told.answer)
+    if told.word == "exited" and "start-error" in answer["notes"]:
+        return "failed: its command could not be started"
     if told.word == "exited":
         return "succeeded" if answer["code"] == 0 else "failed, by its own exit code"
     if told.word == "infra":

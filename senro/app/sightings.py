@@ -125,7 +125,7 @@ def _documents(text: str) -> Iterator[object]:
         try:
             document, place = decoder.raw_decode(text, place)
         except json.JSONDecodeError as error:
-            raise NotAPodError(f"line {error.lineno}: it is no JSON: {error.msg} (kubectl get pod -o json)") from error
+            raise NotAPodError(f"line {error.lineno}: it is no JSON: {error.msg}") from error
         except (ValueError, RecursionError) as error:
             raise NotAPodError("no object of Kubernetes is nested so deep or has such numbers") from error
         yield document

@@ -25,7 +25,7 @@ from senro.domain.verdict.evidence import failed_init
 from senro.domain.verdict.evidence_lines import evidence_lines
 from senro.domain.verdict.sentences import RULES, hint, sentence
 from senro.domain.verdict.shown import rows_of
-from senro.domain.verdict.table import Row
+from senro.domain.verdict.table import Row, Where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,6 +92,7 @@ def classified(memory: Memory, observations: Sequence[Observation]) -> Classific
     shown = pods[-1] if pods else first
     gone = observations[decisive].pod is not shown
     events = memory.events
+    rows = rows_of(shown, memory.step, events)
     return Classification(
         pod=first.name,
         namespace=first.namespace,
@@ -103,14 +104,26 @@ def classified(memory: Memory, observations: Sequence[Observation]) -> Classific
         rule=memory.rule,
         because=RULES[memory.rule],
         sentence=sentence(memory.answer, memory),
-        hint=hint(memory.answer),
+        hint=" ".join(part for part in (*_details(memory.answer, rows), hint(memory.answer)) if part),
         commands=tuple(_commands(memory.answer, shown, memory)),
         evidence=(
             *(("the pod is gone (404, or another has its name); what it showed last:",) if gone else ()),
-            *evidence_lines(shown, memory.step, events),
+            *evidence_lines(shown, memory.step, ours=observations[decisive].deletion_asked, events=events),
         ),
-        rows=rows_of(shown, memory.step, events),
+        rows=rows,
     )
+
+
+def _details(answer: Answer, rows: Sequence[Row]) -> Iterator[str]:
+    """What the table knows of this scheduler's or node's reason, where the kind of the answer covers many."""
+    match answer:
+        case Pending(kind=PendingKind.UNSCHEDULABLE):
+            wanted = Where.SCHEDULER
+        case Infra(kind=InfraKind.REJECTED):
+            wanted = Where.POD
+        case _:
+            return
+    yield from (f"{row.why[0].upper()}{row.why[1:]}." for row in rows if row.where is wanted)
 
 
 def _commands(answer: Answer, pod: Pod, memory: Memory) -> Iterator[str]:

@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 _TOLD_CONDITIONS = ("DisruptionTarget", "PodScheduled", "Ready")
 
 
-def evidence_lines(pod: Pod, step: str, events: Iterable[ClusterEvent] = ()) -> tuple[str, ...]:
-    """The fields that verdicts are made of, most telling first; what says nothing is left out."""
+def evidence_lines(pod: Pod, step: str, *, ours: bool = False, events: Iterable[ClusterEvent] = ()) -> tuple[str, ...]:
+    """The fields that verdicts are made of, most telling first; what says nothing is left out.
+
+    `ours`: a deletion was asked for by the run itself.
+    """
     status = pod.status
     return (
         *_of_phase(pod),
         *(_of_condition(condition) for condition in status.conditions if _tells(condition)),
-        *_of_deletion(pod.metadata),
+        *_of_deletion(pod.metadata, ours=ours),
         *(f"init container {each.name}: {_of_state(each)}" for each in status.init_container_statuses),
         *(
             f"container {each.name}{'' if each.name == step else ' (not the step)'}: {_of_state(each)}"
@@ -53,14 +56,15 @@ def _of_condition(condition: Condition) -> str:
     return f"condition {condition.type} {condition.status}{reason}{since}{words}"
 
 
-def _of_deletion(metadata: Metadata) -> Iterator[str]:
+def _of_deletion(metadata: Metadata, *, ours: bool) -> Iterator[str]:
     ends, grace = metadata.deletion_timestamp, metadata.deletion_grace_period_seconds
     if not ends:
         return
     moment = parse_time(ends)
     asked = moment - timedelta(seconds=grace or 0) if moment is not None and abs(grace or 0) < _YEAR else None
     when = f"at {asked:%Y-%m-%dT%H:%M:%SZ}, " if asked is not None else ""
-    yield f"its deletion was asked for {when}deletionTimestamp {ends}; a pod does not say by whom"
+    whom = "by the run itself" if ours else "a pod does not say by whom"
+    yield f"its deletion was asked for {when}deletionTimestamp {ends}; {whom}"
 
 
 _YEAR = 31_536_000

@@ -8,6 +8,7 @@ from senro.domain.verdict.answers import Answer, Cancelled, Ending, Exited, Infr
 from senro.domain.verdict.ended import HOLD
 from senro.domain.verdict.kinds import DidRun, InfraKind, Note, PendingKind, about
 from senro.domain.verdict.patience import BECOMES, gives_up_after
+from senro.domain.verdict.starts import cause
 
 if TYPE_CHECKING:
     from senro.domain.verdict.memory import Memory
@@ -45,7 +46,8 @@ _RAN = {DidRun.YES: "had run", DidRun.NO: "had not run", DidRun.MAYBE: "may have
 _EXIT_HINTS = {
     Note.OOM: "Raise the step's memory limit, or let it use less.",
     Note.SIGKILL: "Look for what killed it: a probe, an operator on the node, the command itself.",
-    Note.START_ERROR: "Check the command's path and the workdir against the image.",
+    Note.START_ERROR: "Check the command's path, its permissions and the workdir against the image, and the image's "
+    "platform against the node's.",
     Note.DISRUPTION_UNCHECKED: "Look for an Event Evicted about the pod, or let the identity list Events.",
 }
 
@@ -114,9 +116,11 @@ def sentence(answer: Answer, memory: Memory) -> str:
             return "Its command is running."
         case Ending(kind=kind, message=message):
             return f"The cluster is taking its pod away ({kind}), and its process may still run.{_quoted(message)}"
-        case Exited(code=code, notes=notes, message=message):
+        case Exited(code=code, notes=notes) if Note.START_ERROR in notes:
+            return f"Its command could not be started, so it failed: exit code {code}.{_quoted(cause(answer.message))}"
+        case Exited(code=code, notes=notes):
             verdict = "Its command succeeded: exit code 0." if code == 0 else f"Its command failed: exit code {code}."
-            return " ".join([verdict, *(NOTES[note] for note in notes)]) + _quoted(message)
+            return " ".join([verdict, *(NOTES[note] for note in notes)])
         case Infra():
             return _of_infra(answer)
         case Cancelled():
@@ -152,7 +156,7 @@ def _of_infra(answer: Infra) -> str:
         parts.append(f"Its exit code {answer.code} proves nothing.")
     if answer.may_be_alive:
         parts.append(f"It may still be running on the node {answer.node or '(unknown)'}.")
-    return " ".join([*parts, *(NOTES[note] for note in answer.notes)]) + _quoted(answer.message)
+    return " ".join([*parts, *(NOTES[note] for note in answer.notes)]) + _quoted(cause(answer.message))
 
 
 def _repeated(answer: Infra) -> str:
@@ -180,4 +184,4 @@ def _how_long(pending: Pending) -> str:
 
 
 def _quoted(message: str) -> str:
-    return f" The cluster's words: {message.strip()}" if message.strip() else ""
+    return f" The cause: {message.strip()}" if message.strip() else ""

@@ -26,10 +26,15 @@ _INFRA: tuple[tuple[InfraKind, str], ...] = (
 )
 
 
+def cause(message: str) -> str:
+    """What follows the innermost marker of a runtime's message, the whole where there is none."""
+    return message.rpartition(_MARKER)[2].strip()
+
+
 def start_failure(message: str) -> InfraKind | None:
     """What failed the start, None where it is the command's own: no such file, no permission, a bad workdir."""
-    cause = _NAMES.sub(" ", f" {message.rpartition(_MARKER)[2]}").lower()
-    return next((kind for kind, words in _INFRA if words in cause), None)
+    told = _NAMES.sub(" ", f" {cause(message)}").lower()
+    return next((kind for kind, words in _INFRA if words in told), None)
 
 
 def names_command(message: str) -> bool:
