@@ -133,7 +133,7 @@ def test_total_and_settled_for_ever(seen: list[Observation], own_deadline: int |
 
 
 @given(seen=ANY, begins=st.integers(0, 6), timed_out=st.booleans())
-def test_cancelled_is_never_the_clusters_doing(seen: list[Observation], begins: int, timed_out: bool) -> None:  # noqa: FBT001 - drawn
+def test_cancelled_is_never_the_clusters_doing(seen: list[Observation], begins: int, timed_out: bool) -> None:
     """What was cancelled or timed out before its finish was seen is exactly that, and nothing settles otherwise."""
     assume(begins < len(seen))
     ended = [

@@ -15,6 +15,7 @@ from senro.domain.verdict import (
     DidRun,
     Ending,
     Exited,
+    Finish,
     Infra,
     InfraKind,
     Memory,
@@ -288,7 +289,7 @@ def test_disruption_before_the_finish(sign: dict[str, Any], code: int) -> None:
 )
 @pytest.mark.parametrize("code", [0, 3])
 @pytest.mark.parametrize("sign", [{"conditions": (DISRUPTED,)}, {"metadata": DELETED}])
-def test_seen_together(finish: str, believed: bool, code: int, sign: dict[str, Any]) -> None:  # noqa: FBT001 - a row of the table
+def test_seen_together(finish: str, believed: bool, code: int, sign: dict[str, Any]) -> None:
     """Row 7: seen together, only a finish more than 5 s before the disruption is the command's; a tie is noted."""
     document = pod_document(terminated(code, f"2026-11-29T{finish}Z"), ready="PodFailed", phase="Failed", **sign)
     answer = last(RUNS, look(document))
@@ -437,7 +438,7 @@ def test_notes(code: int, reason: str, notes: tuple[Note, ...]) -> None:
         ),
     ],
 )
-def test_hidden_evictions(spec: dict[str, Any], hides: bool) -> None:  # noqa: FBT001 - a row of the table
+def test_hidden_evictions(spec: dict[str, Any], hides: bool) -> None:
     """A 0 is noted as unchecked exactly where an eviction for an own limit would leave no trace."""
     document = pod_document(terminated(0), phase="Succeeded", spec=spec)
     assert hides_eviction(pod_from(document)) is hides
@@ -702,3 +703,51 @@ def test_every_kind_has_its_meaning(kind: InfraKind) -> None:
     meaning = about(kind)
     assert meaning.hint.endswith(".")
     assert Infra(kind, DidRun.NO).hint == meaning.hint
+
+
+# Result frames
+
+
+def test_a_result_frame_is_the_finish() -> None:
+    """A frame ends the step at once, though its container still runs, or its pod is gone."""
+    for document in (pod_document(running()), pod_document(waiting_for()), pod_document(terminated(1), phase="Failed")):
+        assert last(look(document, finish=Finish(0))) == Exited(0)
+    assert last(RUNS, look(None, 1.0, finish=Finish(2))) == Exited(2)
+
+
+def test_a_result_frame_and_a_disruption() -> None:
+    """A frame after a disruption proves nothing, one well before it does, and the clocks decide as for any finish."""
+    taken = pod_document(running(), conditions=(DISRUPTED,))
+    late, unknown = Finish(0, "2026-11-29T10:00:09Z"), Finish(0)
+    for finish in (late, unknown):
+        tied = last(look(taken, finish=finish))
+        assert isinstance(tied, Infra)
+        assert (tied.kind, tied.notes, tied.code) == (InfraKind.EVICTED, (Note.TIE,), 0)
+    assert last(look(taken, finish=Finish(0, "2026-11-29T10:00:04Z"))) == Exited(0)
+    after = last(look(taken), look(taken, 1.0, finish=Finish(0, "2026-11-29T10:00:04Z")))
+    assert isinstance(after, Infra)
+    assert after.notes == ()
+    gone = last(look(taken), look(None, 1.0, finish=unknown))
+    assert isinstance(gone, Infra)
+    assert (gone.kind, gone.code) == (InfraKind.EVICTED, 0)
+
+
+def test_cancelled_before_its_frame() -> None:
+    """Row 1: a step that was cancelled before its frame was seen is cancelled."""
+    assert last(RUNS, look(pod_document(running()), 1.0, cancelled=True, finish=Finish(0))) == Cancelled()
+
+
+# Restarts that somebody else asked for
+
+
+def test_a_restart_rule_of_somebody_else() -> None:
+    """The first end of a container that a rule runs again is the verdict; one that was restarted whole runs on."""
+    looping = {"lastState": terminated(3)}
+    crashed = pod_document(waiting_for("CrashLoopBackOff"), ready="ContainersNotReady", container=looping)
+    assert last(RUNS, look(crashed, 1.0)) == Exited(3)
+    invented = {"lastState": terminated(137, reason="ContainerStatusUnknown", startedAt=None)}
+    unknown = pod_document(waiting_for("CrashLoopBackOff"), container=invented)
+    assert last(RUNS, look(unknown, 1.0)) == Running(finishing=True)
+    gone = pod_document(terminated(137, reason="RestartingAllContainers", startedAt=None))
+    assert last(look(gone), look(pod_document(running()), 5.0), look(gone, 22.0)) == Running(finishing=True)
+    assert kind_of(last(look(gone), look(gone, 20.0))) is InfraKind.NODE_LOST
