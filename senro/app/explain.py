@@ -47,7 +47,7 @@ def explained(told: Classification) -> str:
     place = f"pod {told.namespace}/{told.pod}" if told.namespace else f"pod {told.pod}"
     where = f", node {told.node}" if told.node else ""
     seen = "seen once" if told.seen == 1 else f"seen {told.seen} times"
-    lines = [f"{place}{where}, container {told.container}, {seen}", "", f"  {_title(told).upper()}"]
+    lines = [printable(f"{place}{where}, container {told.container}, {seen}"), "", f"  {_title(told).upper()}"]
     lines += wrapped(told.sentence, "  ")
     if told.hint:
         lines += ["", "  What to do", *wrapped(told.hint, "    ")]

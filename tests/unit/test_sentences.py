@@ -49,8 +49,8 @@ SENTENCES: list[tuple[Answer, Memory, str, str]] = [
         NOTHING,
         "It has not started: the scheduler has not placed it yet (scheduling).",
         (
-            "Look at the pod's Events, or raise the target's start timeout. senro gives up after 300 s of it, where the "
-            "target says nothing else."
+            "Look at the pod's Events, or raise the target's start timeout. senro gives up after 300 s of it, where "
+            "the target says nothing else."
         ),
     ),
     (
@@ -58,8 +58,8 @@ SENTENCES: list[tuple[Answer, Memory, str, str]] = [
         NOTHING,
         "It has not started: a scheduling gate is closed, and a queue decides when it opens (gated). The cause: gates",
         (
-            "Ask the queue that holds it, or the owner of its quota. senro gives up after 86400 s of it, where the target "
-            "says nothing else."
+            "Ask the queue that holds it, or the owner of its quota. senro gives up after 86400 s of it, where the "
+            "target says nothing else."
         ),
     ),
     (
@@ -119,8 +119,8 @@ SENTENCES: list[tuple[Answer, Memory, str, str]] = [
         Exited(0, (Note.DISRUPTION_UNCHECKED,)),
         NOTHING,
         (
-            "Its command succeeded: exit code 0. An eviction for an own limit would have left no trace, and no Events were "
-            "read."
+            "Its command succeeded: exit code 0. An eviction for an own limit would have left no trace, and no Events "
+            "were read."
         ),
         "Look for an Event Evicted about the pod, or let the identity list Events.",
     ),
@@ -137,9 +137,9 @@ SENTENCES: list[tuple[Answer, Memory, str, str]] = [
         Infra(InfraKind.DELETED, DidRun.YES, message="deleted", notes=(Note.TIE,), code=0),
         NOTHING,
         (
-            "The cluster failed it, not its command: its pod was deleted (deleted). Its command had run. Its exit code 0 "
-            "proves nothing. Its end and the disruption were first seen together, too near for two machines' clocks to "
-            "order. The cause: deleted"
+            "The cluster failed it, not its command: its pod was deleted (deleted). Its command had run. Its exit code "
+            "0 proves nothing. Its end and the disruption were first seen together, too near for two machines' clocks "
+            "to order. The cause: deleted"
         ),
         "Somebody deleted the pod; find out who in the audit log. retry.on_infra repeats it, after 5 s at least.",
     ),
@@ -147,8 +147,8 @@ SENTENCES: list[tuple[Answer, Memory, str, str]] = [
         Infra(InfraKind.NODE_LOST, DidRun.MAYBE, may_be_alive=True, node="n1"),
         NOTHING,
         (
-            "The cluster failed it, not its command: its node was lost, or lost the container (node-lost). Its command may "
-            "have run. It may still be running on the node n1."
+            "The cluster failed it, not its command: its node was lost, or lost the container (node-lost). Its command "
+            "may have run. It may still be running on the node n1."
         ),
         (
             "The node fell silent or lost the container: look at the node. retry.on_infra repeats it only with "
@@ -159,12 +159,12 @@ SENTENCES: list[tuple[Answer, Memory, str, str]] = [
         Infra(InfraKind.VOLUME, DidRun.NO, message=RUNC + "error mounting /a", code=128),
         NOTHING,
         (
-            "The cluster failed it, not its command: a volume could not be mounted (volume). Its command had not run. The "
-            "cause: error mounting /a"
+            "The cluster failed it, not its command: a volume could not be mounted (volume). Its command had not run. "
+            "The cause: error mounting /a"
         ),
         (
-            "Check the mounts: source, path in the image, claim and its node. retry.on_infra does not repeat it: the next "
-            "try would end alike."
+            "Check the mounts: source, path in the image, claim and its node. retry.on_infra does not repeat it: the "
+            "next try would end alike."
         ),
     ),
     (Cancelled(), NOTHING, "The run cancelled it.", ""),
