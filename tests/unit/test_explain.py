@@ -411,7 +411,7 @@ def test_what_a_recording_deletes_is_its_own_doing() -> None:
     "exchanges",
     [
         [None, 5, {}],
-        [{"request": {"path": "/x/pods"}, "response": {"chunks": [{"at": 1, "base64": "!"}]}}],
+        [{"request": {"path": "/x/pods"}, "response": {"chunks": [{"at": 1, "base64": "abc"}]}}],
         [{"request": {"path": "/x/pods"}, "response": {"chunks": [{"at": 1, "base64": "e3sK"}, 5]}}],
         [{"request": {"path": "/x/pods"}, "response": {"chunks": 5}}],
     ],

@@ -51,13 +51,11 @@ def end_of(status: ContainerStatus) -> Terminated | None:
 
 
 def shows_run(status: ContainerStatus) -> bool:
-    """Whether the status proves that the container's process ran, now or before.
+    """Whether an end in the status proves that the container's process ran before.
 
     An end proves it by a start after 1970; one of a previous instance by being there, unless that could not be started
     (facts rows 17, 139 and 148). A restart of all containers takes only what ran (facts row 34).
     """
-    if status.state.running is not None:
-        return True
     before, terminated = status.last_state.terminated, status.state.terminated
     if before is not None and before.reason not in START_REASONS:
         return True

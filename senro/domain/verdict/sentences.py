@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from senro.domain.verdict.answers import Answer, Cancelled, Ending, Exited, Infra, Pending, Running, TimedOut
 from senro.domain.verdict.ended import HOLD
@@ -127,6 +127,8 @@ def sentence(answer: Answer, memory: Memory) -> str:
             return "The run cancelled it."
         case TimedOut():
             return "It ran longer than it may, and was ended."
+        case never:
+            assert_never(never)
 
 
 def hint(answer: Answer) -> str:
