@@ -388,16 +388,30 @@ def test_event_of_an_eviction() -> None:
 # Rows 8 and 9
 
 
-@pytest.mark.parametrize("ready", ["ContainersNotReady", "PodCompleted"])
 @pytest.mark.parametrize("code", [0, 7])
-def test_settled_at_once(ready: str, code: int) -> None:
-    """Row 8: where others live on, or the pod completes, the code is the verdict at once."""
-    assert last(RUNS, look(pod_document(terminated(code), ready=ready))) == Exited(code)
+def test_settled_at_once(code: int) -> None:
+    """Row 8: where others live on, or the pod is over, the code is the verdict at once."""
+    assert last(RUNS, look(pod_document(terminated(code), ready="ContainersNotReady"))) == Exited(code)
+    phase = "Failed" if code else "Succeeded"
+    assert last(RUNS, look(pod_document(terminated(code), ready="PodCompleted", phase=phase))) == Exited(code)
 
 
-@pytest.mark.parametrize("ready", ["PodFailed", "", None])
+def test_a_zero_is_held_too() -> None:
+    """Row 9: a node that shuts down shows it with the phase alone, when a command that traps SIGTERM ended with 0."""
+    ended = pod_document(terminated(0), ready="PodCompleted")
+    shut = condition("DisruptionTarget", "True", "TerminationByKubelet", "2026-11-29T10:00:11Z", "node shutdown")
+    over = pod_document(terminated(0), ready="PodCompleted", phase="Succeeded", conditions=(shut,))
+    assert last(RUNS, look(ended, 1.0)) == Running(finishing=True)
+    answer = last(RUNS, look(ended, 1.0), look(over, 2.0))
+    assert isinstance(answer, Infra)
+    assert (answer.kind, answer.code, answer.notes) == (InfraKind.EVICTED, 0, (Note.TIE,))
+    done = pod_document(terminated(0), ready="PodCompleted", phase="Succeeded")
+    assert last(RUNS, look(ended, 1.0), look(done, 2.0)) == Exited(0)
+
+
+@pytest.mark.parametrize("ready", ["PodFailed", "PodCompleted", "", None])
 def test_held(ready: str | None) -> None:
-    """Row 9: a finish in a pod that is about to be Failed waits for the phase, 20 s at most."""
+    """Row 9: a finish in a pod that is about to be over waits for the phase, 20 s at most."""
     document = pod_document(terminated(3), ready=ready)
     assert last(RUNS, look(document, 1.0), look(document, 20.9)) == Running(finishing=True)
     assert last(RUNS, look(document, 1.0), look(document, 21.0)) == Exited(3)

@@ -23,11 +23,12 @@ TIE = timedelta(seconds=5)
 """How far the clocks of node and apiserver may differ: a finish not further than this before a sign proves nothing."""
 
 HOLD = 20.0
-"""Seconds that a finish in a pod about to be Failed waits for the phase, which brings the reason (row 9).
+"""Seconds that a finish in a pod about to be over waits for the phase, which brings reason and condition (row 9).
 
 Typically 1 to 3, longer with a slow unmount (facts/pod-states.json row 137)."""
 
-_SETTLED_BY_READY = frozenset({"ContainersNotReady", "PodCompleted"})
+_OTHERS_LIVE = "ContainersNotReady"
+"""Ready.reason while other containers of the pod live on: a kubelet that ends the pod says PodFailed instead."""
 
 
 def framed(seen: Seen, finish: Finish) -> tuple[int, Answer]:
@@ -64,7 +65,7 @@ def finished(seen: Seen, terminated: Terminated) -> tuple[int, Answer]:
     verdict = Exited(code, exit_notes(seen.pod, terminated, events_read=seen.observation.events is not None))
     if seen.sign is not None:
         return 6 if seen.sign.deadline else 7, _against(seen, seen.sign, terminated.finished_at, verdict)
-    if seen.final or seen.ready.reason in _SETTLED_BY_READY:
+    if seen.final or seen.ready.reason == _OTHERS_LIVE:
         return 8, verdict
     if seen.held is None:
         seen.held, seen.held_since = verdict, seen.observation.at

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from senro.domain.pod import parse_time
+from senro.domain.verdict.signs import deletion_asked_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from senro.domain.cluster_event import ClusterEvent
-    from senro.domain.pod import Condition, ContainerStatus, Metadata, Pod
+    from senro.domain.pod import Condition, ContainerStatus, Pod
 
 _TOLD_CONDITIONS = ("DisruptionTarget", "PodScheduled", "Ready")
 
@@ -25,7 +24,7 @@ def evidence_lines(pod: Pod, step: str, *, ours: bool = False, events: Iterable[
     return (
         *_of_phase(pod),
         *(_of_condition(condition) for condition in status.conditions if _tells(condition)),
-        *_of_deletion(pod.metadata, ours=ours),
+        *_of_deletion(pod, ours=ours),
         *(f"init container {each.name}: {_of_state(each)}" for each in status.init_container_statuses),
         *(
             f"container {each.name}{'' if each.name == step else ' (not the step)'}: {_of_state(each)}"
@@ -56,19 +55,13 @@ def _of_condition(condition: Condition) -> str:
     return f"condition {condition.type} {condition.status}{reason}{since}{words}"
 
 
-def _of_deletion(metadata: Metadata, *, ours: bool) -> Iterator[str]:
-    ends, grace = metadata.deletion_timestamp, metadata.deletion_grace_period_seconds
+def _of_deletion(pod: Pod, *, ours: bool) -> Iterator[str]:
+    ends, asked = pod.metadata.deletion_timestamp, deletion_asked_at(pod)
     if not ends:
         return
-    moment = parse_time(ends)
-    asked = moment - timedelta(seconds=grace or 0) if moment is not None and abs(grace or 0) < _YEAR else None
     when = f"at {asked:%Y-%m-%dT%H:%M:%SZ}, " if asked is not None else ""
     whom = "by the run itself" if ours else "a pod does not say by whom"
     yield f"its deletion was asked for {when}deletionTimestamp {ends}; {whom}"
-
-
-_YEAR = 31_536_000
-"""Seconds; a grace beyond it is no grace, and may leave the calendar."""
 
 
 def _of_state(status: ContainerStatus) -> str:

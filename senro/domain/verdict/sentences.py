@@ -23,7 +23,7 @@ RULES = {
     7: "The container ended and the pod shows a disruption: what was seen first counts; where both were first seen "
     "together, only a finish more than 5 s before is believed.",
     8: "The container ended, and nothing in the pod points to a disruption.",
-    9: "The container ended in a pod about to be Failed: the reason comes with the phase, at most 20 s later.",
+    9: "The container ended in a pod about to be over: what ended it comes with the phase, at most 20 s later.",
     10: "The pod is Failed, and its step shows no end.",
     11: "The cluster is taking the pod away, and its process may still run.",
     12: "The node fell silent for longer than it may.",

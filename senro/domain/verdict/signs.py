@@ -109,7 +109,7 @@ def _signs(observation: Observation, pod: Pod, *, ready: Condition, target: Cond
         signs.append(_from_condition(target, silent=silent))
     if pod.metadata.deletion_timestamp and not observation.deletion_asked:
         words = "the pod was deleted, and not by this run"
-        signs.append(Sign(InfraKind.DELETED, Source.DELETION, _deletion_asked_at(pod), words))
+        signs.append(Sign(InfraKind.DELETED, Source.DELETION, deletion_asked_at(pod), words))
     if pod.status.reason:
         kind = reason_kind(pod.status.reason, pod.status.message)
         words = f"{pod.status.reason}: {pod.status.message}" if pod.status.message else pod.status.reason
@@ -143,7 +143,7 @@ def _from_condition(condition: Condition, *, silent: bool) -> Sign:
     )
 
 
-def _deletion_asked_at(pod: Pod) -> datetime | None:
+def deletion_asked_at(pod: Pod) -> datetime | None:
     """When the deletion was asked for: deletionTimestamp lies in the future by the grace (facts row 159)."""
     return _moved(pod.metadata.deletion_timestamp, -(pod.metadata.deletion_grace_period_seconds or 0))
 
