@@ -49,3 +49,35 @@ class Delays:
     def least_grace(self) -> float:
         """The grace that a container is given at least (facts/api-rules.md section 3)."""
         return 2.0 * self.pace
+
+    def pull_shown(self) -> float:
+        """ErrImagePull to ImagePullBackOff: the next look at the pod (recording image-pull-backoff: 13.3 s)."""
+        return 13.0 * self.pace
+
+    def pull_back_off(self, failures: int) -> float:
+        """ImagePullBackOff to the next try after so many failures: 15 s at first, doubled up to five minutes."""
+        return float(min(15.0 * 2 ** (failures - 1), 300.0)) * self.pace
+
+    def housekeeping(self) -> float:
+        """Between two looks at what a pod's volumes hold (recordings evicted-kubelet-*: 38 and 58 s, cached stats)."""
+        return 10.0 * self.pace
+
+    def lost(self) -> float:
+        """The phase of a pod whose container is gone to that container's own end (recording evicted-kubelet-killed)."""
+        return 3.0 * self.pace
+
+    def node_grace(self) -> float:
+        """A node's last word to its being called not ready (recording node-lost: 23.7 s)."""
+        return 23.7 * self.pace
+
+    def node_return(self) -> float:
+        """A kubelet that starts again to its first status (recording node-lost: 1.2 s)."""
+        return 1.2 * self.pace
+
+    def orphan(self) -> float:
+        """A node's removal to the collection of its pods (facts/pod-states.json, pod GC: 40 s)."""
+        return 40.0 * self.pace
+
+    def reschedule(self) -> float:
+        """Between two tries of a pod that fits nowhere."""
+        return 1.0 * self.pace
