@@ -5,19 +5,21 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from senro.adapters.apiserver.cluster import ApiserverCluster
-from senro.adapters.apiserver.configuration import Credential, Token
+from senro.adapters.apiserver.cluster import ApiserverCluster, connect
+from senro.adapters.apiserver.configuration import Configuration, Credential, Token
+from senro.adapters.apiserver.exchanges import exchanges as exchanges_of
 from senro.adapters.apiserver.rest import Rest
 from senro.adapters.apiserver.tokens import Authorization
-from senro.adapters.apiserver.waiting import background
+from senro.ports.cluster import Cluster
 from tests.fakes.clock import FakeChance, FakeClock
+from tests.fakes.server import server_authority
 
 RECORDINGS = Path(__file__).parent / "contract" / "recordings"
 SERVER = "https://apiserver.example:6443"
@@ -76,14 +78,14 @@ async def cluster_under_respx(
     async with (
         httpx.AsyncClient(base_url=SERVER, trust_env=False, verify=False) as short,
         httpx.AsyncClient(base_url=SERVER, trust_env=False, verify=False) as streams,
-        background() as group,
+        exchanges_of() as live,
     ):
         yield ApiserverCluster(
             SERVER,
             short=short,
             streams=streams,
             authorization=authorization,
-            group=group,
+            exchanges=live,
             clock=clock,
             chance=chance,
         )
@@ -96,6 +98,23 @@ async def rest_under_respx(clock: FakeClock | None = None) -> AsyncIterator[Rest
     clock = clock or FakeClock(auto=True)
     async with (
         httpx.AsyncClient(base_url=SERVER, trust_env=False, verify=False) as client,
-        background() as group,
+        exchanges_of() as live,
     ):
-        yield Rest(client, authorization, group=group, clock=clock, chance=FakeChance())
+        yield Rest(client, authorization, exchanges=live, clock=clock, chance=FakeChance())
+
+
+def configuration(
+    port: int, *, credential: Credential | None = None, proxy: str | None = None, host: str = "127.0.0.1"
+) -> Configuration:
+    """For the server at `port`, of tests/fakes/server.py."""
+    return Configuration(
+        server=f"https://{host}:{port}",
+        ca=server_authority().cert.decode(),
+        credential=credential or Token("made-up-token"),
+        proxy=proxy,
+    )
+
+
+def connected(chosen: Configuration) -> AbstractAsyncContextManager[Cluster]:
+    """The adapter over real connections."""
+    return connect(chosen, clock=FakeClock(), chance=FakeChance())

@@ -7,6 +7,9 @@ Secret are deleted by uid, on every path. Every method may be cancelled at any a
 Every method raises `senro.domain.errors.ClusterError`s and no foreign type. Reads and deletes repeat themselves
 through short troubles (connection errors, 429, 502, 503, 504, Retry-After respected) inside the adapter's budget;
 creates and patches are sent once, because only the caller can tell whether a repetition is safe.
+
+A request obeys the cancel scope of its caller and no other. What is asked for in a shielded scope is answered also
+while everything around is cancelled: that is how an attempt that is cancelled deletes what it created.
 """
 
 from __future__ import annotations
@@ -21,6 +24,14 @@ from senro.domain.pod import Pod
 Manifest = Mapping[str, Any]
 """A Kubernetes object as JSON would have it: dicts, lists, strings, numbers, booleans, None."""
 
+CREATE_GRACE_SECONDS = 2.0
+"""How long a create that is cancelled stays for the answer to a request that was sent already.
+
+The cancellation goes on afterwards, answered or not. So whoever cancelled a create and was kept for less than this
+knows that it has ended: a request that was not sent never will be, and a pod that was created is there to be read, a
+Secret to be deleted. Only after the whole of it may an object still appear.
+"""
+
 
 class Pods(Protocol):
     """Pods of any namespace that the identity may touch."""
@@ -29,7 +40,8 @@ class Pods(Protocol):
         """Create the pod once and return it as the apiserver stored it.
 
         On `AlreadyExists`, read it and adopt it if its nonce is yours. On `Unreachable` with `sent`, call again
-        with the same manifest: `AlreadyExists` then means that the first call took effect.
+        with the same manifest: `AlreadyExists` then means that the first call took effect. After a cancellation,
+        read it: see `CREATE_GRACE_SECONDS`.
         """
         ...
 
@@ -116,7 +128,7 @@ class Secrets(Protocol):
     """Secrets that carry a step's secret files. They are never read back: the identity may not `get` them."""
 
     async def create_secret(self, manifest: Manifest) -> str:
-        """Create the Secret once; returns its uid. Repeat as for `create_pod`."""
+        """Create the Secret once; returns its uid. Repeat as for `create_pod`; after a cancellation, delete it."""
         ...
 
     async def own_secret(self, namespace: str, name: str, *, owner: Pod) -> None:
@@ -140,5 +152,8 @@ class Cluster(Pods, Logs, Execs, Secrets, Protocol):
         ...
 
     async def version(self) -> str:
-        """`gitVersion` of GET /version, such as `v1.36.2`. The cheapest proof that there is an apiserver."""
+        """`gitVersion` of GET /version, such as `v1.36.2`. The cheapest proof that there is an apiserver.
+
+        Meant for the first contact: where nothing answers it says so within seconds, not within the whole budget.
+        """
         ...

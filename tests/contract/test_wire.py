@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import ssl
 import struct
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import anyio
@@ -13,12 +12,11 @@ import pytest
 from anyio.streams.tls import TLSAttribute, TLSStream
 
 from senro.adapters.apiserver import Configuration, connect
-from senro.adapters.apiserver.configuration import ClientCertificate, Credential, Token
+from senro.adapters.apiserver.configuration import ClientCertificate, Token
 from senro.adapters.apiserver.tls import stream_client, tls_context, user_agent
 from senro.adapters.apiserver.websocket import accept_for
 from senro.domain.errors import StreamBroken, Unreachable
 from senro.domain.exec_protocol import Ended, ExitCode, Stdout
-from senro.ports.cluster import Cluster
 from tests.fakes.certificates import authority
 from tests.fakes.clock import FakeChance, FakeClock
 from tests.fakes.network import client_frames, server_frame
@@ -27,10 +25,9 @@ from tests.fakes.server import (
     alpn_of,
     connect_proxy,
     read_head,
-    server_authority,
-    server_context,
     tls_server,
 )
+from tests.support_apiserver import configuration, connected
 
 pytestmark = pytest.mark.anyio
 
@@ -43,21 +40,6 @@ SWITCHING = (
     f"Sec-WebSocket-Accept: {accept_for(NONCE)}\r\n"
     "Sec-WebSocket-Protocol: {protocol}\r\n\r\n"
 )
-
-
-def configuration(
-    port: int, *, credential: Credential | None = None, proxy: str | None = None, host: str = "127.0.0.1"
-) -> Configuration:
-    return Configuration(
-        server=f"https://{host}:{port}",
-        ca=server_authority().cert.decode(),
-        credential=credential or Token("made-up-token"),
-        proxy=proxy,
-    )
-
-
-def connected(chosen: Configuration) -> AbstractAsyncContextManager[Cluster]:
-    return connect(chosen, clock=FakeClock(), chance=FakeChance())
 
 
 async def answer_http1(stream: TLSStream, body: bytes = VERSION) -> bytes:
@@ -78,112 +60,6 @@ async def test_rest_speaks_http2() -> None:
     assert request["user-agent"] == user_agent()
     assert request["accept-encoding"] == "identity"
     assert user_agent().startswith("senro")
-
-
-@pytest.mark.slow
-async def test_cancelled_requests_do_not_spoil_the_connection() -> None:
-    """Requests that are given up at any moment leave the connection to the others whole."""
-    server = Http2Server(VERSION + b" " * 10_000, delay=0.005)
-
-    async def give_up_often(cluster: Cluster, first: int) -> None:
-        for count in range(40):
-            with anyio.move_on_after((1 + (first + 7 * count) % 20) / 1000):
-                await cluster.version()
-
-    async with tls_server(server) as port, connected(configuration(port)) as cluster:
-        async with anyio.create_task_group() as group:
-            for first in range(4):
-                group.start_soon(give_up_often, cluster, first)
-        with anyio.fail_after(5):
-            assert await cluster.version() == "v1.36.2"
-    assert server.connections <= 4
-
-
-@pytest.mark.parametrize("alpn", ["h2", "http/1.1"])
-async def test_what_was_not_sent_is_never_sent(alpn: str) -> None:
-    """A request that is given up in the TLS handshake ends after it: the connection is whole, nothing came over it."""
-    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-    connected_to, go_on, ended = anyio.Event(), anyio.Event(), anyio.Event()
-    received = b""
-
-    async def slow(raw: anyio.abc.SocketStream) -> None:
-        nonlocal received
-        connected_to.set()
-        await go_on.wait()
-        async with await TLSStream.wrap(
-            raw, server_side=True, ssl_context=server_context([alpn]), standard_compatible=False
-        ) as stream:
-            try:
-                while True:
-                    received += await stream.receive()
-            except (anyio.EndOfStream, anyio.BrokenResourceError):
-                ended.set()
-
-    async with listener, anyio.create_task_group() as group:
-        group.start_soon(listener.serve, slow)
-        port = listener.extra(anyio.abc.SocketAttribute.local_port)
-        async with connected(configuration(port)) as cluster, anyio.create_task_group() as waiters:
-            waiters.start_soon(cluster.create_pod, {"metadata": {"namespace": "ci", "name": "a"}})
-            await connected_to.wait()
-            waiters.cancel_scope.cancel()
-            go_on.set()
-        with anyio.fail_after(5):
-            await ended.wait()
-        group.cancel_scope.cancel()
-    assert b"/api/v1" not in received
-    assert b"POST" not in received
-
-
-@pytest.mark.parametrize("what", ["exec", "log"])
-async def test_an_opening_that_is_given_up(what: str) -> None:
-    """An exec or a log that is given up before its answer leaves no connection behind."""
-    asked_for, ended = anyio.Event(), anyio.Event()
-
-    async def handler(stream: TLSStream) -> None:
-        await read_head(stream)
-        asked_for.set()
-        with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
-            await stream.receive()
-        ended.set()
-
-    async def wait(cluster: Cluster) -> None:
-        if what == "log":
-            async with cluster.follow_log("ci", "a", "step"):
-                pytest.fail("there was no answer")
-        async with cluster.exec("ci", "a", "step", ["true"], stdin=False, idle_seconds=20):
-            pytest.fail("there was no answer")
-
-    async with tls_server(handler) as port, connected(configuration(port)) as cluster:
-        async with anyio.create_task_group() as group:
-            group.start_soon(wait, cluster)
-            await asked_for.wait()
-            group.cancel_scope.cancel()
-        with anyio.fail_after(5):
-            await ended.wait()
-
-
-async def test_a_cluster_that_is_left() -> None:
-    """Leaving the cluster's context ends the requests that others still wait for."""
-    server = Http2Server(VERSION, delay=60)
-    errors: list[Unreachable] = []
-
-    async def ask(cluster: Cluster) -> None:
-        try:
-            await cluster.create_pod({"metadata": {"namespace": "ci", "name": "a"}})
-        except Unreachable as error:
-            errors.append(error)
-
-    async with (
-        tls_server(server) as port,
-        anyio.create_task_group() as group,
-        connected(configuration(port)) as cluster,
-    ):
-        group.start_soon(ask, cluster)
-        with anyio.fail_after(5):
-            while not server.requests:
-                await anyio.lowlevel.checkpoint()
-    assert [error.cause for error in errors] == ["the client was closed"]
-    assert errors[0].sent
 
 
 async def test_rest_speaks_http1_too() -> None:

@@ -78,12 +78,18 @@ def alpn_of(stream: TLSStream) -> str | None:
 
 
 class Http2Server:
-    """Answers every HTTP/2 request of a connection with `body`, each after `delay` seconds, in any order."""
+    """Answers every HTTP/2 request of a connection with `body`, each after `delay` seconds, in any order.
 
-    def __init__(self, body: bytes, *, delay: float = 0) -> None:
+    With `until`, no answer is given before that.
+    """
+
+    def __init__(self, body: bytes, *, delay: float = 0, until: anyio.Event | None = None) -> None:
         self._body = body
         self._delay = delay
+        self._until = until
         self.connections = 0
+        self.ended = 0
+        self.answered = 0
         self.requests: list[dict[str, str]] = []
 
     async def __call__(self, stream: TLSStream) -> None:
@@ -100,6 +106,9 @@ class Http2Server:
 
         async def answer(stream_id: int) -> None:
             await anyio.sleep(self._delay)
+            if self._until is not None:
+                await self._until.wait()
+            self.answered += 1
             connection.send_headers(stream_id, [(":status", "200"), ("content-type", "application/json")])
             connection.send_data(stream_id, self._body, end_stream=True)
             await flush()
@@ -110,6 +119,7 @@ class Http2Server:
                 try:
                     events = connection.receive_data(await stream.receive())
                 except (anyio.EndOfStream, anyio.BrokenResourceError):
+                    self.ended += 1
                     group.cancel_scope.cancel()
                     return
                 for event in events:

@@ -12,6 +12,7 @@ import respx
 
 from senro.adapters.apiserver.answers import BODY_LIMIT
 from senro.adapters.apiserver.configuration import TokenFile
+from senro.adapters.apiserver.objects import FIRST_CONTACT_SECONDS
 from senro.adapters.apiserver.rest import BUDGET_SECONDS
 from senro.domain.errors import (
     Conflict,
@@ -28,7 +29,7 @@ from senro.domain.errors import (
 from senro.domain.pod import Metadata, Pod
 from senro.ports.cluster import Cluster
 from tests.fakes.clock import FakeChance, FakeClock
-from tests.support_apiserver import Pieces, cluster_under_respx
+from tests.support_apiserver import SERVER, Pieces, cluster_under_respx
 
 pytestmark = pytest.mark.anyio
 
@@ -119,6 +120,28 @@ async def test_the_budget(route: respx.Route, clock: FakeClock) -> None:
     pauses = [round(later - earlier, 3) for earlier, later in pairwise(moments)]
     assert pauses[:7] == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.5]
     assert BUDGET_SECONDS - 3 < elapsed(clock) < BUDGET_SECONDS
+
+
+async def test_the_first_contact(clock: FakeClock) -> None:
+    """A cluster that does not answer the version is told of after seconds: nobody should wait in silence for more."""
+    with respx.mock:
+        asked = respx.get(f"{SERVER}/version").mock(side_effect=httpx.ConnectError("refused"))
+        async with cluster_under_respx(clock=clock) as cluster:
+            with pytest.raises(Unreachable, match="refused"):
+                await cluster.version()
+    assert asked.call_count > 3
+    assert 2 < elapsed(clock) < FIRST_CONTACT_SECONDS
+
+
+@pytest.mark.parametrize("code", [429, 503])
+async def test_the_first_contact_with_a_busy_cluster(clock: FakeClock, code: int) -> None:
+    """One that says when it will answer is waited for as ever."""
+    answers = [httpx.Response(code, headers={"Retry-After": "9"}), httpx.Response(200, json={"gitVersion": "v1.36.2"})]
+    with respx.mock:
+        respx.get(f"{SERVER}/version").mock(side_effect=answers)
+        async with cluster_under_respx(clock=clock) as cluster:
+            assert await cluster.version() == "v1.36.2"
+    assert elapsed(clock) == 9
 
 
 async def test_jitter(route: respx.Route, clock: FakeClock) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 import anyio
-import anyio.abc
+import httpcore
 import httpx
 
 from senro.adapters.apiserver.failures import FOREIGN, translate
@@ -45,8 +45,12 @@ class Exchange(Generic[_T]):
     is made it ends once that is done, unsent; over HTTP/1.1 it is cancelled; over HTTP/2 it is left to end by itself.
     What was not sent before is never sent after, and REQUEST_SECONDS bound all of it.
 
+    The request obeys whoever waits in `result`, and `leave`; a scope around `connect` never reaches it. So a caller
+    whose own scope is shielded, a clean-up above all, gets its answer while everything around is cancelled.
+
     `slots` bounds how many are begun. `take` makes the result of the answer, within the task; `drop` gets a result that
-    nobody waits for.
+    nobody waits for. `linger` is how long, in seconds, a waiter that is cancelled stays for the answer to a request
+    that was sent, before it gives up: for what must not be left with an unknown outcome.
     """
 
     def __init__(
@@ -57,60 +61,33 @@ class Exchange(Generic[_T]):
         slots: anyio.Semaphore,
         take: Callable[[httpx.Response], Awaitable[_T]],
         drop: Callable[[_T], Awaitable[None]] | None = None,
+        linger: float = 0.0,
     ) -> None:
         self._asked = asked
         self._client = client
         self._slots = slots
         self._take = take
         self._drop = drop
-        self._scope = anyio.CancelScope()
+        self._linger = linger
+        self._scope = anyio.CancelScope(shield=True)
         self._step = Step.QUEUED
+        self._connection: httpcore.AsyncNetworkStream | None = None
+        self._sent = False
         self._given_up = False
-        self._done = anyio.Event()
+        self._left = False
         self._results: list[_T] = []
         self._error: Exception | None = None
+        self.ended = anyio.Event()
+        """Set once httpcore has done with the request."""
 
-    async def send(
-        self,
-        group: anyio.abc.TaskGroup,
-        method: str,
-        target: str,
-        *,
-        headers: Mapping[str, str],
-        body: bytes | None = None,
-    ) -> _T:
-        """Send the request in a task of `group` and wait for the result; raises what it came to."""
+    def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> httpx.Request:
+        """What `run` sends."""
         # Not httpx' own joining of URLs, which would parse the target's escapes again.
         url = str(self._client.base_url).rstrip("/") + target
-        request = self._client.build_request(
-            method, url, headers=headers, content=body, extensions={"trace": self._trace}
-        )
-        group.start_soon(self._run, request)
-        try:
-            await self._done.wait()
-        except BaseException:
-            await self._give_up()
-            raise
-        if self._error is not None:
-            raise self._error
-        if not self._results:
-            raise Unreachable(self._asked, cause="the client was closed", sent=True)
-        return self._results[0]
+        return self._client.build_request(method, url, headers=headers, content=body, extensions={"trace": self._trace})
 
-    async def _trace(self, event: str, _: Mapping[str, Any]) -> None:
-        """Httpcore's hook: called before and after each step, by name."""
-        if event.startswith("http11."):
-            self._step = Step.HTTP11
-        elif event.startswith("http2."):
-            self._step = Step.HTTP2
-        elif event.endswith("start_tls.started"):
-            self._step = Step.CONNECTING  # also after a proxy's CONNECT, which is a request of its own
-        # Leaving the cluster cancels from outside, and must not do so while a connection is made either.
-        self._scope.shield = self._step is Step.CONNECTING
-        if self._given_up and event.endswith("send_request_headers.started"):
-            raise GivenUp
-
-    async def _run(self, request: httpx.Request) -> None:
+    async def run(self, request: httpx.Request) -> None:
+        """Carry the request out. Never raises: `result` does."""
         try:
             with self._scope, anyio.fail_after(REQUEST_SECONDS):
                 async with self._slots:
@@ -123,19 +100,71 @@ class Exchange(Generic[_T]):
         except Exception as error:  # noqa: BLE001 - raised again where the request was asked for, not in the group
             self._error = error
         finally:
-            self._done.set()
+            self.ended.set()
             if self._given_up:
                 await self._drop_result()
+
+    async def result(self) -> _T:
+        """Wait for the result; raises what the request came to. Cancelling it gives the request up."""
+        try:
+            await self.ended.wait()
+        except BaseException:
+            try:
+                if self._sent:
+                    with anyio.move_on_after(self._linger, shield=True):
+                        await self.ended.wait()
+            finally:
+                await self._give_up()
+            raise
+        if self._left and not self._results:
+            raise self.closed()
+        if self._error is not None:
+            raise self._error
+        return self._results[0]
+
+    async def leave(self) -> None:
+        """End a request whose client is about to be closed, which ends those over HTTP/2; whoever waits is told."""
+        if self.ended.is_set():
+            return
+        self._left = self._given_up = True
+        if self._step is Step.CONNECTING and self._connection is not None:
+            # A cancelled TLS handshake would leave the socket open; without its socket it fails, and cleans up.
+            await self._connection.aclose()
+        elif self._step is not Step.HTTP2:
+            self._scope.cancel()
+
+    def cancel(self) -> None:
+        """End it in whatever step it is: for when the connection is of no more use to anyone."""
+        self._scope.cancel()
+
+    def closed(self) -> Unreachable:
+        """What a request is told whose client was closed."""
+        return Unreachable(self._asked, cause="the client was closed", sent=self._sent)
+
+    async def _trace(self, event: str, info: Mapping[str, Any]) -> None:
+        """Httpcore's hook: called before and after each step, by name."""
+        if event.startswith("http11."):
+            self._step = Step.HTTP11
+        elif event.startswith("http2."):
+            self._step = Step.HTTP2
+        elif event.endswith("start_tls.started"):
+            self._step = Step.CONNECTING  # also after a proxy's CONNECT, which is a request of its own
+        elif event.endswith("connect_tcp.complete"):
+            self._connection = info["return_value"]
+        if event.endswith("send_request_headers.started"):
+            if self._given_up:
+                raise GivenUp
+            self._sent = info["request"].method != b"CONNECT"
 
     async def _begin(self, request: httpx.Request) -> httpx.Response:
         if self._given_up:
             raise GivenUp  # while the slot was on its way: the cancellation would come in the middle
-        self._step, self._scope.shield = Step.CONNECTING, True
+        self._step = Step.CONNECTING
         return await self._client.send(request, stream=True)
 
     async def _give_up(self) -> None:
         self._given_up = True
-        if self._done.is_set():
+        if self.ended.is_set():
             await self._drop_result()
         elif self._step in (Step.QUEUED, Step.HTTP11):
             self._scope.cancel()

@@ -8,11 +8,11 @@ from functools import partial
 from typing import NoReturn
 
 import anyio
-import anyio.abc
 import httpx
 
 from senro.adapters.apiserver.answers import check, close, read_bounded
 from senro.adapters.apiserver.exchange import IN_FLIGHT, Exchange
+from senro.adapters.apiserver.exchanges import Exchanges
 from senro.adapters.apiserver.exec_session import WebSocketExec
 from senro.adapters.apiserver.tokens import Authorization
 from senro.adapters.apiserver.waiting import background
@@ -37,12 +37,12 @@ class Execs:
         client: httpx.AsyncClient,
         authorization: Authorization,
         *,
-        group: anyio.abc.TaskGroup,
+        exchanges: Exchanges,
         clock: Clock,
         chance: Chance,
     ) -> None:
         self._client = client
-        self._group = group
+        self._exchanges = exchanges
         self._slots = anyio.Semaphore(IN_FLIGHT)
         self._authorization = authorization
         self._clock = clock
@@ -90,7 +90,7 @@ class Execs:
         exchange = Exchange(
             asked, self._client, slots=self._slots, take=partial(_upgraded, asked, nonce, subprotocol), drop=close
         )
-        return await exchange.send(self._group, "GET", target, headers=headers)
+        return await self._exchanges.send(exchange, "GET", target, headers=headers)
 
 
 async def _upgraded(asked: str, nonce: bytes, subprotocol: str, answer: httpx.Response) -> httpx.Response:

@@ -7,11 +7,11 @@ from contextlib import aclosing, asynccontextmanager
 from functools import partial
 
 import anyio
-import anyio.abc
 import httpx
 
 from senro.adapters.apiserver.answers import close, read_whole
 from senro.adapters.apiserver.exchange import IN_FLIGHT, Exchange
+from senro.adapters.apiserver.exchanges import Exchanges
 from senro.adapters.apiserver.failures import FOREIGN, words_of
 from senro.adapters.apiserver.tls import READ_SECONDS
 from senro.adapters.apiserver.tokens import Authorization
@@ -29,9 +29,9 @@ READ_LIMIT = 64 * 1024 * 1024
 class LogStreams:
     """`senro.ports.cluster.Logs`, over the client for streams."""
 
-    def __init__(self, client: httpx.AsyncClient, authorization: Authorization, *, group: anyio.abc.TaskGroup) -> None:
+    def __init__(self, client: httpx.AsyncClient, authorization: Authorization, *, exchanges: Exchanges) -> None:
         self._client = client
-        self._group = group
+        self._exchanges = exchanges
         self._slots = anyio.Semaphore(IN_FLIGHT)
         self._authorization = authorization
 
@@ -82,7 +82,7 @@ class LogStreams:
     async def _send(self, asked: str, target: str) -> httpx.Response:
         headers = {"Accept": "*/*", **self._authorization.headers()}
         exchange = Exchange(asked, self._client, slots=self._slots, take=partial(_accepted, asked), drop=close)
-        return await exchange.send(self._group, "GET", target, headers=headers)
+        return await self._exchanges.send(exchange, "GET", target, headers=headers)
 
 
 async def _accepted(asked: str, answer: httpx.Response) -> httpx.Response:

@@ -12,7 +12,10 @@ from senro.domain import api_paths
 from senro.domain.errors import Conflict, NotFound, ProtocolError
 from senro.domain.pod import Metadata, OwnerReference, Pod, decode_object, decode_pod
 from senro.domain.status import bounded
-from senro.ports.cluster import Manifest
+from senro.ports.cluster import CREATE_GRACE_SECONDS, Manifest
+
+FIRST_CONTACT_SECONDS = 5.0
+"""How long a cluster that does not answer is asked for its version: somebody waits, and the address may be wrong."""
 
 _T = TypeVar("_T")
 
@@ -39,7 +42,7 @@ class Objects:
     async def version(self) -> str:
         """The apiserver's `gitVersion`."""
         asked = "read the version"
-        reply = await self._rest.repeated(asked, "GET", api_paths.VERSION)
+        reply = await self._rest.repeated(asked, "GET", api_paths.VERSION, unreachable_seconds=FIRST_CONTACT_SECONDS)
         version = _decode(asked, reply, _Version)
         if not version.git_version:
             raise ProtocolError(asked, rule="a gitVersion", got=_shown(reply))
@@ -49,7 +52,7 @@ class Objects:
         """Create the pod, once."""
         namespace, name = _named(manifest)
         asked = f"create pod {namespace}/{name}"
-        reply = await self._rest.once(asked, "POST", api_paths.pods(namespace), body=msgspec.json.encode(manifest))
+        reply = await self._create(asked, api_paths.pods(namespace), manifest)
         return _pod(asked, reply)
 
     async def read_pod(self, namespace: str, name: str) -> Pod | None:
@@ -89,8 +92,7 @@ class Objects:
         """Create the Secret, once; its uid."""
         namespace, name = _named(manifest)
         asked = f"create secret {namespace}/{name}"
-        target = api_paths.secrets(namespace)
-        reply = await self._rest.once(asked, "POST", target, body=msgspec.json.encode(manifest))
+        reply = await self._create(asked, api_paths.secrets(namespace), manifest)
         uid = _decode(asked, reply, _Object).metadata.uid
         if not uid:
             # The answer may echo the Secret's data, so it is not shown.
@@ -121,6 +123,10 @@ class Objects:
             await self._rest.repeated(asked, "DELETE", api_paths.secret(namespace, name))
         except NotFound:
             return
+
+    async def _create(self, asked: str, target: str, manifest: Manifest) -> Reply:
+        body = msgspec.json.encode(manifest)
+        return await self._rest.once(asked, "POST", target, body=body, linger=CREATE_GRACE_SECONDS)
 
 
 def _named(manifest: Manifest) -> tuple[str, str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 import anyio
-import anyio.abc
 import httpx
 
 from senro.adapters.apiserver.answers import Reply, read_whole
 from senro.adapters.apiserver.exchange import IN_FLIGHT, Exchange
+from senro.adapters.apiserver.exchanges import Exchanges
 from senro.adapters.apiserver.failures import certificate_problem
 from senro.adapters.apiserver.tokens import Authorization
 from senro.domain.errors import ApiError, ClusterError, Unauthorized, Unreachable
@@ -33,38 +33,56 @@ class Rest:
         client: httpx.AsyncClient,
         authorization: Authorization,
         *,
-        group: anyio.abc.TaskGroup,
+        exchanges: Exchanges,
         clock: Clock,
         chance: Chance,
     ) -> None:
         self._client = client
-        self._group = group
+        self._exchanges = exchanges
         self._slots = anyio.Semaphore(IN_FLIGHT)
         self._authorization = authorization
         self._clock = clock
         self._chance = chance
 
     async def once(
-        self, asked: str, method: str, target: str, *, body: bytes | None = None, content_type: str = "application/json"
+        self,
+        asked: str,
+        method: str,
+        target: str,
+        *,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        linger: float = 0.0,
     ) -> Reply:
         """Send once, for what may not be repeated blindly. A 401 is asked again once if the token file has changed.
 
+        Cancelled while the request is on its way, it stays for the answer `linger` seconds before it goes.
         Raises `ApiError` for 4xx and 5xx, `Unreachable`, and `ProtocolError` for what is no answer of an apiserver.
         """
+        send = partial(self._send, asked, method, target, body=body, content_type=content_type, linger=linger)
         try:
-            return await self._send(asked, method, target, body, content_type)
+            return await send()
         except Unauthorized:
             # Authentication comes before everything else: a 401 has changed nothing, so asking again is safe.
             if not self._authorization.refresh():
                 raise
-        return await self._send(asked, method, target, body, content_type)
+        return await send()
 
-    async def repeated(self, asked: str, method: str, target: str, *, body: bytes | None = None) -> Reply:
+    async def repeated(
+        self,
+        asked: str,
+        method: str,
+        target: str,
+        *,
+        body: bytes | None = None,
+        unreachable_seconds: float = BUDGET_SECONDS,
+    ) -> Reply:
         """As `once`, for what may be repeated: through connection errors and answers that pass, within the budget.
 
-        Raises the last error when the budget is spent, or when Retry-After reaches beyond it.
+        Raises the last error when the budget is spent, or when Retry-After reaches beyond it. `unreachable_seconds` is
+        the budget where there is no answer at all.
         """
-        end = self._clock.monotonic() + BUDGET_SECONDS
+        began = self._clock.monotonic()
         pause = FIRST_PAUSE
         while True:
             try:
@@ -74,17 +92,20 @@ class Rest:
                 if wanted is None:
                     raise
                 wait = max(wanted, pause * (0.5 + self._chance.fraction() / 2))
-                if self._clock.monotonic() + wait >= end:
+                budget = unreachable_seconds if isinstance(error, Unreachable) else BUDGET_SECONDS
+                if self._clock.monotonic() + wait >= began + budget:
                     raise
             await self._clock.sleep(wait)
             pause = min(pause * 2, LONGEST_PAUSE)
 
-    async def _send(self, asked: str, method: str, target: str, body: bytes | None, content_type: str) -> Reply:
+    async def _send(
+        self, asked: str, method: str, target: str, *, body: bytes | None, content_type: str, linger: float
+    ) -> Reply:
         headers = {"Accept": "application/json", **self._authorization.headers()}
         if body is not None:
             headers["Content-Type"] = content_type
-        exchange = Exchange(asked, self._client, slots=self._slots, take=partial(read_whole, asked))
-        return await exchange.send(self._group, method, target, headers=headers, body=body)
+        exchange = Exchange(asked, self._client, slots=self._slots, take=partial(read_whole, asked), linger=linger)
+        return await self._exchanges.send(exchange, method, target, headers=headers, body=body)
 
 
 def repetition(error: ClusterError) -> float | None:

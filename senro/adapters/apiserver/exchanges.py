@@ -1,0 +1,79 @@
+"""The requests that are under way over the clients of one connection, and their end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import anyio
+import anyio.abc
+import httpx
+
+from senro.adapters.apiserver.exchange import Exchange
+from senro.adapters.apiserver.waiting import background
+
+LEAVE_SECONDS = 2.0
+"""For requests that are under way when the connection is left. Closing sockets takes no round trip."""
+
+_T = TypeVar("_T")
+
+
+class Exchanges:
+    """Where requests run. Their tasks are neither the caller's nor cancelled with what surrounds the connection."""
+
+    def __init__(self, group: anyio.abc.TaskGroup) -> None:
+        self._group = group
+        self._live: set[Exchange[Any]] = set()
+        self._closed = False
+
+    def __len__(self) -> int:
+        """How many are under way, those that nobody waits for any more included."""
+        return len(self._live)
+
+    async def send(
+        self,
+        exchange: Exchange[_T],
+        method: str,
+        target: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+    ) -> _T:
+        """Send the request and wait for its result; raises what it came to."""
+        if self._closed:
+            raise exchange.closed()
+        request = exchange.request(method, target, headers, body)
+        self._live.add(exchange)
+        self._group.start_soon(self._run, exchange, request)
+        return await exchange.result()
+
+    async def end(self, *clients: httpx.AsyncClient) -> None:
+        """End what is under way and close the clients, whoever is cancelled, within LEAVE_SECONDS."""
+        self._closed = True
+        with anyio.move_on_after(LEAVE_SECONDS, shield=True):
+            for exchange in tuple(self._live):
+                await exchange.leave()
+            for client in clients:
+                await client.aclose()
+            for exchange in tuple(self._live):
+                await exchange.ended.wait()
+        for exchange in self._live:
+            exchange.cancel()
+
+    async def _run(self, exchange: Exchange[Any], request: httpx.Request) -> None:
+        try:
+            await exchange.run(request)
+        finally:
+            self._live.discard(exchange)
+
+
+@asynccontextmanager
+async def exchanges(*clients: httpx.AsyncClient) -> AsyncIterator[Exchanges]:
+    """A place for requests over `clients`; leaving it ends them all and closes the clients."""
+    async with background() as group:
+        live = Exchanges(group)
+        try:
+            yield live
+        finally:
+            await live.end(*clients)

@@ -1,0 +1,357 @@
+"""Requests that are cancelled, requests in a scope that is cancelled, and requests whose cluster is left."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+
+import anyio
+import pytest
+from anyio.streams.tls import TLSStream
+
+from senro.adapters.apiserver.cluster import ApiserverCluster
+from senro.adapters.apiserver.exchange import IN_FLIGHT, Step
+from senro.domain.errors import Unreachable
+from senro.ports.cluster import Cluster
+from tests.fakes.server import Http2Server, read_head, server_context, tls_server
+from tests.support_apiserver import configuration, connected
+
+pytestmark = pytest.mark.anyio
+
+POD = {"metadata": {"namespace": "ci", "name": "a"}}
+CREATED = b'{"kind": "Pod", "metadata": {"namespace": "ci", "name": "a", "uid": "u-1"}}'
+VERSION = b'{"gitVersion": "v1.36.2"}'
+SOON = 5.0
+"""Seconds, far below what bounds a request."""
+
+
+async def nothing_is_under_way(cluster: Cluster) -> None:
+    """Wait until no request is left, those that nobody waits for included."""
+    assert isinstance(cluster, ApiserverCluster)
+    with anyio.fail_after(SOON):
+        while len(cluster._rest._exchanges):
+            await anyio.lowlevel.checkpoint()
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait until it came so far."""
+    with anyio.fail_after(SOON):
+        while not condition():
+            await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.slow
+async def test_cancelled_requests_do_not_spoil_the_connection() -> None:
+    """Requests that are given up at any moment leave the connection to the others whole."""
+    server = Http2Server(VERSION + b" " * 10_000, delay=0.005)
+
+    async def give_up_often(cluster: Cluster, first: int) -> None:
+        for count in range(40):
+            with anyio.move_on_after((1 + (first + 7 * count) % 20) / 1000):
+                await cluster.version()
+
+    async with tls_server(server) as port, connected(configuration(port)) as cluster:
+        async with anyio.create_task_group() as group:
+            for first in range(4):
+                group.start_soon(give_up_often, cluster, first)
+        with anyio.fail_after(5):
+            assert await cluster.version() == "v1.36.2"
+    assert server.connections <= 4
+
+
+@pytest.mark.parametrize("alpn", ["h2", "http/1.1"])
+async def test_what_was_not_sent_is_never_sent(alpn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A create that is given up in the TLS handshake is gone at once, and ends after it: nothing comes over it."""
+    monkeypatch.setattr("senro.adapters.apiserver.objects.CREATE_GRACE_SECONDS", 2 * SOON)
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    connected_to, go_on = anyio.Event(), anyio.Event()
+    received = b""
+
+    async def slow(raw: anyio.abc.SocketStream) -> None:
+        nonlocal received
+        connected_to.set()
+        await go_on.wait()
+        async with await TLSStream.wrap(
+            raw, server_side=True, ssl_context=server_context([alpn]), standard_compatible=False
+        ) as stream:
+            with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                while True:
+                    received += await stream.receive()
+
+    async with listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, slow)
+        port = listener.extra(anyio.abc.SocketAttribute.local_port)
+        async with connected(configuration(port)) as cluster:
+            with anyio.fail_after(SOON):
+                async with anyio.create_task_group() as waiters:
+                    waiters.start_soon(cluster.create_pod, POD)
+                    await connected_to.wait()
+                    waiters.cancel_scope.cancel()
+            go_on.set()
+            await nothing_is_under_way(cluster)
+        group.cancel_scope.cancel()
+    assert b"/api/v1" not in received
+    assert b"POST" not in received
+
+
+@pytest.mark.parametrize("what", ["exec", "log"])
+async def test_an_opening_that_is_given_up(what: str) -> None:
+    """An exec or a log that is given up before its answer leaves no connection behind."""
+    asked_for, ended = anyio.Event(), anyio.Event()
+
+    async def handler(stream: TLSStream) -> None:
+        await read_head(stream)
+        asked_for.set()
+        with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+            await stream.receive()
+        ended.set()
+
+    async def wait(cluster: Cluster) -> None:
+        if what == "log":
+            async with cluster.follow_log("ci", "a", "step"):
+                pytest.fail("there was no answer")
+        async with cluster.exec("ci", "a", "step", ["true"], stdin=False, idle_seconds=20):
+            pytest.fail("there was no answer")
+
+    async with tls_server(handler) as port, connected(configuration(port)) as cluster:
+        async with anyio.create_task_group() as group:
+            group.start_soon(wait, cluster)
+            await asked_for.wait()
+            group.cancel_scope.cancel()
+        with anyio.fail_after(5):
+            await ended.wait()
+
+
+class Http1Server:
+    """Answers one HTTP/1.1 request of a connection after another with `body`, none before `until`."""
+
+    def __init__(self, body: bytes, *, until: anyio.Event | None = None) -> None:
+        self._body = body
+        self._until = until
+        self.requests: list[bytes] = []
+        self.ended = 0
+        self.answered = 0
+
+    async def __call__(self, stream: TLSStream) -> None:
+        try:
+            while True:
+                head = await stream.receive()
+                if not head.startswith((b"GET", b"POST")):
+                    continue  # a body, in a record of its own
+                self.requests.append(head)
+                if self._until is not None:
+                    await self._until.wait()
+                self.answered += 1
+                await stream.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(self._body), self._body))
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            self.ended += 1
+
+
+SERVERS = {"h2": Http2Server, "http/1.1": Http1Server}
+both = pytest.mark.parametrize("alpn", list(SERVERS))
+
+
+@both
+@pytest.mark.parametrize("warm", [True, False], ids=["warm", "cold"])
+async def test_a_shielded_request_in_a_cancelled_scope(alpn: str, *, warm: bool) -> None:
+    """Whoever is shielded gets an answer while the scope around `connect` is cancelled: so clean-ups delete."""
+    server = SERVERS[alpn](VERSION)
+    versions: list[str] = []
+    async with tls_server(server, alpn=[alpn]) as port:
+        with anyio.CancelScope() as outer:
+            async with connected(configuration(port)) as cluster:
+                if warm:
+                    await cluster.version()
+                outer.cancel()
+                with anyio.CancelScope(shield=True), anyio.fail_after(SOON):
+                    versions += [await cluster.version(), await cluster.version()]
+                await cluster.version()
+                pytest.fail("out of the shield the cancellation holds")
+    assert versions == ["v1.36.2"] * 2
+
+
+async def test_a_shielded_request_of_a_task_that_asyncio_cancels() -> None:
+    """The same where asyncio itself cancels the task, as `asyncio.wait_for` does."""
+    versions: list[str] = []
+    waits = anyio.Event()
+
+    async def use(port: int) -> None:
+        async with connected(configuration(port)) as cluster:
+            try:
+                waits.set()
+                await anyio.sleep_forever()
+            finally:
+                with anyio.CancelScope(shield=True), anyio.fail_after(SOON):
+                    versions.append(await cluster.version())
+
+    async with tls_server(Http2Server(VERSION)) as port:
+        task = asyncio.create_task(use(port))
+        await waits.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert versions == ["v1.36.2"]
+
+
+@both
+@pytest.mark.parametrize("what", ["pod", "secret"])
+async def test_a_create_that_is_cancelled_stays_for_its_answer(alpn: str, what: str) -> None:
+    """Once it was sent it is answered before the cancellation goes on: what it did can be looked at then."""
+    go_on = anyio.Event()
+    server = SERVERS[alpn](CREATED, until=go_on)
+    seen: list[int] = []
+
+    async def create(cluster: Cluster) -> None:
+        try:
+            await (cluster.create_pod(POD) if what == "pod" else cluster.create_secret(POD))
+        finally:
+            seen.append(server.answered)
+
+    async with tls_server(server, alpn=[alpn]) as port, connected(configuration(port)) as cluster:
+        async with anyio.create_task_group() as group:
+            group.start_soon(create, cluster)
+            await until(lambda: server.requests)
+            group.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                for _ in range(20):
+                    await anyio.lowlevel.checkpoint()
+                assert seen == []
+            go_on.set()
+        assert seen == [1]
+        await nothing_is_under_way(cluster)
+
+
+@both
+async def test_a_create_that_is_never_answered(alpn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wait for the answer is bounded; the cancellation goes on without one."""
+    monkeypatch.setattr("senro.adapters.apiserver.objects.CREATE_GRACE_SECONDS", 0.05)
+    server = SERVERS[alpn](CREATED, until=anyio.Event())
+    async with tls_server(server, alpn=[alpn]) as port, connected(configuration(port)) as cluster:
+        with anyio.fail_after(SOON):
+            async with anyio.create_task_group() as group:
+                group.start_soon(cluster.create_pod, POD)
+                await until(lambda: server.requests)
+                group.cancel_scope.cancel()
+    assert server.answered == 0
+
+
+@both
+async def test_a_read_that_is_cancelled_goes_at_once(alpn: str) -> None:
+    """Nobody needs its answer any more: it is not waited for."""
+    server = SERVERS[alpn](CREATED, until=anyio.Event())
+    async with tls_server(server, alpn=[alpn]) as port, connected(configuration(port)) as cluster:
+        async with anyio.create_task_group() as group:
+            group.start_soon(cluster.read_pod, "ci", "a")
+            await until(lambda: server.requests)
+            group.cancel_scope.cancel()
+        assert server.answered == 0
+
+
+@asynccontextmanager
+async def full_backlog() -> AsyncIterator[int]:
+    """A port whose connections are never made: nobody accepts, and the kernel's queue is full."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        fillers = [socket.socket() for _ in range(4)]
+        try:
+            for filler in fillers:
+                filler.setblocking(False)
+                filler.connect_ex(listener.getsockname())
+            yield listener.getsockname()[1]
+        finally:
+            for filler in fillers:
+                filler.close()
+
+
+@asynccontextmanager
+async def silent_listener() -> AsyncIterator[int]:
+    """A port where connections are made and TLS is never answered."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+@contextmanager
+def nothing_is_left_open() -> Iterator[None]:
+    """No task more than before, and no socket that only the garbage collector closes: pytest makes that an error."""
+    before = set(asyncio.all_tasks())
+    yield
+    assert set(asyncio.all_tasks()) <= before
+    gc.collect()
+
+
+Place = Callable[[], AbstractAsyncContextManager[int]]
+Ask = Callable[[Cluster], Awaitable[object]]
+ASKS: dict[str, Ask] = {
+    "create": lambda cluster: cluster.create_pod(POD),
+    "log": lambda cluster: cluster.read_log("ci", "a", "step"),
+}
+
+
+async def leave_with(
+    cluster_at: int, ask: Ask, how_many: int, far_enough: Callable[[Cluster], object]
+) -> list[Unreachable]:
+    """Leave the cluster while `how_many` tasks wait for an answer; what they are told."""
+    told: list[Unreachable] = []
+
+    async def wait(cluster: Cluster) -> None:
+        try:
+            await ask(cluster)
+        except Unreachable as error:
+            told.append(error)
+
+    async with anyio.create_task_group() as group, connected(configuration(cluster_at)) as cluster:
+        for _ in range(how_many):
+            group.start_soon(wait, cluster)
+        await until(lambda: far_enough(cluster))
+        group.cancel_scope.deadline = anyio.current_time() + SOON
+    assert not group.cancel_scope.cancelled_caught, "leaving took as long as the request"
+    return told
+
+
+def steps(cluster: Cluster) -> list[tuple[Step, bool]]:
+    """How far each request is, and whether it has a TCP connection."""
+    assert isinstance(cluster, ApiserverCluster)
+    return [(one._step, one._connection is not None) for one in cluster._rest._exchanges._live]
+
+
+def reached(now: list[tuple[Step, bool]], place: Place) -> bool:
+    """Whether all wait for a connection, and where it is to be made, it is."""
+    return [step for step, _ in now] == [Step.CONNECTING] * 3 and (
+        place is full_backlog or any(connected for _, connected in now)
+    )
+
+
+@pytest.mark.parametrize("ask", list(ASKS))
+@pytest.mark.parametrize("place", [full_backlog, silent_listener], ids=["tcp", "tls"])
+async def test_leaving_while_a_connection_is_made(place: Place, ask: str) -> None:
+    """Prompt, nothing is left open, those that wait for the connection are told too, and that nothing was sent."""
+    with nothing_is_left_open():
+        async with place() as port:
+            told = await leave_with(port, ASKS[ask], 3, lambda cluster: reached(steps(cluster), place))
+    assert [(error.cause, error.sent) for error in told] == [("the client was closed", False)] * 3
+
+
+@both
+async def test_leaving_while_requests_are_on_their_way(alpn: str) -> None:
+    """Prompt, nothing is left open; who is told that it was sent, it may have been; the rest was not begun."""
+    go_on = anyio.Event()
+    server = SERVERS[alpn](CREATED, until=go_on)
+    begun = IN_FLIGHT if alpn == "h2" else 32
+    with nothing_is_left_open():
+        async with tls_server(server, alpn=[alpn]) as port:
+            told = await leave_with(port, ASKS["create"], IN_FLIGHT + 6, lambda _: len(server.requests) == begun)
+            go_on.set()
+            await until(lambda: server.ended)
+    assert {error.cause for error in told} == {"the client was closed"}
+    assert [error.sent for error in told].count(True) == begun
+    assert len(told) == IN_FLIGHT + 6
+
+
+async def test_a_cluster_that_was_left() -> None:
+    """A request afterwards is told so, and is not sent."""
+    async with connected(configuration(1)) as cluster:
+        pass
+    with pytest.raises(Unreachable, match=r"the client was closed.*nothing was sent"):
+        await cluster.create_pod(POD)
