@@ -17,12 +17,13 @@ from senro.app.result import Result, StepResult, WorkspaceResult
 from senro.app.summary import step_infos, summarise
 from senro.app.wiring import Opened, open_services
 from senro.app.workspaces import Workspaces
-from senro.domain.errors import SenroError
+from senro.domain.errors import ConfigurationError, Refusal, RunBroken, SenroError, TreeError
 from senro.domain.events import CancelRequested, RunStarted
 from senro.domain.plan import Plan
 from senro.domain.plan_document import plan_document
 from senro.domain.redaction import Redactor
 from senro.domain.secret import SecretReference
+from senro.domain.states import RunState
 from senro.domain.targets import Local
 from senro.ports.reporter import Reporter
 
@@ -51,8 +52,10 @@ async def run(
     what is still being put away.
 
     Raises `ConfigurationError`, `ClusterError` or `StoreError` before anything was started, `TreeError` for a workspace
-    whose first content cannot be taken.
+    whose first content cannot be taken, `RunBroken` where a run that had started cannot go on, such as on a full disk.
     """
+    if jobs is not None and jobs < 1:
+        raise ConfigurationError((Refusal("jobs", "jobs", f"at least one step must run at once, not {jobs}"),))
     reporter = reporter or Reporter()
     try:
         async with open_services(
@@ -64,7 +67,8 @@ async def run(
         ) as opened:
             return await _Run(plan, opened, jobs).carry_out(handle_signals=handle_signals)
     except BaseExceptionGroup as group:
-        raise _single(group) from group
+        error = _single(group)
+        raise error from error.__cause__
     finally:
         reporter.close()
 
@@ -109,8 +113,21 @@ class _Run:
         self._workspaces = Workspaces(services, self._recorder, self._base)
 
     async def carry_out(self, *, handle_signals: bool) -> Result:
-        services, recorder = self._opened.services, self._recorder
+        services = self._opened.services
         began = services.clock.monotonic()
+        try:
+            state = await self._run(handle_signals=handle_signals)
+        except BaseExceptionGroup as group:
+            error = _single(group)
+            if isinstance(error, SenroError) and not isinstance(error, TreeError):
+                raise RunBroken(services.ledger.folder, error) from error
+            raise error from error.__cause__
+        result = self._result(state)
+        services.reporter.run_ended(summarise(result, self._recorder, services.clock.monotonic() - began))
+        return result
+
+    async def _run(self, *, handle_signals: bool) -> RunState:
+        services, recorder = self._opened.services, self._recorder
         await services.ledger.write_plan(plan_document(self._plan))
         services.reporter.run_started(services.ledger.run_id, services.ledger.folder, step_infos(self._plan))
         await recorder.record(
@@ -122,22 +139,26 @@ class _Run:
                 senro=__version__,
             )
         )
-        engine = Engine(
-            self._plan,
-            services,
-            recorder,
-            self._workspaces,
-            self._clean_ups,
-            secrets=Values(values=self._opened.values, files=await self._secret_files()),
-            base=self._base,
-            jobs=self._jobs,
-        )
         async with anyio.create_task_group() as group:
+            engine = Engine(
+                self._plan,
+                services,
+                recorder,
+                self._workspaces,
+                self._clean_ups,
+                jobs=self._jobs,
+                base=self._base,
+            )
             if handle_signals:
+                # Before the files of secrets are written: a signal must not leave them behind.
                 await group.start(self._listen, engine)
-            state = await engine.run()
+            state = await engine.run(Values(values=self._opened.values, files=await self._secret_files()))
             group.cancel_scope.cancel()
-        result = Result(
+        return state
+
+    def _result(self, state: RunState) -> Result:
+        services, recorder = self._opened.services, self._recorder
+        return Result(
             run_id=services.ledger.run_id,
             state=state,
             folder=services.ledger.folder,
@@ -150,9 +171,8 @@ class _Run:
             workspaces=MappingProxyType(
                 {name: WorkspaceResult(*place) for name, place in self._workspaces.summary(self._plan).items()}
             ),
+            left=tuple(recorder.left),
         )
-        services.reporter.run_ended(summarise(result, recorder, services.clock.monotonic() - began))
-        return result
 
     async def _secret_files(self) -> dict[str, str]:
         """Files for the secrets of local steps, in a folder that the run removes."""
@@ -176,6 +196,7 @@ class _Run:
             async for number in signals:
                 if self._clean_ups.hurried:
                     self._clean_ups.abandon()
+                    self._opened.services.processes.kill_all()
                     continue
                 name = signal.Signals(number).name
                 await self._recorder.record(CancelRequested(at=self._recorder.now(), reason=f"{name} was received"))

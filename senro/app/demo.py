@@ -23,7 +23,9 @@ def run_demo(*, run_dir: str | None, plain: bool) -> int:
             f"Two steps run here and three in pods; the first pod of {EVICTED_STEP} will be evicted.\n"
         )
         cluster.faults.fail_pod(step=EVICTED_STEP, reason="Evicted", at="running")
-        environ = {**os.environ, **cluster.environment()}
+        # The user's own cluster has no part in this.
+        own = {name: value for name, value in os.environ.items() if not name.startswith("SENRO_K8S_")}
+        environ = {**own, **cluster.environment()}
         code = run_plan(plan, run_dir=run_dir, jobs=None, plain=plain, quiet=False, environ=environ)
     if code == 0:
         click.echo(

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import anyio
 
 from senro.app.attempt import Attempt
 from senro.app.local_attempt import LocalAttempt
 from senro.app.pod_attempt import PodAttempt
-from senro.domain.errors import SenroError
+from senro.domain.errors import TreeError
 from senro.domain.events import AttemptEnded, AttemptStarted, CancelRequested, RunEnded, StepEnded
 from senro.domain.outcome import Outcome, repeats
 from senro.domain.podspec import AttemptIdentity
@@ -56,7 +56,6 @@ class Engine:
         workspaces: Workspaces,
         clean_ups: CleanUps,
         *,
-        secrets: Values,
         base: str,
         jobs: int | None,
     ) -> None:
@@ -65,7 +64,7 @@ class Engine:
         self._recorder = recorder
         self._workspaces = workspaces
         self._clean_ups = clean_ups
-        self._secrets = secrets
+        self._secrets = Values(values={}, files={})
         self._base = base
         self._steps = {planned.step.id: planned.step for planned in plan.steps}
         self._started: set[str] = set()
@@ -80,16 +79,23 @@ class Engine:
         self._clean_ups.hurry()
         self._scope.cancel()
 
-    async def run(self) -> RunState:
+    async def run(self, secrets: Values) -> RunState:
         """Carry the plan out. Every step has its final state when this returns, also when it was cancelled."""
+        self._secrets = secrets
         try:
             async with anyio.create_task_group() as removals:
-                with self._scope:
-                    await self._workspaces.open(self._plan)
-                    async with anyio.create_task_group() as steps:
-                        await self._advance(steps, removals)
+                try:
+                    with self._scope:
+                        await self._workspaces.open(self._plan)
+                        async with anyio.create_task_group() as steps:
+                            await self._advance(steps, removals)
+                except BaseException:
+                    # What is still being put away belongs to a run that somebody waits to see ended.
+                    self._clean_ups.hurry()
+                    raise
         except BaseException as error:
-            with anyio.CancelScope(shield=True), suppress(SenroError):
+            # The first error is the one to tell, whatever else fails now.
+            with anyio.CancelScope(shield=True), suppress(Exception):
                 if not self._recorder.progress.cancelling:
                     cancelled = isinstance(error, anyio.get_cancelled_exc_class())
                     await self._request_cancel("its caller cancelled it" if cancelled else "the coordinator failed")
@@ -104,7 +110,8 @@ class Engine:
     async def _end_the_rest(self) -> None:
         for step, known in self._recorder.progress.steps.items():
             if known.state == "running":
-                await self._end_attempt(step, known.attempts, Outcome(kind="cancelled"), None)
+                ran: Literal["yes", "maybe"] = "yes" if self._recorder.was_running(step) else "maybe"
+                await self._end_attempt(step, known.attempts, Outcome(kind="cancelled", did_run=ran), None)
             if known.state not in FINAL:
                 await self._end(step, "cancelled", known.attempts)
         state = roll_up(self._plan, self._recorder.progress)
@@ -159,7 +166,16 @@ class Engine:
             await self._recorder.record(
                 AttemptStarted(at=self._recorder.now(), step=step.id, attempt=number, where=where)
             )
-            await self._workspaces.prepare(step)
+            try:
+                await self._workspaces.prepare(step, again=number > 1)
+            except TreeError as error:
+                return Outcome(
+                    kind="infra",
+                    infra_kind="transfer",
+                    did_run="no",
+                    message=f"its workspaces could not be prepared on this machine: {error}",
+                    hint="Mend what the message names; nothing of the step ran.",
+                ), True
             attempt = Attempt(
                 step=step,
                 identity=AttemptIdentity(
@@ -177,8 +193,6 @@ class Engine:
             )
             if isinstance(step.on, Pod):
                 return await self._in_pod(attempt, removals)
-            if number > 1:
-                await self._workspaces.restore(step)
             return await LocalAttempt(attempt, self._secrets.files, self._base).run(), True
 
     async def _in_pod(self, attempt: Attempt, removals: TaskGroup) -> tuple[Outcome, bool]:
@@ -195,9 +209,10 @@ class Engine:
             # What needs this step need not wait until the kubelet has put its pod away.
             removals.start_soon(running.removal.run)
             return outcome, True
-        put_away = await running.removal.run()
+        gone = await running.removal.run()
         ended = outcome.kind in ("succeeded", "failed") or outcome.did_run == "no"
-        return replace(outcome, may_be_alive=not (put_away or ended)), put_away
+        alive = not ended and (gone == "unconfirmed" or (gone == "was_gone" and outcome.may_be_alive))
+        return replace(outcome, may_be_alive=alive), gone != "unconfirmed" and not alive
 
     def _limited(self, step: Step) -> bool:
         return any(target == step.on for target, _ in self._pods)
@@ -206,7 +221,8 @@ class Engine:
     async def _limits(self, step: Step) -> AsyncIterator[None]:
         """A place among the run's jobs and, for a pod, among those of its target."""
         of_target = next((limiter for target, limiter in self._pods if target == step.on), None)
-        async with self._jobs or nullcontext(), of_target or nullcontext():
+        # The target's first: a step that waits for a place in the cluster must not take one from a step that can run.
+        async with of_target or nullcontext(), self._jobs or nullcontext():
             yield
 
 

@@ -18,6 +18,7 @@ from senro.domain.errors import (
 )
 from senro.domain.events import LogEnded
 from senro.domain.log_lines import LogLine, LogLines, LogPiece
+from senro.domain.masking import PieceMask
 from senro.domain.pod import Pod
 from senro.domain.transfer import STEP_CONTAINER
 from senro.domain.verdict import Ending, Running
@@ -39,6 +40,10 @@ class Following:
     log: StepLog
     lines: LogLines = field(default_factory=LogLines)
     reason: str = ""
+    _mask: PieceMask = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._mask = PieceMask(self.attempt.recorder.redactor)
 
     async def run(self) -> None:
         """Follow until the container has ended and its log was read to the end, or the pod is gone."""
@@ -63,6 +68,7 @@ class Following:
                 break
             await self.attempt.services.clock.sleep(PAUSE_SECONDS)
         await self._write(self.lines.finish())
+        await self._write_held()
 
     async def end(self, *, drained: bool) -> None:
         """Record how the log ended; `drained` False where the bound for its last bytes was reached."""
@@ -107,14 +113,23 @@ class Following:
                 return
 
     async def _write(self, pieces: list[LogPiece]) -> None:
-        recorder, step = self.attempt.recorder, self.attempt.step.id
         written = bytearray()
         for piece in pieces:
             if isinstance(piece, LogLine):
-                text = recorder.redactor.apply(piece.text)
-                written += text + (b"\n" if piece.complete else b"")
-                recorder.reporter.log_line(step, "stdout", text.decode("utf-8", "replace"))
+                text = self._mask.feed(piece.text, complete=piece.complete)
+                written += self._shown(text, ended=piece.complete)
             else:
                 self.reason = piece.message
         if written:
             await self.log.write(bytes(written))
+
+    async def _write_held(self) -> None:
+        """The end of a last line without a newline."""
+        if held := self._mask.finish():
+            await self.log.write(self._shown(held, ended=False))
+
+    def _shown(self, text: bytes, *, ended: bool) -> bytes:
+        if text or ended:
+            reporter = self.attempt.recorder.reporter
+            reporter.log_line(self.attempt.step.id, "stdout", text.decode("utf-8", "replace"))
+        return text + (b"\n" if ended else b"")

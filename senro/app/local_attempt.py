@@ -10,6 +10,7 @@ from senro.app.attempt import Attempt
 from senro.app.line_cutter import LineCutter
 from senro.domain.errors import TreeError
 from senro.domain.events import LogEnded, StepRunning
+from senro.domain.masking import PieceMask
 from senro.domain.names import (
     ATTEMPT_VARIABLE,
     RUN_VARIABLE,
@@ -118,6 +119,8 @@ class _Output:
         self._attempt = attempt
         self._log = log
         self._cutters: dict[Stream, LineCutter] = {"stdout": LineCutter(), "stderr": LineCutter()}
+        redactor = attempt.recorder.redactor
+        self._masks: dict[Stream, PieceMask] = {"stdout": PieceMask(redactor), "stderr": PieceMask(redactor)}
 
     async def take(self, stream: Stream, data: bytes) -> None:
         await self._write(stream, self._cutters[stream].feed(data))
@@ -125,14 +128,21 @@ class _Output:
     async def finish(self) -> None:
         for stream, cutter in self._cutters.items():
             await self._write(stream, cutter.finish())
+            await self._log.write(self._shown(stream, self._masks[stream].finish(), ended=False))
 
     async def _write(self, stream: Stream, lines: list[bytes]) -> None:
-        recorder = self._attempt.recorder
-        masked = [recorder.redactor.apply(line) for line in lines]
-        for line in masked:
-            recorder.reporter.log_line(self._attempt.step.id, stream, line.rstrip(b"\n").decode("utf-8", "replace"))
-        if masked:
-            await self._log.write(b"".join(masked))
+        mask, written = self._masks[stream], bytearray()
+        for line in lines:
+            ended = line.endswith(b"\n")
+            written += self._shown(stream, mask.feed(line.removesuffix(b"\n"), complete=ended), ended=ended)
+        if written:
+            await self._log.write(bytes(written))
+
+    def _shown(self, stream: Stream, text: bytes, *, ended: bool) -> bytes:
+        if text or ended:
+            reporter = self._attempt.recorder.reporter
+            reporter.log_line(self._attempt.step.id, stream, text.decode("utf-8", "replace"))
+        return text + (b"\n" if ended else b"")
 
 
 def _outcome(end: ProcessEnd) -> Outcome:

@@ -9,7 +9,7 @@ from typing import TypeVar
 import click
 
 from senro import __version__
-from senro.domain.errors import SenroError
+from senro.domain.errors import RunBroken, SenroError
 
 FAILED, REFUSED, CANCELLED = 1, 2, 130
 """Exit codes beside 0: the run failed; usage, or a refusal before anything started; cancelled."""
@@ -95,10 +95,23 @@ def demo(run_dir: str | None, *, plain: bool) -> None:
 def _exit(command: Callable[[], int]) -> None:
     """Exit with the command's code; what senro refuses is a sentence, never a traceback."""
     try:
-        code = command()
+        code = _unwrapped(command)
     except SenroError as error:
         click.echo(f"senro: {error}", err=True)
-        code = REFUSED
+        code = FAILED if isinstance(error, RunBroken) else REFUSED
     except KeyboardInterrupt:
         code = CANCELLED
     sys.exit(code)
+
+
+def _unwrapped(command: Callable[[], int]) -> int:
+    """The command's code; an error of ours that a task group wrapped comes out as itself."""
+    try:
+        return command()
+    except BaseExceptionGroup as group:
+        error: BaseException | None = group.subgroup(SenroError)
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        if error is None:
+            raise
+        raise error from error.__cause__

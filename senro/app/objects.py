@@ -21,7 +21,7 @@ FIRST_PAUSE, LONGEST_PAUSE, LONGEST_QUOTA_PAUSE = 0.2, 5.0, 30.0
 THROTTLED_PAUSE = 1.0
 """Seconds after a 429 that names none, as `Throttled` has it."""
 
-UNSEEN_SECONDS = 1.0
+UNSEEN_SECONDS = 2.0
 """How long a pod is looked for whose create was never answered."""
 
 LOOK_PAUSE, LONGEST_LOOK = 0.1, 1.0
@@ -108,8 +108,8 @@ def is_ours(pod: Pod, nonce: str) -> bool:
 
 async def remove_pod(
     cluster: Cluster, pod: Pod, clock: Clock, *, grace_seconds: int | None, force: Callable[[], bool]
-) -> None:
-    """Delete the pod by uid and return when it was seen gone; the caller bounds it.
+) -> bool:
+    """Delete the pod by uid and return when it was seen gone; the caller bounds it. False: it was gone already.
 
     Troubles of the control plane are sat out. Once `force` says so the deletion is asked for again without grace, which
     ends what ignores SIGTERM.
@@ -121,24 +121,26 @@ async def remove_pod(
             now = force()
             if not asked or (now and not forced):
                 if await cluster.delete_pod(namespace, name, uid=uid, grace_seconds=0 if now else grace_seconds):
-                    return
+                    return asked
                 asked, forced = True, now
             found = await cluster.read_pod(namespace, name)
             if found is None or found.metadata.uid != uid:
-                return
+                return True
         except (Unreachable, Throttled, Unavailable):
             pass  # the caller's bound ends this, and names the pod
         await clock.sleep(pause)
         pause = min(pause * 1.5, LONGEST_LOOK)
 
 
-async def find_unseen(cluster: Cluster, manifest: Manifest, nonce: str, clock: Clock) -> Pod | None:
+async def find_unseen(
+    cluster: Cluster, manifest: Manifest, nonce: str, clock: Clock, *, seconds: float = UNSEEN_SECONDS
+) -> Pod | None:
     """The pod of a create that was never answered, where there is one and it is ours; it has to be removed.
 
-    It is looked for a second: the apiserver may still be at a request that the coordinator has given up.
+    It is looked for so many seconds: the apiserver may still be at a request that the coordinator has given up.
     """
     metadata = manifest["metadata"]
-    deadline = clock.monotonic() + UNSEEN_SECONDS
+    deadline = clock.monotonic() + seconds
     pause = LOOK_PAUSE
     while True:
         try:
@@ -154,7 +156,7 @@ async def find_unseen(cluster: Cluster, manifest: Manifest, nonce: str, clock: C
 
 
 async def remove_secret(cluster: Cluster, namespace: str, name: str, clock: Clock) -> None:
-    """Delete the Secret; the caller bounds it. What an apiserver forbids is left to the owner's garbage collection."""
+    """Delete the Secret; the caller bounds it. Troubles of the control plane are sat out, a refusal is raised."""
     pause = LOOK_PAUSE
     while True:
         try:
@@ -163,8 +165,6 @@ async def remove_secret(cluster: Cluster, namespace: str, name: str, clock: Cloc
             await clock.sleep(pause)
             pause = min(pause * 1.5, LONGEST_LOOK)
             continue
-        except ClusterError:
-            return
         return
 
 

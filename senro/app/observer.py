@@ -27,6 +27,8 @@ class PodObserver:
         self._patience = patience
         self._clock = clock
         self._changed = anyio.Event()
+        self._looked_at = clock.monotonic()
+        self._hidden = 0.0
         self.observations = 0
         self.cancelled = False
         self.timed_out = False
@@ -44,6 +46,11 @@ class PodObserver:
     def seen_running(self) -> bool:
         """Whether anything shows that the step's process was started."""
         return self._memory.ran
+
+    @property
+    def hidden_seconds(self) -> float:
+        """How long the step may have run before it was first seen running: the gap between two observations."""
+        return self._hidden
 
     async def run(self) -> None:
         """Watch until the answer is settled. Ends early for nothing: a control plane that stays away is an answer."""
@@ -91,7 +98,11 @@ class PodObserver:
             timed_out=asked.timed_out,
             deletion_asked=asked.deletion_asked,
         )
+        ran = self._memory.ran
         answer, self._memory = observe(self._memory, observation)
+        if self._memory.ran and not ran:
+            self._hidden = at - self._looked_at
+        self._looked_at = at
         self.pod = pod
         self._patience = self._patience.seen(answer, at)
         self._settle(self._patience.verdict(answer, at) or answer)

@@ -17,11 +17,11 @@ from senro.app.removal import Removal
 from senro.app.services import ClusterServices
 from senro.app.staging import Staging
 from senro.domain.creation import refused
-from senro.domain.errors import AlreadyExists, ClusterError
+from senro.domain.errors import AlreadyExists, ApiError, ClusterError, TreeError
 from senro.domain.events import PodCreated, PodPending, StepRunning
 from senro.domain.names import label_value
 from senro.domain.outcome import Outcome, outcome_of
-from senro.domain.pod import Pod
+from senro.domain.pod import Pod, parse_time
 from senro.domain.podspec import (
     Manifest,
     own_deadline,
@@ -74,6 +74,7 @@ class PodAttempt:
         try:
             pod = await self._create(pod_manifest(attempt.step, attempt.identity, staged_bytes=staged))
         except ClusterError as error:
+            self.removal.refused = isinstance(error, ApiError) and self.removal.manifest is not None
             return outcome_of(_not_created(error))
         observer = self._observer(pod, staged)
         self.removal.observer = observer
@@ -90,6 +91,7 @@ class PodAttempt:
                     ended.set()
 
                 group.start_soon(follow)
+                group.start_soon(self._own_secret, pod)
                 group.start_soon(self._tell, observer)
                 group.start_soon(self._time_out, observer)
                 answer = await self._to_the_end(observer, pod, staged)
@@ -122,9 +124,26 @@ class PodAttempt:
                 adopted=adopted,
             )
         )
-        if attempt.step.secrets:
-            await own_secret(cluster, attempt.identity.name, pod, clock, waiting)
         return pod
+
+    async def _own_secret(self, pod: Pod) -> None:
+        """Give the Secret its owner, so that the cluster collects it should this coordinator die.
+
+        The step runs meanwhile: a patch that fails says nothing of it, and the Secret is deleted with the pod anyway.
+        """
+        attempt = self.attempt
+        if not attempt.step.secrets:
+            return
+        waiting = Waiting(pod_target(attempt.step).start_timeout, attempt.tell)
+        name = attempt.identity.name
+        try:
+            await own_secret(self.services.cluster, name, pod, attempt.services.clock, waiting)
+        except ClusterError as error:
+            await attempt.recorder.note(
+                f"the Secret {pod.metadata.namespace}/{name} was given no owner ({error}); it is deleted with its pod, "
+                f"but would outlive a coordinator that is killed",
+                step=attempt.step.id,
+            )
 
     def _observer(self, pod: Pod, staged: int) -> PodObserver:
         target, clock = pod_target(self.attempt.step), self.attempt.services.clock
@@ -172,14 +191,13 @@ class PodAttempt:
         )
         try:
             trees = await reading.run()
+            await self.attempt.workspaces.returned(self.attempt.step, self.attempt.identity.attempt, trees)
         except ReadBackRefused as error:
             return _left_badly(outcome, str(error))
         except ReadBackLost as error:
-            if outcome.kind == "failed":
-                return _left_badly(outcome, str(error))
-            lost = Infra(InfraKind.TRANSFER, DidRun.YES, message=str(error), node=node, code=outcome.code)
-            return outcome_of(lost)
-        await self.attempt.workspaces.returned(self.attempt.step, self.attempt.identity.attempt, trees)
+            return _lost(outcome, str(error), repeatable=error.repeatable)
+        except TreeError as error:
+            return _lost(outcome, f"a workspace changed while its snapshot was taken: {error}", repeatable=False)
         return outcome
 
     async def _time_out(self, observer: PodObserver) -> None:
@@ -188,13 +206,27 @@ class PodAttempt:
         if timeout is None:
             return
         await observer.until(lambda seen: seen.seen_running)
-        await self.attempt.services.clock.sleep(timeout)
+        await self.attempt.services.clock.sleep(max(0.0, timeout - self._ran_unseen(observer)))
         if observer.answer.settled:
             return
         observer.timed_out = True
         self.attempt.phase("timed out, ending")
         await self.removal.ask(observer, grace_seconds=None)
         observer.nudge()
+
+    def _ran_unseen(self, observer: PodObserver) -> float:
+        """Seconds that the step ran before it was seen running, by its container's startedAt.
+
+        That is another machine's clock, so it is believed only as far as the gap between two observations allows:
+        the step's timeout neither grows by an outage of the control plane nor shrinks by a clock that is ahead.
+        """
+        status = observer.pod.container(STEP_CONTAINER) if observer.pod is not None else None
+        running = status.state.running if status is not None else None
+        started = parse_time(running.started_at) if running is not None else None
+        if started is None:
+            return 0.0
+        elapsed = (self.attempt.services.clock.now() - started).total_seconds()
+        return min(max(0.0, elapsed), observer.hidden_seconds)
 
     async def _tell(self, observer: PodObserver) -> None:
         """Tell the ledger and the reporter what the pod waits for, and when the step runs."""
@@ -262,6 +294,14 @@ def _not_created(error: ClusterError) -> Infra:
         # The name holds a hash of the nonce: somebody made this pod on purpose, or copied ours.
         return Infra(InfraKind.ADMISSION, DidRun.NO, message=f"{error}; it is not this attempt's, delete it")
     return refused(error)
+
+
+def _lost(outcome: Outcome, message: str, *, repeatable: bool) -> Outcome:
+    """A failed command stays one; a success whose files are lost was failed by what lost them."""
+    if outcome.kind == "failed":
+        return _left_badly(outcome, message)
+    lost = Infra(InfraKind.TRANSFER, DidRun.YES, message=message, node=outcome.node, code=outcome.code)
+    return replace(outcome_of(lost), repeatable=repeatable)
 
 
 def _left_badly(outcome: Outcome, message: str) -> Outcome:

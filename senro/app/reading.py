@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from senro.app.attempt import Attempt
-from senro.app.staging import IDLE_SECONDS, STDERR_LIMIT, TRIES
+from senro.app.staging import IDLE_SECONDS, STDERR_LIMIT
 from senro.app.transfer_failure import TransferFailure, end_words
-from senro.domain.errors import ClusterError, TreeError
+from senro.domain.errors import ClusterError, SenroError, TreeError
 from senro.domain.events import TransferBroken, Transferred
 from senro.domain.exec_protocol import Ended, ExecResult, ExitCode, Stderr, Stdout
 from senro.domain.pod import Pod
 from senro.domain.transfer import IO_CONTAINER, member_count, reading_command
+from senro.domain.transfer_policy import LOCAL_RULES, TRIES, Break, Pace, after_break
 from senro.domain.tree import Tree
 from senro.ports.cluster import Cluster, ExecSession
 from senro.ports.trees import Unpacking
@@ -20,12 +21,16 @@ from senro.ports.trees import Unpacking
 STDERR_HEAD = 512
 """Bytes of the beginning that are kept of a stderr that is longer than STDERR_LIMIT."""
 
-REFUSED_RULES = frozenset({"duplicate", "hardlink", "index", "limit", "link", "parent", "path", "size", "type"})
-"""The rules of a `TreeError` by which the content itself is refused; all others say that the archive broke."""
-
 
 class ReadBackLost(TransferFailure):
-    """Three tries, or the end of the pod: the files did not come back. The coordinator's copy is as it was."""
+    """The files did not come back. The coordinator's copy is as it was.
+
+    `repeatable` False: this machine or the identity's rights are at fault, another attempt ends the same.
+    """
+
+    def __init__(self, message: str, *, repeatable: bool = True) -> None:
+        super().__init__(message)
+        self.repeatable = repeatable
 
 
 class ReadBackRefused(TransferFailure):
@@ -44,62 +49,90 @@ class Reading:
 
     async def run(self) -> Mapping[int, Tree]:
         """What came back, already in place. Raises `ReadBackLost`, `ReadBackRefused`."""
-        attempt, clock = self.attempt, self.attempt.services.clock
-        message = ""
-        for number in range(1, TRIES + 1):
+        clock, pace = self.attempt.services.clock, Pace()
+        while True:
             began = clock.monotonic()
             try:
                 trees = await self._once()
-            except TreeError as error:
-                if error.rule in REFUSED_RULES:
-                    raise ReadBackRefused(f"a workspace was refused as the step left it: {error}") from error
-                message = f"{error} ({self.received} bytes had come)"
-            except (ClusterError, TransferFailure) as error:
-                message = f"{error} ({self.received} bytes had come)"
+            except (ClusterError, TransferFailure, TreeError) as error:
+                broken = error
             else:
-                await self._record_done(number, clock.monotonic() - began)
+                await self._record_done(pace.tries + 1, clock.monotonic() - began)
                 return trees
-            await attempt.recorder.record(
-                TransferBroken(
-                    at=attempt.recorder.now(),
-                    step=attempt.step.id,
-                    attempt=attempt.identity.attempt,
-                    direction="out",
-                    tries=number,
-                    message=message,
-                )
-            )
+            taken = after_break(broken)
+            wait = pace.pause(taken, clock.monotonic())
+            message = f"{broken} ({self.received} bytes had come)"
+            await self._record_broken(pace.tries, message)
+            if isinstance(broken, TreeError) and taken.move == "end" and broken.rule not in LOCAL_RULES:
+                raise ReadBackRefused(f"a workspace was refused as the step left it: {broken}") from broken
             if not await self._alive():
                 raise ReadBackLost(f"the pod went away before its workspaces were read back: {message}")
-            attempt.tell(f"reading back broke, try {number} of {TRIES}: {message}")
-        raise ReadBackLost(f"the workspaces could not be read back in {TRIES} tries: {message}")
+            if wait is None:
+                raise self._given_up(broken, taken, message) from broken
+            self.attempt.tell(f"reading back broke ({pace.tries} of {TRIES} tries): {message}")
+            await clock.sleep(wait)
+
+    def _given_up(self, error: SenroError, taken: Break, message: str) -> ReadBackLost:
+        if isinstance(error, TreeError) and taken.move == "end":
+            return ReadBackLost(f"the workspaces could not be written on this machine: {error}", repeatable=False)
+        if taken.move == "end":
+            return ReadBackLost(f"the workspaces could not be read back: {error}", repeatable=False)
+        return ReadBackLost(f"the workspaces could not be read back in {TRIES} tries: {message}")
+
+    async def _record_broken(self, number: int, message: str) -> None:
+        attempt = self.attempt
+        await attempt.recorder.record(
+            TransferBroken(
+                at=attempt.recorder.now(),
+                step=attempt.step.id,
+                attempt=attempt.identity.attempt,
+                direction="out",
+                tries=number,
+                message=message,
+            )
+        )
 
     async def _alive(self) -> bool:
+        """Whether `senro-io` can still be asked. A control plane in trouble says nothing: the next try finds out."""
         try:
             found = await self.cluster.read_pod(self.pod.metadata.namespace, self.pod.metadata.name)
         except ClusterError:
-            return True  # a control plane in trouble says nothing of the pod; the next try finds out
-        return found is not None and found.metadata.uid == self.pod.metadata.uid
+            return True
+        if found is None or found.metadata.uid != self.pod.metadata.uid:
+            return False
+        status = found.container(IO_CONTAINER)
+        return status is None or status.state.terminated is None
 
     async def _once(self) -> Mapping[int, Tree]:
-        trees, self.received = self.attempt.services.trees, 0
-        async with trees.unpack(self.folders) as unpacking:
-            async with self.cluster.exec(
-                self.pod.metadata.namespace,
-                self.pod.metadata.name,
-                IO_CONTAINER,
-                reading_command(tuple(sorted(self.folders))),
-                stdin=False,
-                idle_seconds=IDLE_SECONDS,
-            ) as session:
-                result, stderr = await self._receive(session, unpacking)
-            if result != ExitCode(0):
-                raise TransferFailure(end_words(result, stderr, ""))
-            found = await unpacking.finish()
-            counted = member_count(stderr)
-            if counted != unpacking.members:
-                raise TransferFailure(f"the far side counted {counted} members, {unpacking.members} came")
-            await unpacking.replace()
+        self.received = 0
+        found: Mapping[int, Tree] | None = None
+        try:
+            async with self.attempt.services.trees.unpack(self.folders) as unpacking:
+                found = await self._unpack(unpacking)
+        except TreeError as error:
+            if found is None or error.rule != "leftover":
+                raise
+            # The new tree is in place; only the old one could not be removed.
+            self.attempt.tell(str(error))
+        return found
+
+    async def _unpack(self, unpacking: Unpacking) -> Mapping[int, Tree]:
+        async with self.cluster.exec(
+            self.pod.metadata.namespace,
+            self.pod.metadata.name,
+            IO_CONTAINER,
+            reading_command(tuple(sorted(self.folders))),
+            stdin=False,
+            idle_seconds=IDLE_SECONDS,
+        ) as session:
+            result, stderr = await self._receive(session, unpacking)
+        if result != ExitCode(0):
+            raise TransferFailure(end_words(result, stderr, ""))
+        found = await unpacking.finish()
+        counted = member_count(stderr)
+        if counted != unpacking.members:
+            raise TransferFailure(f"the far side counted {counted} members, {unpacking.members} came")
+        await unpacking.replace()
         return found
 
     async def _receive(self, session: ExecSession, unpacking: Unpacking) -> tuple[ExecResult, bytes]:

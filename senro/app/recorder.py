@@ -16,6 +16,7 @@ from senro.domain.events import (
     Event,
     Noted,
     StepEnded,
+    StepRunning,
     encode_event,
     timestamp,
 )
@@ -44,6 +45,9 @@ class Recorder:
         self._changed = anyio.Event()
         self._began: dict[str, float] = {}
         self._ended: dict[str, float] = {}
+        self._running: set[str] = set()
+        self.left: list[str] = []
+        """The commands that delete what could not be deleted."""
 
     def now(self) -> str:
         """The wall clock as events write it."""
@@ -58,6 +62,9 @@ class Recorder:
         match event:
             case AttemptStarted(step=step):
                 self._began.setdefault(step, self._clock.monotonic())
+                self._running.discard(step)
+            case StepRunning(step=step):
+                self._running.add(step)
             case StepEnded(step=step, state=state, attempts=attempts):
                 self._ended[step] = self._clock.monotonic()
                 self.reporter.step_state(step, state, attempt=attempts)
@@ -75,6 +82,10 @@ class Recorder:
         if step not in self._began:
             return None
         return self._ended.get(step, self._clock.monotonic()) - self._began[step]
+
+    def was_running(self, step: str) -> bool:
+        """Whether the last attempt of the step that began was seen running."""
+        return step in self._running
 
     async def note(self, message: str, *, step: str = "") -> None:
         """Record something that a person should know and that changes no state."""

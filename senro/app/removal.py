@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import anyio
 
 from senro.app.attempt import Attempt
-from senro.app.objects import (
-    UNSEEN_SECONDS,
-    find_unseen,
-    removal_command,
-    remove_pod,
-    remove_secret,
-)
+from senro.app.objects import UNSEEN_SECONDS, find_unseen, removal_command, remove_pod, remove_secret
 from senro.app.observer import PodObserver
 from senro.domain.errors import ClusterError, Throttled, Unavailable, Unreachable
 from senro.domain.events import PodDeleted
@@ -28,36 +23,47 @@ CANCEL_GRACE = 3
 """The grace in seconds of a pod whose run is cancelled."""
 
 ASK_SECONDS = 30.0
-"""How long a deletion that a timeout asks for is repeated before the pod's own deadline has to do it."""
+"""How long a deletion that a timeout asks for is asked for anew before the pod's own deadline has to do it. The last
+request may be repeated by the adapter for another thirty."""
+
+Gone = Literal["put_away", "was_gone", "unconfirmed"]
+"""`put_away`: its deletion was accepted and it was seen gone, or it never was. `was_gone`: somebody else had removed
+the object, which says nothing of its processes. `unconfirmed`: it may still be there."""
 
 
 @dataclass(slots=True)
 class Removal:
-    """What an attempt has created so far. `manifest` is set before its create is sent, `pod` once it is known."""
+    """What an attempt has created so far. `manifest` is set before its create is sent, `pod` once it is known.
+
+    `refused`: the apiserver answered the last create with a refusal, so one look is enough.
+    """
 
     attempt: Attempt
     cluster: Cluster
     secret: Manifest | None = None
     manifest: Manifest | None = None
     pod: Pod | None = None
+    refused: bool = False
     observer: PodObserver | None = None
 
-    async def run(self) -> bool:
-        """Delete pod and Secret; True where the pod was seen gone, or there never was one. Shielded and bounded."""
+    async def run(self) -> Gone:
+        """Delete pod and Secret, shielded and bounded. What could not be deleted is recorded with its remedy."""
         if self.manifest is None and self.secret is None:
-            return True
+            return "put_away"
         if self.observer is not None:
             self.observer.deletion_asked = True
         grace = pod_target(self.attempt.step).grace
-        confirmed, words = False, ""
+        gone, words, secret_words = _Outcome(), _Outcome(), _Outcome()
         with self.attempt.clean_ups.scope(grace + CONFIRM_SECONDS):
             async with anyio.create_task_group() as group:
-                if self.secret is not None:
-                    group.start_soon(self._remove_secret, self.secret)
-                words = await self._remove_pod(grace)
-            confirmed = not words
-        await self._record(confirmed=confirmed, words=words)
-        return confirmed
+                group.start_soon(self._remove_secret, secret_words)
+                group.start_soon(self._remove_pod, grace, gone, words)
+        result = gone.gone
+        if self.pod is not None or result == "unconfirmed":
+            await self._record(confirmed=result != "unconfirmed", words=words.words)
+        if self.secret is not None and not secret_words.done:
+            await self._tell_left("secret", secret_words.words)
+        return result
 
     async def ask(self, observer: PodObserver, *, grace_seconds: int | None) -> None:
         """Ask for the pod's deletion and go on: the observer sees what becomes of it."""
@@ -78,37 +84,44 @@ class Removal:
                 await self.attempt.recorder.note(str(error), step=self.attempt.step.id)
             return
 
-    async def _remove_pod(self, grace: int) -> str:
-        """Empty once the pod is gone, else the words of what forbids it."""
+    async def _remove_pod(self, grace: int, gone: _Outcome, words: _Outcome) -> None:
         clock, clean_ups = self.attempt.services.clock, self.attempt.clean_ups
         try:
             if self.pod is None and self.manifest is not None:
-                self.pod = await find_unseen(self.cluster, self.manifest, self.attempt.identity.nonce, clock)
-            if self.pod is not None:
-                shortened = min(grace, CANCEL_GRACE) if clean_ups.hurried else None
-                await remove_pod(self.cluster, self.pod, clock, grace_seconds=shortened, force=lambda: clean_ups.force)
+                seconds = 0.0 if self.refused else UNSEEN_SECONDS
+                nonce = self.attempt.identity.nonce
+                self.pod = await find_unseen(self.cluster, self.manifest, nonce, clock, seconds=seconds)
+            if self.pod is None:
+                gone.gone = "put_away"
+                return
+            shortened = min(grace, CANCEL_GRACE) if clean_ups.hurried else None
+            accepted = await remove_pod(
+                self.cluster, self.pod, clock, grace_seconds=shortened, force=lambda: clean_ups.force
+            )
         except ClusterError as error:
-            return str(error)
-        return ""
+            words.words = str(error)
+        else:
+            asked_before = self.observer is not None and self.observer.timed_out
+            gone.gone = "put_away" if accepted or asked_before else "was_gone"
 
-    async def _remove_secret(self, secret: Manifest) -> None:
-        namespace, name, clock = (
-            secret["metadata"]["namespace"],
-            secret["metadata"]["name"],
-            self.attempt.services.clock,
-        )
-        await remove_secret(self.cluster, namespace, name, clock)
-        if self.manifest is None:
-            # Its create was given up: the apiserver may still be at it, and without a pod nothing else collects it.
-            await clock.sleep(UNSEEN_SECONDS)
-            await remove_secret(self.cluster, namespace, name, clock)
+    async def _remove_secret(self, outcome: _Outcome) -> None:
+        if self.secret is None:
+            return
+        metadata, clock = self.secret["metadata"], self.attempt.services.clock
+        try:
+            await remove_secret(self.cluster, metadata["namespace"], metadata["name"], clock)
+            if self.manifest is None:
+                # Its create was given up: the apiserver may still be at it, and without a pod nothing else collects it.
+                await clock.sleep(UNSEEN_SECONDS)
+                await remove_secret(self.cluster, metadata["namespace"], metadata["name"], clock)
+        except ClusterError as error:
+            outcome.words = str(error)
+        else:
+            outcome.done = True
 
     async def _record(self, *, confirmed: bool, words: str) -> None:
         attempt, identity = self.attempt, self.attempt.identity
         namespace = pod_target(attempt.step).namespace or ""
-        if confirmed and self.pod is None:
-            return
-        remedy = "" if confirmed else removal_command("pod", namespace, identity.name)
         await attempt.recorder.record(
             PodDeleted(
                 at=attempt.recorder.now(),
@@ -117,12 +130,27 @@ class Removal:
                 namespace=namespace,
                 pod=identity.name,
                 confirmed=confirmed,
-                remedy=remedy,
+                remedy="" if confirmed else removal_command("pod", namespace, identity.name),
             )
         )
         if not confirmed:
-            said = f" ({words})" if words else ""
-            await attempt.recorder.note(
-                f"the pod {namespace}/{identity.name} was not seen gone{said}; delete it with: {remedy}",
-                step=attempt.step.id,
-            )
+            await self._tell_left("pod", words)
+
+    async def _tell_left(self, kind: str, words: str) -> None:
+        attempt = self.attempt
+        namespace, name = pod_target(attempt.step).namespace or "", attempt.identity.name
+        said = f" ({words})" if words else ""
+        remedy = removal_command(kind, namespace, name)
+        attempt.recorder.left.append(remedy)
+        await attempt.recorder.note(
+            f"the {kind} {namespace}/{name} was not seen gone{said}; delete it with: {remedy}", step=attempt.step.id
+        )
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What a task of a removal came to; a task that is cut off by the bound leaves it as it was."""
+
+    gone: Gone = "unconfirmed"
+    done: bool = False
+    words: str = ""

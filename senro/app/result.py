@@ -29,13 +29,17 @@ class WorkspaceResult:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A run that ended. `folder` holds its plan, its events and its logs; `steps` are by id, in the plan's order."""
+    """A run that ended. `folder` holds its plan, its events and its logs; `steps` are by id, in the plan's order.
+
+    `left` holds a kubectl command for each object that senro created and could not see gone.
+    """
 
     run_id: str
     state: RunState
     folder: str
     steps: Mapping[str, StepResult]
     workspaces: Mapping[str, WorkspaceResult]
+    left: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

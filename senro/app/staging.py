@@ -10,17 +10,16 @@ import anyio
 from senro.app.attempt import Attempt
 from senro.app.observer import PodObserver
 from senro.app.transfer_failure import TransferFailure, end_words
-from senro.domain.errors import ClusterError, TreeError
+from senro.domain.creation import refused
+from senro.domain.errors import ClusterError, SenroError, TreeError
 from senro.domain.events import TransferBroken, Transferred
 from senro.domain.exec_protocol import Ended, ExitCode, Stderr, Stdout
 from senro.domain.pod import Pod
 from senro.domain.transfer import MISSING_PROGRAM, STAGE_CONTAINER, StagingProof, sentinel_name, staging_command
+from senro.domain.transfer_policy import TRIES, Pace, after_break
 from senro.domain.verdict import DidRun, Infra, InfraKind, Pending, PendingKind
 from senro.ports.cluster import Cluster, ExecSession
 from senro.ports.trees import Archive, Packed
-
-TRIES = 3
-"""How often a transfer is tried while the pod lives (design.md section 4)."""
 
 IDLE_SECONDS = 300.0
 """Silence in both directions that ends an exec: a slow disk may need minutes for what it has buffered."""
@@ -51,35 +50,46 @@ class Staging:
 
     async def run(self) -> Infra | None:
         """Stage, up to three times. An answer that the observer settles meanwhile is the caller's to read."""
-        clock, message = self.attempt.services.clock, ""
-        for number in range(1, TRIES + 1):
-            began, permanent = clock.monotonic(), False
+        clock, pace = self.attempt.services.clock, Pace()
+        while True:
+            began = clock.monotonic()
             try:
                 await self._once()
             except TreeError as error:
                 # The files changed under the pack: they are the coordinator's own, another try packs the same.
                 return Infra(InfraKind.TRANSFER, DidRun.NO, message=f"a workspace could not be packed: {error}")
             except (ClusterError, TransferFailure) as error:
-                message = f"{error} ({self.sent} of {self.length} bytes were sent)"
-                permanent = isinstance(error, TransferFailure) and error.permanent
+                broken = error
             else:
-                await self._done(number, clock.monotonic() - began)
+                await self._done(pace.tries + 1, clock.monotonic() - began)
                 return None
-            await self._record_broken(number, message)
+            wait = pace.pause(after_break(broken), clock.monotonic())
+            await self._record_broken(pace.tries, broken)
             await self._look_at_pod()
             if self.observer.answer.settled:
                 return None
             if self._released():
-                await self._done(number, clock.monotonic() - began)
+                await self._done(max(pace.tries, 1), clock.monotonic() - began)
                 return None
-            if permanent:
-                return Infra(InfraKind.CONFIG, DidRun.NO, message=message)
-            self.attempt.tell(f"staging broke, try {number} of {TRIES}: {message}")
-        return Infra(
-            InfraKind.TRANSFER, DidRun.NO, message=f"the workspaces could not be staged in {TRIES} tries: {message}"
-        )
+            if wait is None or (isinstance(broken, TransferFailure) and broken.permanent):
+                return self._given_up(broken, pace.tries)
+            self.attempt.tell(f"staging broke ({pace.tries} of {TRIES} tries): {self._how_far(broken)}")
+            await clock.sleep(wait)
 
-    async def _record_broken(self, number: int, message: str) -> None:
+    def _how_far(self, error: SenroError) -> str:
+        return f"{error} ({self.sent} of {self.length} bytes were sent)"
+
+    def _given_up(self, error: ClusterError | TransferFailure, tries: int) -> Infra:
+        """What ends the attempt: an image that lacks a program, a right that is missing, or too many breaks."""
+        ran = DidRun.MAYBE if self.fed else DidRun.NO
+        if isinstance(error, TransferFailure) and error.permanent:
+            return Infra(InfraKind.CONFIG, DidRun.NO, message=str(error))
+        if tries < TRIES and isinstance(error, ClusterError):
+            return refused(error, did_run=ran, node=self.observer.node)
+        words = f"the workspaces could not be staged in {TRIES} tries: {self._how_far(error)}"
+        return Infra(InfraKind.TRANSFER, ran, message=words, node=self.observer.node)
+
+    async def _record_broken(self, number: int, error: SenroError) -> None:
         attempt = self.attempt
         await attempt.recorder.record(
             TransferBroken(
@@ -88,7 +98,7 @@ class Staging:
                 attempt=attempt.identity.attempt,
                 direction="in",
                 tries=number,
-                message=message,
+                message=self._how_far(error),
             )
         )
 
@@ -132,33 +142,34 @@ class Staging:
         attempt = self.attempt
         nonce = attempt.identity.nonce
         self.sent = 0
-        async with (
-            attempt.services.trees.pack(self.parts, sentinel=sentinel_name(nonce)) as archive,
-            self.cluster.exec(
+        async with attempt.services.trees.pack(self.parts, sentinel=sentinel_name(nonce)) as archive:
+            self.length = archive.length
+            async with self.cluster.exec(
                 self.pod.metadata.namespace,
                 self.pod.metadata.name,
                 STAGE_CONTAINER,
                 staging_command(len(self.parts), nonce),
                 stdin=True,
                 idle_seconds=IDLE_SECONDS,
-            ) as session,
-        ):
-            self.length = archive.length
-            feed = _Feed(self, archive, session)
-            failure: ClusterError | TransferFailure | None = None
-            async with anyio.create_task_group() as group:
-                group.start_soon(feed.run, group.cancel_scope)
-                # What is raised inside a task group comes out of it wrapped.
-                try:
-                    await _receive_proof(session, nonce)
-                except (ClusterError, TransferFailure) as error:
-                    failure = error
-                group.cancel_scope.cancel()
-            # A feed that failed cancelled the scope, and with it the reader.
-            if feed.error is not None:
-                raise feed.error
-            if failure is not None:
-                raise failure
+            ) as session:
+                await self._transfer(archive, session)
+
+    async def _transfer(self, archive: Archive, session: ExecSession) -> None:
+        feed = _Feed(self, archive, session)
+        failure: ClusterError | TransferFailure | None = None
+        async with anyio.create_task_group() as group:
+            group.start_soon(feed.run, group.cancel_scope)
+            # What is raised inside a task group comes out of it wrapped.
+            try:
+                await _receive_proof(session, self.attempt.identity.nonce)
+            except (ClusterError, TransferFailure) as error:
+                failure = error
+            group.cancel_scope.cancel()
+        # A feed that failed cancelled the scope, and with it the reader.
+        if feed.error is not None:
+            raise feed.error
+        if failure is not None:
+            raise failure
 
 
 @dataclass(slots=True)

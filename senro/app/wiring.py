@@ -14,7 +14,7 @@ import anyio
 from senro.adapters.clock import SystemChance, SystemClock
 from senro.adapters.fs import FolderContentStore, FolderTrees, open_run_folder
 from senro.adapters.process import LocalProcesses
-from senro.adapters.secrets import PrivateSecretFiles, ReferencedSecrets
+from senro.adapters.secrets import LARGEST, PrivateSecretFiles, ReferencedSecrets
 from senro.app.services import ClusterServices, Services
 from senro.domain.errors import ConfigurationError, Refusal
 from senro.domain.plan import Plan
@@ -65,6 +65,7 @@ async def open_services(
         except ConfigurationError as error:
             refusals.extend(error.refusals)
     values = await _read_secrets(plan, ReferencedSecrets(references, environ), refusals)
+    refusals.extend(_too_large(plan, values))
     if refusals:
         raise ConfigurationError(tuple(refusals))
     async with AsyncExitStack() as stack:
@@ -113,6 +114,18 @@ async def _read_secrets(plan: Plan, source: ReferencedSecrets, refusals: list[Re
         except ConfigurationError as error:
             refusals.extend(error.refusals)
     return values
+
+
+def _too_large(plan: Plan, values: Mapping[str, bytes]) -> list[Refusal]:
+    """A refusal for each step in a pod whose secrets do not fit into one Secret."""
+    refusals = []
+    for planned in plan.steps:
+        names = set(planned.step.secrets.values())
+        size = sum(len(values.get(name, b"")) for name in names)
+        if isinstance(planned.step.on, Pod) and size > LARGEST:
+            message = f"its secrets have {size} bytes together; a Secret holds {LARGEST} at most"
+            refusals.append(Refusal(f"step {planned.step.id}", "secret-size", message))
+    return refusals
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from senro.app.recorder import Recorder
 from senro.app.services import Services
+from senro.domain.concurrency import beside
 from senro.domain.errors import TreeError
 from senro.domain.events import SnapshotTaken, WorkspaceOpened
 from senro.domain.excludes import DEFAULT_EXCLUDES
@@ -15,6 +16,7 @@ from senro.domain.names import label_value
 from senro.domain.pipeline import Step
 from senro.domain.plan import Plan
 from senro.domain.podspec import carried, read_back
+from senro.domain.targets import Local
 from senro.domain.tree import Tree
 from senro.domain.workspace import Mount, Workspace
 from senro.ports.trees import Packed
@@ -40,9 +42,11 @@ class Workspaces:
         self._recorder = recorder
         self._base = base
         self._places: dict[str, Place] = {}
+        self._shared: frozenset[tuple[str, str]] = frozenset()
 
     async def open(self, plan: Plan) -> None:
         """Copy the first content of each into the run's folder. Raises `TreeError` naming what cannot be taken."""
+        self._shared = _shared(plan)
         for workspace in plan.workspaces:
             place = await self._first(workspace)
             self._places[place.name] = place
@@ -78,30 +82,48 @@ class Workspaces:
             inside = posixpath.basename(run)
         return () if inside.startswith("../") or inside == ".." else (f"{inside}/",)
 
-    async def prepare(self, step: Step) -> None:
-        """Give the step what it starts from: its own copy of a `step` workspace, the last snapshot of a `run` one.
+    async def prepare(self, step: Step, *, again: bool) -> None:
+        """Give the step what it starts from. Call it before every attempt; `again` from the second one on.
 
-        Call it before every attempt: a local attempt that failed may have left anything behind.
+        A workspace of scope `step`, and one that a local step mounts read-only while others may use it too, is a copy
+        of the step's own: nobody on this machine can be kept from writing to a folder. What a local attempt before
+        this one did to the others is undone.
         """
         for mount in step.mounts:
-            workspace = mount.workspace
-            if workspace.scope == "step":
-                first = self._places[workspace.name]
-                name = f"{workspace.name}@{step.id}"
-                folder = self._services.ledger.workspace(label_value(name))
-                tree = await self._services.content.restore(first.tree.digest, folder)
-                self._places[name] = Place(name, folder, tree)
+            shared = self._places[mount.workspace.name]
+            if self._has_own(step, mount):
+                folder = self._services.ledger.workspace(label_value(_own_name(step, mount)))
+                tree = await self._restore(shared.tree.digest, folder)
+                self._places[_own_name(step, mount)] = Place(_own_name(step, mount), folder, tree)
+            elif again and mount.mode == "rw" and isinstance(step.on, Local):
+                await self._restore(shared.tree.digest, shared.folder)
 
     async def restore(self, step: Step) -> None:
-        """Undo what an attempt did to the step's workspaces on this machine."""
+        """Undo what a local attempt did to the workspaces that it mounts read-write."""
         for mount in step.mounts:
-            place = self.place(step, mount)
-            await self._services.content.restore(place.tree.digest, place.folder)
+            if mount.mode == "rw":
+                place = self.place(step, mount)
+                await self._restore(place.tree.digest, place.folder)
+
+    async def _restore(self, digest: str, folder: str) -> Tree:
+        """The snapshot, in place of the folder. Raises `TreeError` where the folder is as it was."""
+        try:
+            return await self._services.content.restore(digest, folder)
+        except TreeError as error:
+            if error.rule != "leftover":
+                raise
+            # The snapshot is in place; only what was there before could not be removed.
+            await self._recorder.note(str(error))
+            return await self._services.content.get(digest)
+
+    def _has_own(self, step: Step, mount: Mount) -> bool:
+        if mount.workspace.scope == "step":
+            return True
+        return mount.mode == "ro" and isinstance(step.on, Local) and (step.id, mount.workspace.name) in self._shared
 
     def place(self, step: Step, mount: Mount) -> Place:
         """Where the step's mount has its files."""
-        name = mount.workspace.name
-        return self._places[f"{name}@{step.id}" if mount.workspace.scope == "step" else name]
+        return self._places[_own_name(step, mount) if self._has_own(step, mount) else mount.workspace.name]
 
     def packed(self, step: Step) -> tuple[Packed, ...]:
         """What crosses into the step's pod."""
@@ -131,7 +153,7 @@ class Workspaces:
             place = self.place(step, mount)
             if mount.mode == "ro" and await self._differs(place):
                 changed.append(mount.workspace.name)
-                await self._services.content.restore(place.tree.digest, place.folder)
+                await self._restore(place.tree.digest, place.folder)
         return tuple(changed)
 
     async def _differs(self, place: Place) -> bool:
@@ -166,6 +188,21 @@ class Workspaces:
             for workspace in plan.workspaces
             if workspace.name in self._places
         }
+
+
+def _own_name(step: Step, mount: Mount) -> str:
+    return f"{mount.workspace.name}@{step.id}"
+
+
+def _shared(plan: Plan) -> frozenset[tuple[str, str]]:
+    """The steps, with a workspace that they mount, beside which another step may use that workspace."""
+    mounted = {planned.step.id: {mount.workspace.name for mount in planned.step.mounts} for planned in plan.steps}
+    return frozenset(
+        (step, name)
+        for step, others in beside(plan).items()
+        for name in mounted[step]
+        if any(name in mounted[other] for other in others)
+    )
 
 
 def _sample(tree: Tree) -> tuple[str, ...]:

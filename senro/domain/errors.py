@@ -19,7 +19,8 @@
     │   ├── StreamBroken      an exec or a followed log ended in the middle
     │   └── ProtocolError     the peer broke the rules of HTTP, WebSocket or the exec subprotocol
     ├── TreeError             a folder cannot be packed, or an archive must not be unpacked
-    └── StoreError            a content store or a run folder cannot be written or does not hold what it should
+    ├── StoreError            a content store or a run folder cannot be written or does not hold what it should
+    └── RunBroken             a run that had started could not go on; `cause` is one of the errors above
 
 An error keeps its values as attributes and builds its sentence from them; tests/unit/test_errors.py holds every
 sentence. No error carries a secret's value, a token or a request's headers.
@@ -215,3 +216,18 @@ class StoreError(SenroError):
 
     def __str__(self) -> str:
         return printable(f"{self.path}: {self.message}")
+
+
+class RunBroken(SenroError):
+    """A run that had started could not go on. What it had created was put away as far as `folder`'s ledger says.
+
+    `cause` is the error that ended it, `folder` the run's folder.
+    """
+
+    def __init__(self, folder: str, cause: SenroError) -> None:
+        super().__init__(folder, cause)
+        self.folder = folder
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return f"the run broke: {self.cause}; what it did until then is told in {self.folder}"

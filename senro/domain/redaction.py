@@ -52,6 +52,15 @@ class Redactor:
             data = line.encode("utf-8", "replace")
         return self.apply(data).decode("utf-8", "replace")
 
+    def safe_cut(self, line: bytes) -> int:
+        """Where `line`, which goes on, may be cut: no known value crosses it, whatever comes after."""
+        longest = max((len(value) for value in self._known), default=1)
+        cut = max(0, len(line) - longest + 1)
+        for start, end in reversed(self._spans(line)):
+            if start < cut < end:
+                cut = start
+        return cut
+
     def _spans(self, line: bytes) -> list[tuple[int, int]]:
         spans = []
         for value in self._known:

@@ -50,3 +50,7 @@ class Processes(Protocol):
         Output that a daemon left in the background might still write is not waited for once the group has ended.
         """
         ...
+
+    def kill_all(self) -> None:
+        """Send SIGKILL to every group that runs now: somebody asked a second time. Returns at once; may be repeated."""
+        ...

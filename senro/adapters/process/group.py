@@ -62,6 +62,12 @@ class ProcessGroup:
                 await self._wait_gone()
         return self.gone()
 
+    def kill(self) -> None:
+        """SIGKILL, now; `end` then finds it gone."""
+        if not self.gone():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._id, signal.SIGKILL)
+
     async def _wait_gone(self) -> None:
         await self._leader.wait()
         pause = _FIRST_LOOK

@@ -38,6 +38,7 @@ class LocalProcesses:
     def __init__(self, environ: Mapping[str, str] | None = None, *, linger: float = LINGER_SECONDS) -> None:
         self._environ = os.environ if environ is None else environ
         self._linger = linger
+        self._groups: set[ProcessGroup] = set()
 
     async def run(self, command: Command, output: OutputSink) -> ProcessEnd:
         """Run the command; see the port. Takes at most `grace` + 15 s once it is cancelled."""
@@ -56,6 +57,11 @@ class LocalProcesses:
         if delivery.failure is not None:
             raise delivery.failure
         return end
+
+    def kill_all(self) -> None:
+        """See the port."""
+        for group in self._groups:
+            group.kill()
 
     async def _start(  # type: ignore[return]  # a scope that nobody cancels swallows nothing
         self, command: Command, stdout: int, stderr: int
@@ -80,6 +86,7 @@ class LocalProcesses:
     ) -> ProcessEnd:
         """Wait for the command and end what is left of it, on every path; the last output first, then the answer."""
         group = ProcessGroup(process)
+        self._groups.add(group)
         finished, gone = True, False
         async with anyio.create_task_group() as tasks:
             for pump in pumps:
@@ -99,6 +106,7 @@ class LocalProcesses:
                     await _all_done(pumps)
                 for pump in pumps:
                     pump.abandon()
+                self._groups.discard(group)
         return ProcessEnd(
             code=_exit_code(process.returncode),
             timed_out=not finished,

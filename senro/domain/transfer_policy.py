@@ -1,0 +1,95 @@
+"""What to do when a transfer breaks: wait and open it again, count a try, or give it up.
+
+An exec that could not be opened has moved nothing, so it is no try: a kubelet or an apiserver that restarts would
+otherwise throw away a finished step in a tenth of a second. What broke after the 101 is one (design.md section 4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from senro.domain.errors import (
+    ClusterError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    ProtocolError,
+    Rejected,
+    Throttled,
+    TreeError,
+    Unauthorized,
+    Unavailable,
+    Unreachable,
+)
+
+TRIES = 3
+"""How often a transfer is tried while the pod lives (design.md section 4)."""
+
+PATIENCE_SECONDS = 900.0
+"""Unbroken refusals of the handshake that are put down to an upgrade of the control plane (design.md section 5)."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
+"""Seconds between two openings; each pause is twice the one before."""
+
+BROKEN_RULES = frozenset({"checksum", "end", "format", "pax", "torn", "truncated"})
+"""The rules of a `TreeError` that say that an archive broke on its way."""
+
+LOCAL_RULES = frozenset({"changed", "destination", "io", "leftover", "unreadable"})
+"""The rules that say that this machine's own folders failed. All other rules refuse the content that came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """`wait`: not a try, open it again after at least `after` seconds. `retry`: a try. `end`: no other try helps."""
+
+    move: Literal["wait", "retry", "end"]
+    after: float = 0.0
+
+
+def after_break(error: Exception) -> Break:
+    """The move after `error`, which ended one opening or one try of a transfer."""
+    match error:
+        case Throttled(answer=answer):
+            return Break("wait", 1.0 if answer.retry_after is None else answer.retry_after)
+        case Unavailable(answer=answer):
+            return Break("wait", answer.retry_after or 0.0)
+        case Unreachable():
+            return Break("wait")
+        case NotFound() | Forbidden() | Unauthorized() | Rejected() | Conflict() | ProtocolError():
+            return Break("end")
+        case TreeError(rule=rule):
+            return Break("retry" if rule in BROKEN_RULES else "end")
+        case ClusterError():
+            return Break("retry")
+        case _:
+            return Break("retry")
+
+
+class Pace:
+    """Counts the tries of one transfer and paces its openings, in the coordinator's monotonic seconds."""
+
+    def __init__(self) -> None:
+        self.tries = 0
+        self._pause = FIRST_PAUSE
+        self._waiting_since: float | None = None
+
+    def pause(self, taken: Break, at: float) -> float | None:
+        """Seconds to wait before the next opening, at `at`; None where there is none.
+
+        Ask once for each opening that failed. A `retry` counts and ends an unbroken wait.
+        """
+        if taken.move == "end":
+            return None
+        if taken.move == "retry":
+            self.tries += 1
+            self._waiting_since = None
+            if self.tries >= TRIES:
+                return None
+        elif self._waiting_since is None:
+            self._waiting_since = at
+        elif at - self._waiting_since >= PATIENCE_SECONDS:
+            return None
+        wait = max(self._pause, taken.after)
+        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+        return wait
