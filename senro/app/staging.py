@@ -66,10 +66,10 @@ class Staging:
             wait = pace.pause(after_break(broken), clock.monotonic())
             await self._record_broken(pace.tries, broken)
             await self._look_at_pod()
-            if self.observer.answer.settled:
-                return None
             if self._released():
                 await self._done(max(pace.tries, 1), clock.monotonic() - began)
+                return None
+            if self.observer.answer.settled:
                 return None
             if wait is None or (isinstance(broken, TransferFailure) and broken.permanent):
                 return self._given_up(broken, pace.tries)

@@ -103,7 +103,8 @@ def test_a_transfer_that_breaks_three_times(bench: Bench, direction: str) -> Non
     outcome = result.steps["w.s"].outcome
     assert outcome is not None
     assert (result.state, outcome.kind, outcome.infra_kind) == ("failed", "infra", "transfer")
-    assert outcome.did_run == ("no" if direction == "in" else "yes")
+    # All of it was sent, so nobody here can know whether the last try released the step after all.
+    assert outcome.did_run == ("maybe" if direction == "in" else "yes")
     assert outcome.code == (None if direction == "in" else 0)
     assert "3 tries" in outcome.message
     assert "bytes" in outcome.message
