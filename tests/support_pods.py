@@ -1,183 +1,205 @@
-"""Pods as a real cluster may show them: a grammar of their states, for hypothesis."""
+"""Pods as a real cluster may show them: a grammar of their states.
+
+Everything is drawn by one function, `choose`, which takes one of several options: hypothesis' own in the tests, so that
+a failure shrinks to the first options, and a random generator's where tens of thousands are wanted (tests/fuzz).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import cache
+from typing import Any, Protocol, TypeVar
 
 from hypothesis import strategies as st
 
 from senro.domain.cluster_event import ClusterEvent, ObjectReference
 from senro.domain.pod import pod_from
-from senro.domain.verdict import Observation
+from senro.domain.verdict import Finish, Observation
 from senro.domain.verdict.table import ROWS, Where
 from tests.support_verdict import NODE, UID
 
+T = TypeVar("T")
+
+
+class Choose(Protocol):
+    """One of the options; the first ones are the simplest."""
+
+    def __call__(self, options: Sequence[T], /) -> T: ...
+
+
+@cache
+def _below(count: int) -> st.SearchStrategy[int]:
+    return st.integers(0, count - 1)
+
+
+@st.composite
+def choosers(draw: st.DrawFn) -> Choose:
+    """Hypothesis as a `Choose`."""
+
+    def choose(options: Sequence[T], /) -> T:
+        return options[draw(_below(len(options)))]
+
+    return choose
+
+
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 NEVER = "1970-01-01T00:00:00Z"
+MAYBE = (False, True)
 
 
-def stamp(moment: datetime) -> str:
-    """As the apiserver writes it: whole seconds, cut off."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+def stamp(second: int) -> str:
+    """As the apiserver writes it."""
+    return (NOON + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def words(where: Where) -> st.SearchStrategy[str]:
-    """The reasons of one field, known and unknown."""
+def _words(where: Where) -> tuple[str, ...]:
     known = sorted({word for row in ROWS if row.where is where for word in row.words})
-    return st.sampled_from(known) | st.sampled_from(["", "SomethingNew", "a whole sentence: of an error"])
+    return ("", *known, "SomethingNew", "a whole sentence: of an error")
 
 
-MESSAGES = st.sampled_from(
-    [
-        "",
-        'secret "s" not found',
-        "failed to sync secret cache: timed out",
-        "manifest unknown",
-        "429 Too Many Requests",
-        'Back-off pulling image "x"',
-        'Back-off pulling image "x": ErrImagePull: pull access denied',
-        'unable to start container process: exec: "x": permission denied',
-        "unable to start container process: error mounting /a",
-        "The node was low on resource: memory. ",
-        'Usage of EmptyDir volume "d" exceeds the limit "8Mi". ',
-        "Pod was rejected: The node had condition: [DiskPressure]. ",
-        "0/1 nodes are available: 1 Insufficient cpu.",
-    ]
+WORDS = {where: _words(where) for where in Where}
+"""The reasons of each field, known and unknown."""
+
+MESSAGES = (
+    "",
+    'secret "s" not found',
+    "failed to sync secret cache: timed out",
+    "manifest unknown",
+    "429 Too Many Requests",
+    'Back-off pulling image "x"',
+    'Back-off pulling image "x": ErrImagePull: pull access denied',
+    'unable to start container process: exec: "x": permission denied',
+    "unable to start container process: error mounting /a",
+    "The node was low on resource: memory. ",
+    'Usage of EmptyDir volume "d" exceeds the limit "8Mi". ',
+    "Pod was rejected: The node had condition: [DiskPressure]. ",
+    "0/1 nodes are available: 1 Insufficient cpu.",
 )
 
+# Around one moment, so that ties of five seconds and a little more or less are drawn.
 TIMES = (
-    st.none()
-    | st.sampled_from([NEVER, "", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
-    # Around one moment, so that ties of five seconds and a little more or less are drawn.
-    | st.integers(-8, 8).map(lambda second: stamp(NOON + timedelta(seconds=second)))
+    None,
+    *(stamp(second) for second in range(-8, 9)),
+    NEVER,
+    "",
+    "0001-01-01T00:00:00Z",
+    "9999-12-31T23:59:59Z",
 )
 
-CODES = st.sampled_from([0, 1, 3, 126, 127, 128, 137, 143, 255, -1]) | st.none()
+CODES = (0, 1, 3, 126, 127, 128, 137, 143, 255, -1, None)
 
-RUNNING = st.fixed_dictionaries({"running": st.fixed_dictionaries({"startedAt": TIMES})})
+CONDITION_REASONS = (*WORDS[Where.CONDITION_REASON], "PodFailed", "PodCompleted", "ContainersNotReady")
 
-WAITING = st.fixed_dictionaries(
-    {"waiting": st.fixed_dictionaries({"reason": words(Where.WAITING), "message": MESSAGES})}
-)
+CONDITIONS = tuple(row.value for row in ROWS if row.where is Where.CONDITION)
 
-TERMINATED = st.fixed_dictionaries(
-    {
-        "terminated": st.fixed_dictionaries(
-            {
-                "exitCode": CODES,
-                "reason": words(Where.TERMINATED),
-                "message": MESSAGES,
-                "startedAt": TIMES,
-                "finishedAt": TIMES,
-            }
-        )
+
+def a_state(choose: Choose) -> dict[str, Any] | None:
+    kind = choose(("running", "waiting", "terminated", "terminated", "empty", "null"))
+    if kind == "running":
+        return {"running": {"startedAt": choose(TIMES)}}
+    if kind == "waiting":
+        return {"waiting": {"reason": choose(WORDS[Where.WAITING]), "message": choose(MESSAGES)}}
+    if kind == "terminated":
+        return {"terminated": an_end(choose)}
+    return {} if kind == "empty" else None
+
+
+def an_end(choose: Choose) -> dict[str, Any]:
+    return {
+        "exitCode": choose(CODES),
+        "reason": choose(WORDS[Where.TERMINATED]),
+        "message": choose(MESSAGES),
+        "startedAt": choose(TIMES),
+        "finishedAt": choose(TIMES),
     }
-)
-
-STATES = st.one_of(RUNNING, WAITING, TERMINATED, TERMINATED, st.just({}), st.none())
-
-CONDITION_REASONS = words(Where.CONDITION_REASON) | st.sampled_from(
-    ["PodFailed", "PodCompleted", "ContainersNotReady", "ReadinessGatesNotReady"]
-)
 
 
-def conditions(kind: str) -> st.SearchStrategy[dict[str, Any]]:
-    return st.fixed_dictionaries(
-        {
-            "type": st.just(kind),
-            "status": st.sampled_from(["True", "False", "False", "Unknown"]),
-            "reason": CONDITION_REASONS,
-            "message": MESSAGES,
-            "lastTransitionTime": TIMES,
-        }
-    )
-
-
-KINDS = tuple(row.value for row in ROWS if row.where is Where.CONDITION)
-
-
-@st.composite
-def statuses(draw: st.DrawFn, name: str) -> dict[str, Any]:
+def a_status(choose: Choose, name: str) -> dict[str, Any]:
     return {
         "name": name,
-        "state": draw(STATES),
-        "lastState": draw(st.just({}) | TERMINATED),
-        "containerID": draw(st.sampled_from(["", "containerd://1"])),
+        "state": a_state(choose),
+        "lastState": {"terminated": an_end(choose)} if choose((False, False, True)) else {},
+        "containerID": choose(("", "containerd://1")),
     }
 
 
-@st.composite
-def pods(draw: st.DrawFn) -> dict[str, Any]:
+def a_condition(choose: Choose, kind: str) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "status": choose(("True", "False", "False", "Unknown")),
+        "reason": choose(CONDITION_REASONS),
+        "message": choose(MESSAGES),
+        "lastTransitionTime": choose(TIMES),
+    }
+
+
+def a_pod(choose: Choose) -> dict[str, Any]:
     """One pod, not always a sane one: the step may be missing, and others be there."""
-    names = draw(st.sets(st.sampled_from(["step", "senro-io", "a-proxy"])).map(sorted))
-    names = ["step", *names] if "step" not in names and draw(st.integers(0, 9)) else names
-    inits = draw(st.lists(st.sampled_from(["senro-stage", "mesh-init", "sidecar"]), unique=True, max_size=2))
-    deleted = draw(st.booleans())
-    kinds = draw(st.sets(st.sampled_from(KINDS)).map(sorted))
+    names = choose(
+        (("step",), ("senro-io", "step"), ("a-proxy", "step"), ("a-proxy", "senro-io", "step"), ("a-proxy",))
+    )
+    inits = choose(((), ("senro-stage",), ("sidecar", "senro-stage"), ("mesh-init", "senro-stage")))
     metadata: dict[str, Any] = {"name": "p", "namespace": "ci", "uid": UID}
-    if deleted:
-        metadata |= {"deletionTimestamp": draw(TIMES), "deletionGracePeriodSeconds": draw(st.integers(0, 60))}
+    if choose(MAYBE):
+        metadata |= {"deletionTimestamp": choose(TIMES), "deletionGracePeriodSeconds": choose((0, 1, 30, 60))}
     return {
         "metadata": metadata,
         "spec": {
-            "nodeName": draw(st.sampled_from([NODE, ""])),
-            "activeDeadlineSeconds": draw(st.none() | st.sampled_from([3, 60])),
+            "nodeName": choose((NODE, "")),
+            "activeDeadlineSeconds": choose((None, 3, 60)),
             "containers": [{"name": name} for name in names],
             "initContainers": [
                 {"name": name, "restartPolicy": "Always" if name == "sidecar" else None} for name in inits
             ],
-            "volumes": draw(st.sampled_from([[], [{"name": "d", "emptyDir": {"sizeLimit": "8Mi"}}]])),
+            "volumes": choose(([], [{"name": "d", "emptyDir": {"sizeLimit": "8Mi"}}])),
         },
         "status": {
-            "phase": draw(st.sampled_from(["Pending", "Running", "Running", "Succeeded", "Failed", "Unknown"])),
-            "reason": draw(st.just("") | words(Where.POD)),
-            "message": draw(MESSAGES),
-            "startTime": draw(TIMES),
-            "conditions": [draw(conditions(kind)) for kind in kinds],
-            "containerStatuses": draw(st.just(names).flatmap(lambda every: st.tuples(*map(statuses, every)))),
-            "initContainerStatuses": [draw(statuses(name)) for name in inits],
+            "phase": choose(("Running", "Pending", "Succeeded", "Failed", "Unknown")),
+            "reason": choose(WORDS[Where.POD]) if choose(MAYBE) else "",
+            "message": choose(MESSAGES),
+            "startTime": choose(TIMES),
+            "conditions": [a_condition(choose, kind) for kind in CONDITIONS if choose((False, False, True))],
+            "containerStatuses": [a_status(choose, name) for name in names if choose((True, True, True, False))],
+            "initContainerStatuses": [a_status(choose, name) for name in inits],
         },
     }
 
 
-EVENTS = st.lists(
-    st.builds(
-        ClusterEvent,
-        reason=words(Where.EVENT) | st.sampled_from(["TriggeredScaleUp", "NotTriggerScaleUp", "Nominated"]),
-        message=MESSAGES,
-        involved_object=st.builds(
-            ObjectReference,
-            uid=st.sampled_from([UID, UID, "another"]),
-            field_path=st.sampled_from(["", "spec.containers{step}"]),
-        ),
-        first_timestamp=TIMES,
-        last_timestamp=TIMES,
-    ),
-    max_size=3,
-).map(tuple)
+def some_events(choose: Choose) -> tuple[ClusterEvent, ...] | None:
+    count = choose((None, 0, 1, 2, 3))
+    if count is None:
+        return None
+    reasons = (*WORDS[Where.EVENT], "TriggeredScaleUp", "NotTriggerScaleUp", "Nominated")
+    return tuple(
+        ClusterEvent(
+            reason=choose(reasons),
+            message=choose(MESSAGES),
+            involved_object=ObjectReference(
+                uid=choose((UID, UID, "another")), field_path=choose(("", "spec.containers{step}"))
+            ),
+            first_timestamp=choose(TIMES),
+            last_timestamp=choose(TIMES),
+        )
+        for _ in range(count)
+    )
 
 
-@st.composite
-def sightings(draw: st.DrawFn) -> list[Observation]:
-    """Some sequence of what is seen of a pod, by a clock that does not go back."""
-    count, at = draw(st.integers(1, 4)), 0.0
-    seen: list[Observation] = []
-    for _ in range(count):
-        at += draw(st.sampled_from([0.0, 1.0, 19.0, 21.0, 400.0]))
-        document = draw(st.none() | pods()) if seen else draw(pods())
+def some_sightings(choose: Choose) -> list[Observation]:
+    """What is seen of a pod one after another, by a clock that does not go back; the last may have a frame."""
+    at, count = 0.0, choose((1, 2, 3, 4))
+    seen = []
+    for index in range(count):
+        at += choose((0.0, 1.0, 19.0, 21.0, 400.0))
+        gone = index > 0 and choose((False, False, False, True))
         seen.append(
             Observation(
-                pod=None if document is None else pod_from({**document, "status": _listed(document["status"])}),
+                pod=None if gone else pod_from(a_pod(choose)),
                 at=at,
-                deletion_asked=draw(st.booleans()),
-                node_silent=draw(st.sampled_from([False, False, True])),
-                events=draw(st.none() | EVENTS),
+                deletion_asked=choose(MAYBE),
+                node_silent=choose((False, False, True)),
+                events=some_events(choose),
+                finish=Finish(choose((0, 3)), choose(TIMES)) if choose((False,) * 9 + (True,)) else None,
             )
         )
     return seen
-
-
-def _listed(status: dict[str, Any]) -> dict[str, Any]:
-    """JSON has lists where a strategy draws tuples."""
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in status.items()}
