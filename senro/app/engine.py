@@ -150,7 +150,8 @@ class Engine:
             outcome, put_away = await self._attempt(step, number, removals)
             wait = None
             if step.retry is not None and repeats(outcome, attempt=number, retry=step.retry, put_away=put_away):
-                wait = step.retry.wait_before(number + 1, self._services.chance.fraction())
+                drawn = step.retry.wait_before(number + 1, self._services.chance.fraction())
+                wait = max(drawn, outcome.least_wait)
             await self._end_attempt(step.id, number, outcome, wait)
             if wait is None:
                 await self._end(step.id, final_state(outcome, number), number)

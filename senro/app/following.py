@@ -74,6 +74,8 @@ class Following:
         """Record how the log ended; `drained` False where the bound for its last bytes was reached."""
         if not drained:
             self.reason = "its end did not come within the bound"
+        elif self.lines.gapped and not self.reason:
+            self.reason = "it was rotated while its stream was cut, so lines in between may be missing"
         await self.attempt.recorder.record(
             LogEnded(
                 at=self.attempt.recorder.now(),

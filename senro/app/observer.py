@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import anyio
 
+from senro.domain.cluster_event import ClusterEvent
 from senro.domain.creation import refused
 from senro.domain.errors import ClusterError
 from senro.domain.pod import Pod
-from senro.domain.verdict import Answer, DidRun, Memory, Observation, Patience, observe
+from senro.domain.verdict import Answer, DidRun, Memory, Observation, Patience, observe, wants_events
 from senro.ports.clock import Clock
 from senro.ports.watcher import PodWatch
+
+ListEvents = Callable[[], Awaitable[tuple[ClusterEvent, ...] | None]]
+"""Lists the Events about the pod; None where that is not allowed."""
 
 
 class PodObserver:
@@ -21,8 +26,18 @@ class PodObserver:
     `deletion_asked` before you act on them: the next observation that is asked for tells the verdict.
     """
 
-    def __init__(self, watch: PodWatch, created: Pod, memory: Memory, patience: Patience, clock: Clock) -> None:
+    def __init__(
+        self,
+        watch: PodWatch,
+        created: Pod,
+        memory: Memory,
+        patience: Patience,
+        clock: Clock,
+        *,
+        list_events: ListEvents | None = None,
+    ) -> None:
         self._watch = watch
+        self._list_events = list_events
         self._memory = memory
         self._patience = patience
         self._clock = clock
@@ -35,7 +50,7 @@ class PodObserver:
         self.deletion_asked = False
         self.pod: Pod | None = created
         self.answer: Answer = memory.answer
-        self._take(created, self._observation(created))
+        self._accept(*observe(memory, self._observation(created)), created)
 
     @property
     def node(self) -> str:
@@ -62,7 +77,7 @@ class PodObserver:
                 ran = DidRun.YES if self.seen_running else DidRun.MAYBE
                 self._settle(refused(error, did_run=ran, node=self.node, may_be_alive=True))
                 return
-            self._take(pod, asked)
+            await self._take(pod, asked)
 
     def nudge(self) -> None:
         """Something happened: look at once."""
@@ -89,21 +104,30 @@ class PodObserver:
             deletion_asked=self.deletion_asked,
         )
 
-    def _take(self, pod: Pod | None, asked: Observation) -> None:
+    async def _take(self, pod: Pod | None, asked: Observation) -> None:
+        """Judge what was seen, with the Events about it where they are wanted and may be read."""
+        observation = replace(asked, pod=pod, at=self._clock.monotonic())
+        answer, memory = observe(self._memory, observation)
+        if self._list_events is not None and wants_events(answer, memory, observation.at):
+            events = await self._events(self._list_events)
+            if events is not None:
+                answer, memory = observe(self._memory, replace(observation, events=events))
+        self._accept(answer, memory, pod)
+
+    async def _events(self, list_events: ListEvents) -> tuple[ClusterEvent, ...] | None:
+        try:
+            events = await list_events()
+        except ClusterError:
+            return None  # best effort: the pod is judged without them
+        if events is None:
+            self._list_events = None
+        return events
+
+    def _accept(self, answer: Answer, memory: Memory, pod: Pod | None) -> None:
         at = self._clock.monotonic()
-        observation = Observation(
-            pod=pod,
-            at=at,
-            cancelled=asked.cancelled,
-            timed_out=asked.timed_out,
-            deletion_asked=asked.deletion_asked,
-        )
-        ran = self._memory.ran
-        answer, self._memory = observe(self._memory, observation)
-        if self._memory.ran and not ran:
+        if memory.ran and not self._memory.ran:
             self._hidden = at - self._looked_at
-        self._looked_at = at
-        self.pod = pod
+        self._looked_at, self._memory, self.pod = at, memory, pod
         self._patience = self._patience.seen(answer, at)
         self._settle(self._patience.verdict(answer, at) or answer)
 

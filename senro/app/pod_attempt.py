@@ -101,7 +101,7 @@ class PodAttempt:
                         await ended.wait()
                 await following.end(drained=not bound.cancelled_caught)
                 group.cancel_scope.cancel()
-        return outcome
+        return replace(outcome, log_complete=not following.reason, log_reason=following.reason)
 
     async def _create(self, manifest: Manifest) -> Pod:
         attempt, cluster, clock = self.attempt, self.services.cluster, self.attempt.services.clock
@@ -158,6 +158,7 @@ class PodAttempt:
             ),
             Patience(began=clock.monotonic(), start_timeout=target.start_timeout),
             clock,
+            list_events=lambda: self.services.cluster.list_events(pod.metadata.namespace, uid=pod.metadata.uid),
         )
 
     async def _to_the_end(self, observer: PodObserver, pod: Pod, staged: int) -> Answer:

@@ -37,6 +37,11 @@ def secret_patch(namespace: str, name: str) -> str:
     return _join(_core(namespace, "secrets", name), [("fieldValidation", "Strict")])
 
 
+def events(namespace: str, uid: str) -> str:
+    """The Events about the object `uid`. An apiserver selects them by this field without looking at the others."""
+    return _join(_core(namespace, "events"), [("fieldSelector", f"involvedObject.uid={uid}")])
+
+
 def log(
     namespace: str,
     name: str,

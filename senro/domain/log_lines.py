@@ -62,6 +62,8 @@ class LogLines:
         self._stragglers = 0
         self._skip_newest = 0
         self._skip_stragglers = 0
+        self.gapped = False
+        """Whether lines may be missing: a rotation fell between the end of a stream and the beginning of the next."""
 
     @property
     def since(self) -> str | None:
@@ -132,7 +134,9 @@ class LogLines:
             if moment < self._newest:
                 self._skip_stragglers -= 1
                 return False
-            # Past the mark, or it rotated away: nothing after this was seen before.
+            # Past the mark, or it rotated away: nothing after this was seen before. Where the newest line did not come
+            # again, what was written between it and this may have rotated away too (recording log-rotation).
+            self.gapped = self.gapped or self._skip_newest > 0
             self._skip_newest = self._skip_stragglers = 0
         if moment > self._newest:
             self._newest, self._newest_count, self._stragglers = moment, 1, 0

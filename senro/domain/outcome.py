@@ -22,8 +22,9 @@ class Outcome:
 
     `code` is the exit code, of an `infra` outcome only evidence. `notes` are words of `verdict.Note`. For `infra`,
     `infra_kind` is a word of `verdict.InfraKind`, `did_run` says whether the command may have run, `may_be_alive` that
-    it may still be running on `node`, `repeatable` whether `retry.on_infra` repeats it. `message` is what was said, in
-    the words of who said it; `hint` one sentence of what to do.
+    it may still be running on `node`, `repeatable` whether `retry.on_infra` repeats it, and `least_wait` how many
+    seconds a repetition waits at least. `message` is what was said, in the words of who said it; `hint` one sentence of
+    what to do. `log_complete` False: something of the log may be missing, and `log_reason` says why.
     """
 
     kind: OutcomeKind
@@ -33,9 +34,12 @@ class Outcome:
     did_run: Literal["yes", "no", "maybe"] = "yes"
     may_be_alive: bool = False
     repeatable: bool = False
+    least_wait: float = 0.0
     message: str = ""
     hint: str = ""
     node: str = ""
+    log_complete: bool = True
+    log_reason: str = ""
 
 
 def outcome_of(answer: Exited | Infra | Cancelled | TimedOut, *, node: str = "") -> Outcome:
@@ -59,6 +63,7 @@ def outcome_of(answer: Exited | Infra | Cancelled | TimedOut, *, node: str = "")
                 did_run=answer.did_run.value,
                 may_be_alive=answer.may_be_alive,
                 repeatable=about(answer.kind).repeatable,
+                least_wait=about(answer.kind).least_wait,
                 message=answer.message,
                 hint=answer.hint,
                 node=answer.node or node,

@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
+from senro.domain.cluster_event import ClusterEvent
 from senro.domain.exec_protocol import ExecEvent
 from senro.domain.pod import Pod
 
@@ -143,7 +144,18 @@ class Secrets(Protocol):
         ...
 
 
-class Cluster(Pods, Logs, Execs, Secrets, Protocol):
+class Events(Protocol):
+    """What components of the cluster said about a pod. Best effort, and often not for this identity to read."""
+
+    async def list_events(self, namespace: str, *, uid: str) -> tuple[ClusterEvent, ...] | None:
+        """The Events about the pod `uid`, in no order; None where the identity may not list them: ask no more.
+
+        Ask where `senro.domain.verdict.wants_events` says so, and give them to the next observation.
+        """
+        ...
+
+
+class Cluster(Pods, Logs, Execs, Secrets, Events, Protocol):
     """All of it, behind one connection. The name is the part of the address that a person may see."""
 
     @property

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import anyio
 
+from senro.domain.cluster_event import ClusterEvent
 from senro.domain.errors import Answer, ApiError, ClusterError, StreamBroken
 from senro.domain.exec_protocol import V4, V5, Ended, ExecEvent, ExecFailure, ExecResult, Stderr, Stdout
 from senro.domain.pod import Pod, pod_from
@@ -204,6 +205,8 @@ class FakeCluster:
         """What every exec runs that `commands` has nothing for."""
         self.execs: list[FarSide] = []
         self.open_streams = 0
+        self.events: dict[Key, tuple[ClusterEvent, ...]] | None = None
+        """The Events by namespace and uid; None for an identity that may not list them."""
 
     @property
     def address(self) -> str:
@@ -249,6 +252,12 @@ class FakeCluster:
 
     async def delete_secret(self, namespace: str, name: str) -> None:
         await self._call("delete_secret", lambda: self.secrets.pop((namespace, name), None))
+
+    async def list_events(self, namespace: str, *, uid: str) -> tuple[ClusterEvent, ...] | None:
+        def held() -> tuple[ClusterEvent, ...] | None:
+            return None if self.events is None else self.events.get((namespace, uid), ())
+
+        return await self._call("list_events", held)
 
     async def read_log(self, namespace: str, name: str, container: str, *, since: str | None = None) -> bytes:
         return await self._call("read_log", lambda: self._started(namespace, name, container, since)[0])

@@ -1,4 +1,4 @@
-"""Pods and Secrets, by REST."""
+"""Pods, Secrets and Events, by REST."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import msgspec
 from senro.adapters.apiserver.answers import Reply
 from senro.adapters.apiserver.rest import Rest
 from senro.domain import api_paths
-from senro.domain.errors import Conflict, NotFound, ProtocolError
+from senro.domain.cluster_event import ClusterEvent, decode_events
+from senro.domain.errors import Conflict, Forbidden, NotFound, ProtocolError
 from senro.domain.pod import Metadata, OwnerReference, Pod, decode_object, decode_pod
 from senro.domain.status import bounded
 from senro.ports.cluster import CREATE_GRACE_SECONDS, Manifest
@@ -34,7 +35,7 @@ class _Version(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Objects:
-    """`senro.ports.cluster.Pods` and `Secrets`."""
+    """`senro.ports.cluster.Pods`, `Secrets` and `Events`."""
 
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
@@ -123,6 +124,18 @@ class Objects:
             await self._rest.repeated(asked, "DELETE", api_paths.secret(namespace, name))
         except NotFound:
             return
+
+    async def list_events(self, namespace: str, *, uid: str) -> tuple[ClusterEvent, ...] | None:
+        """The Events about a pod; None where they may not be listed."""
+        asked = f"list the events about a pod in {namespace}"
+        try:
+            reply = await self._rest.repeated(asked, "GET", api_paths.events(namespace, uid))
+        except Forbidden:
+            return None
+        try:
+            return decode_events(reply.body)
+        except ValueError:
+            raise ProtocolError(asked, rule="an EventList as JSON", got=_shown(reply)) from None
 
     async def _create(self, asked: str, target: str, manifest: Manifest) -> Reply:
         body = msgspec.json.encode(manifest)
