@@ -158,7 +158,7 @@ _ABOUT: dict[InfraKind, About] = {
         may_have_run=True,
         repeatable=True,
         hint="The node was drained or short of a resource; try again.",
-        least_wait=10,
+        least_wait=1,
     ),
     InfraKind.RESOURCE_LIMIT: About(
         may_have_run=True, repeatable=False, hint="The step outgrew its own limit: raise it, or write less."
@@ -167,16 +167,16 @@ _ABOUT: dict[InfraKind, About] = {
         may_have_run=True,
         repeatable=True,
         hint="A pod of higher priority took the place; raise the priority.",
-        least_wait=10,
+        least_wait=5,
     ),
     InfraKind.DELETED: About(
         may_have_run=True,
         repeatable=True,
         hint="Somebody deleted the pod; find out who in the audit log.",
-        least_wait=5,
+        least_wait=1,
     ),
     InfraKind.VANISHED: About(
-        may_have_run=True, repeatable=True, hint="The pod was removed without grace; find out by whom.", least_wait=5
+        may_have_run=True, repeatable=True, hint="The pod was removed without grace; find out by whom.", least_wait=1
     ),
     InfraKind.NODE_LOST: About(
         may_have_run=True,
