@@ -141,7 +141,7 @@ SENTENCES: list[tuple[Answer, Memory, str, str]] = [
             "0 proves nothing. Its end and the disruption were first seen together, too near for two machines' clocks "
             "to order. The cause: deleted"
         ),
-        "Somebody deleted the pod; find out who in the audit log. retry.on_infra repeats it, after 5 s at least.",
+        "Somebody deleted the pod; find out who in the audit log. retry.on_infra repeats it, after 1 s at least.",
     ),
     (
         Infra(InfraKind.NODE_LOST, DidRun.MAYBE, may_be_alive=True, node="n1"),
