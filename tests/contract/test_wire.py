@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -148,6 +149,30 @@ async def test_an_exec_that_is_cut() -> None:
         with pytest.raises(StreamBroken) as caught:
             await session.receive()
     assert (caught.value.sent, caught.value.received) == (0, 3)
+
+
+@pytest.mark.parametrize("end", ["spoilt", "closed"])
+async def test_an_exec_whose_tls_ends(end: str) -> None:
+    """What came whole is given out; a record that does not decrypt, or the end of TLS, is a broken stream."""
+    spoilt = b"\x17\x03\x03\x00\x20" + bytes(32)  # application data, RFC 8446 section 5.2, without a key
+    first, second = server_frame(b"\x01" + b"a" * 20_000), server_frame(b"\x01" + b"b" * 30_000)
+
+    async def handler(stream: TLSStream) -> None:
+        await read_head(stream)
+        await stream.send(SWITCHING.format(protocol="v4.channel.k8s.io").encode() + first)
+        await stream.send(second)
+        if end == "spoilt":
+            await stream.transport_stream.send(spoilt)
+        with suppress(anyio.EndOfStream, anyio.BrokenResourceError, ssl.SSLError):
+            await stream.unwrap()
+
+    async with tls_server(handler) as port, connected(configuration(port)) as cluster:
+        async with cluster.exec("ci", "a", "step", ["true"], stdin=False, idle_seconds=20) as session:
+            assert await session.receive() == Stdout(b"a" * 20_000)
+            assert await session.receive() == Stdout(b"b" * 30_000)
+            with pytest.raises(StreamBroken) as caught:
+                await session.receive()
+        assert caught.value.received == 50_000
 
 
 async def test_an_exec_that_is_full_both_ways() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections import deque
 from typing import NoReturn
 
@@ -16,7 +17,7 @@ from senro.domain.exec_protocol import ExecEvent, ExecProtocol, Session
 from senro.ports.clock import Clock
 
 READ_BYTES = 256 * 1024
-"""Asked of the connection at once; the server's frames are at most 32 KiB, so several come together."""
+"""Read at once, at most; the server's frames are at most 32 KiB, so several come together."""
 
 MESSAGE_BYTES = 128 * 1024
 """The largest message to stdin: larger ones are slower (facts/measured.md), and the server fails at 32 MiB."""
@@ -48,6 +49,8 @@ class WebSocketExec:
     ) -> None:
         self._asked = asked
         self._stream = stream
+        tls = stream.get_extra_info("ssl_object")
+        self._tls = tls if isinstance(tls, ssl.SSLObject) else None
         self._protocol = protocol
         self._subprotocol = subprotocol
         self._framing = Framing(asked)
@@ -158,7 +161,24 @@ class WebSocketExec:
                 self._fail(words_of(error), error)
             if not data:
                 self._fail("the connection ended without a close frame and without a status")
+            return self._with_what_came_too(data)
+
+    def _with_what_came_too(self, data: bytes) -> bytes:
+        """`data`, and what was received with it and waits to be decrypted.
+
+        A read gives one TLS record, 16 KiB at most, and costs several times what decrypting it does; four records and
+        more are received together. An `SSLObject` reads from memory alone, so asking it for more never waits.
+        """
+        if self._tls is None:
             return data
+        pieces, size = [data], len(data)
+        try:
+            while size < READ_BYTES and (piece := self._tls.read(READ_BYTES - size)):
+                pieces.append(piece)
+                size += len(piece)
+        except ssl.SSLError:
+            pass  # that was all; what is worse than that is met again by the next read
+        return b"".join(pieces)
 
     async def _write(self, data: bytes) -> None:
         """Write all of `data`, or the stream is dead: part of a frame may be on the wire. Call with the lock held."""
