@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest
 
-.PHONY: demo test lint test-cluster soak bench clean
+.PHONY: demo test lint test-cluster soak fuzz bench clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/senro demo
@@ -26,6 +26,10 @@ test-cluster: $(VENV)/.dev
 # Every property with two thousand examples, every matrix in full.
 soak: $(VENV)/.dev
 	@SENRO_TEST_PROFILE=soak $(PYTEST) -q -n 2 tests
+
+# Ten minutes (FUZZ_SECONDS) of any bytes, and of the verdicts' laws with twenty thousand examples of each.
+fuzz: $(VENV)/.dev
+	@tools/fuzz $(BIN)
 
 bench: $(VENV)/.dev
 	@for file in benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done

@@ -58,6 +58,8 @@ class Cluster:
         self.now = 0.0
         self.process = Process()
         self.disrupted: float | None = None
+        # Whether the command ended before anything disrupted it.
+        self.by_command = False
         self.placed = self.lost = self.exists_no_more = self.rebooted = False
         self.kubelet_reason = ""
         self.killed_at = 0.0
@@ -69,14 +71,6 @@ class Cluster:
         self.reported_end: float | None = None
 
     # What is true
-
-    @property
-    def by_command(self) -> bool:
-        """Whether the command ended before anything disrupted it."""
-        ended = self.process.ended
-        return (
-            ended is not None and self.process.code is not None and (self.disrupted is None or ended < self.disrupted)
-        )
 
     @property
     def final(self) -> bool:
@@ -110,6 +104,7 @@ class Cluster:
 
     def end(self, code: int) -> None:
         self.process.ended, self.process.code = self.now, code
+        self.by_command = self.disrupted is None
 
     def mark(self, who: str) -> None:
         """A client of the apiserver takes the pod away."""
@@ -197,7 +192,8 @@ class Cluster:
             "spec": {
                 "nodeName": NODE if self.placed else "",
                 "containers": [{"name": "step"}],
-                "activeDeadlineSeconds": 86_400,
+                # It was asked for at the beginning; which number it was is only known here once it has passed.
+                "activeDeadlineSeconds": int(self.killed_at) if self.kubelet_reason == "deadline" else 86_400,
                 "volumes": volumes,
             },
             "status": {

@@ -1,0 +1,63 @@
+"""Every law of the verdict, and the cluster that knows the truth, with new examples until the time is over.
+
+    python tests/fuzz/fuzz_laws.py [--seconds N] [--seed N]
+
+Rounds of a thousand examples each; at least one round, however short the time. A law that fails names its seed, which
+`--seed` takes; the cluster's failure is shown by its steps, shrunk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.property.test_verdict_machine import ClusterMachine
+from tests.support_laws import LAWS
+
+ROUND = 1_000
+
+SETTINGS = settings(
+    max_examples=ROUND,
+    stateful_step_count=30,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def fuzz(seconds: float, seed: int) -> None:
+    """Play rounds. Raises what the first example that fails raises, with a note of its law and seed."""
+    ends, rounds = time.monotonic() + seconds, 0
+    while rounds == 0 or time.monotonic() < ends:
+        for law in LAWS:
+            for number in range(seed, seed + ROUND):
+                try:
+                    law(random.Random(number).choice)
+                except Exception as error:
+                    error.add_note(f"law {law.__name__}, --seed {number}")
+                    raise
+        run_state_machine_as_test(ClusterMachine, settings=SETTINGS)
+        seed += ROUND
+        rounds += 1
+    sys.stdout.write(f"laws: {rounds * ROUND:,} examples of each of {len(LAWS)}, and of the cluster (up to {seed})\n")
+
+
+def main() -> None:
+    """Fails with the traceback of what failed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 48))
+    arguments = parser.parse_args()
+    fuzz(arguments.seconds, arguments.seed)
+
+
+if __name__ == "__main__":
+    main()
