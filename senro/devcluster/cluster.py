@@ -14,25 +14,29 @@ import anyio.to_thread
 import msgspec
 from anyio.from_thread import BlockingPortal
 
-from senro.devcluster.apiserver.access import Access
+from senro.devcluster.apiserver.access import RUNNER, Access
 from senro.devcluster.apiserver.api import Api
-from senro.devcluster.apiserver.certificates import serving_context, write_serving_files
+from senro.devcluster.apiserver.certificates import serving_context, write_client_files, write_serving_files
 from senro.devcluster.apiserver.http import History
+from senro.devcluster.apiserver.resources import SERVICE_ACCOUNTS
 from senro.devcluster.apiserver.serving import listen, serve
-from senro.devcluster.apiserver.status import LEASES, NAMESPACES, NODES, PODS, SECRETS
-from senro.devcluster.clock import SystemClock
+from senro.devcluster.apiserver.status import EVENTS, LEASES, NAMESPACES, NODES, PODS, SECRETS
+from senro.devcluster.clock import SystemClock, VirtualClock
 from senro.devcluster.containers.choice import choose_runtime
 from senro.devcluster.containers.guardian import Guardian
-from senro.devcluster.faults import DISRUPTIONS, Faults
+from senro.devcluster.containers.log import LOG_LIMIT
+from senro.devcluster.containers.memory import Cgroups
+from senro.devcluster.faults import Faults
 from senro.devcluster.images import IMAGE
 from senro.devcluster.kubelet.delays import DEFAULT_PACE, Delays
+from senro.devcluster.kubelet.disruptions import DISRUPTIONS
 from senro.devcluster.kubelet.kubelet import Kubelet
-from senro.devcluster.kubelet.node import node_object
-from senro.devcluster.objects import key_of
+from senro.devcluster.kubelet.node import Node, node_object
+from senro.devcluster.objects import NODE_NAME, key_of
 from senro.devcluster.storage import Storage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -45,7 +49,9 @@ class DevCluster:
     """A cluster for as long as the `async with` block lasts; nothing of it is left behind.
 
     `port` 0 takes a free one. `namespaces` exist, and the runner's token has its rights in each. `pace` is how long the
-    kubelet takes for its own steps, as a part of a real one's time.
+    kubelet takes for its own steps, as a part of a real one's time. `version` (1.30 to 1.36) decides what differs
+    between them. `nodes` are the nodes' names, `capacity` what each has (`cpu`, `memory`, `pods`, ...; without it this
+    machine's). `log_limit` is the kubelet's containerLogMaxSize in bytes: a longer log is rotated.
     """
 
     image = IMAGE
@@ -58,11 +64,21 @@ class DevCluster:
         faults: Faults | None = None,
         clock: Clock | None = None,
         pace: float = DEFAULT_PACE,
+        version: str = "1.36",
+        nodes: Sequence[str] = (NODE_NAME,),
+        capacity: Mapping[str, str] | None = None,
+        log_limit: int = LOG_LIMIT,
+        toleration_seconds: int = 300,
     ) -> None:
+        self._toleration_seconds = toleration_seconds
         self._wanted_port = port
         self._namespaces = tuple(namespaces)
         self._clock: Clock = clock or SystemClock()
         self._delays = Delays(pace)
+        self._version = version
+        self._nodes = [Node(name, f"10.85.0.{number}") for number, name in enumerate(nodes, start=1)]
+        self._capacity = dict(capacity or {})
+        self._log_limit = log_limit
         self._history = History()
         self._exit = AsyncExitStack()
         self.faults = faults if faults is not None else Faults()
@@ -91,11 +107,14 @@ class DevCluster:
     async def _start(self) -> None:
         self.folder = Path(await anyio.to_thread.run_sync(_make_folder))
         self._exit.push_async_callback(_remove_folder, self.folder)
-        guardian = await anyio.to_thread.run_sync(Guardian, self.folder)
+        cgroups = await anyio.to_thread.run_sync(Cgroups, self.folder.name)
+        self._exit.callback(cgroups.close)
+        guardian = await anyio.to_thread.run_sync(Guardian, self.folder, cgroups.folder)
         self._exit.callback(guardian.close)
-        runtime = await anyio.to_thread.run_sync(choose_runtime, guardian, self.folder)
+        runtime = await anyio.to_thread.run_sync(choose_runtime, guardian, self.folder, cgroups)
         self.mode, self.mode_reason = runtime.mode, runtime.reason
         files = await anyio.to_thread.run_sync(write_serving_files, self.folder)
+        self._files = files
         self._ca_file = files.authority
         self._token_file = self._private_file("token", self.access.runner_token)
         listener, self.port = await listen(self._wanted_port)
@@ -103,12 +122,17 @@ class DevCluster:
         self._storage = Storage(self._clock)
         for name in dict.fromkeys((*self._namespaces, "default", "kube-system")):
             namespace: Object = {
-                "metadata": {"name": name},
+                "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
                 "spec": {"finalizers": ["kubernetes"]},
                 "status": {"phase": "Active"},
             }
             self._storage.create(NAMESPACES, namespace)
-        self._storage.create(NODES, node_object(self._clock, self.mode))
+            self._storage.create(SERVICE_ACCOUNTS, {"metadata": {"name": "default", "namespace": name}})
+        self._storage.create(SERVICE_ACCOUNTS, {"metadata": {"name": RUNNER, "namespace": self.access.home}})
+        self.access.bootstrap(self._storage)
+        for node in self._nodes:
+            described = node_object(self._clock, self.mode, node, version=self._version, capacity=self._capacity)
+            self._storage.create(NODES, described)
         self._thread = threading.get_ident()
         self._portal = await self._exit.enter_async_context(BlockingPortal())
         tasks = anyio.create_task_group()
@@ -121,6 +145,9 @@ class DevCluster:
             clock=self._clock,
             delays=self._delays,
             tasks=tasks,
+            nodes=self._nodes,
+            version=self._version,
+            log_limit=self._log_limit,
         )
         self._kubelet.observe = self._observe
         self._api = Api(
@@ -129,6 +156,7 @@ class DevCluster:
             access=self.access,
             clock=self._clock,
             faults=self.faults,
+            toleration_seconds=self._toleration_seconds,
         )
         tasks.start_soon(serve, listener, serving_context(files), self._handle, self.faults.admits_connection, tasks)
 
@@ -169,6 +197,11 @@ class DevCluster:
             }
             self._private_file("kubeconfig", msgspec.json.encode(config).decode())
         return path
+
+    def client_certificate(self, user: str, groups: Sequence[str] = ()) -> tuple[Path, Path]:
+        """A certificate and key, as PEM files, of a client of that name and groups; Roles say what it may."""
+        folder = Path(tempfile.mkdtemp(prefix="client-", dir=self.folder))
+        return write_client_files(self._files, folder, user, groups)
 
     def pods(self, namespace: str = "") -> list[Object]:
         """The pods there are now; a snapshot."""
@@ -212,16 +245,57 @@ class DevCluster:
         return {pod: dict(counts) for pod, counts in self._kubelet.started.items()}
 
     def evict(self, namespace: str, name: str, *, reason: str = "Evicted", grace_seconds: int | None = None) -> None:
-        """Take a pod away as the cluster does; `reason` is a key of `faults.DISRUPTIONS`. From any thread."""
-        condition, message = DISRUPTIONS[reason]
+        """Take a pod away as the cluster does; `reason` is a key of `DISRUPTIONS`. From any thread."""
+        if reason not in DISRUPTIONS:
+            raise ValueError(f"reason {reason!r} is none of {', '.join(DISRUPTIONS)}")
+        self._call(lambda: self._kubelet.evict(namespace, name, reason=reason, grace_seconds=grace_seconds))
 
-        def evict() -> None:
-            self._kubelet.evict(namespace, name, reason=condition, message=message, grace_seconds=grace_seconds)
+    def silence_node(self, name: str = NODE_NAME) -> None:
+        """The kubelet of a node stops: it neither reports nor answers, and what runs there runs on. From any thread."""
+        self._call(lambda: self._kubelet.controllers.silence(name))
 
+    def revive_node(self, name: str = NODE_NAME) -> None:
+        """The kubelet of a silent node starts again. From any thread."""
+        self._call(lambda: self._kubelet.controllers.revive(name))
+
+    def remove_node(self, name: str = NODE_NAME) -> None:
+        """Delete a node; its pods are collected after a while. From any thread."""
+        self._call(lambda: self._kubelet.controllers.remove(name))
+
+    def taint_node(self, key: str, value: str = "", effect: str = "NoExecute", *, name: str = NODE_NAME) -> None:
+        """Give a node a taint; NoExecute drives away the pods that do not tolerate it. From any thread."""
+
+        def taint(node: Object) -> None:
+            node["spec"]["taints"] = [
+                *(node["spec"].get("taints") or []),
+                {"key": key, "value": value, "effect": effect},
+            ]
+
+        self._call(lambda: self._storage.update(NODES, "", name, taint))
+
+    def untaint_node(self, key: str, *, name: str = NODE_NAME) -> None:
+        """Take the taints of that key off a node again. From any thread."""
+
+        def untaint(node: Object) -> None:
+            node["spec"]["taints"] = [taint for taint in node["spec"].get("taints") or [] if taint["key"] != key]
+
+        self._call(lambda: self._storage.update(NODES, "", name, untaint))
+
+    def events(self, namespace: str = "") -> list[Object]:
+        """The Events there are now; a snapshot."""
+        return self._storage.select(EVENTS, namespace)
+
+    def advance(self, seconds: float) -> None:
+        """Move the cluster's VirtualClock forward; what is due on the way happens in its order. From another thread."""
+        if not isinstance(self._clock, VirtualClock):
+            raise TypeError("only a cluster with a VirtualClock can be moved: DevCluster(clock=VirtualClock())")
+        self._portal.call(self._clock.advance, seconds)
+
+    def _call(self, function: Callable[[], object]) -> None:
         if threading.get_ident() == self._thread:
-            evict()
+            function()
         else:
-            self._portal.call(evict)
+            self._portal.call(function)
 
     async def _handle(self, request: Request) -> Answer:
         answer = await self._api.handle(request)
@@ -229,29 +303,21 @@ class DevCluster:
         return answer
 
     def _observe(self, pod: Object, point: str, container: str) -> None:
-        if not _is_the_moment(pod, point, container):
+        fault = self.faults.disruption(pod, point, container)
+        if fault is None:
             return
-        namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
-        if self.faults.vanishes(pod, point):
-            self._kubelet.vanish(namespace, name)
+        if not fault.reason:
+            self._kubelet.vanish(pod["metadata"]["namespace"], pod["metadata"]["name"])
             return
-        disruption = self.faults.disruption(pod, point)
-        if disruption is not None:
-            reason, grace_seconds = disruption
-            self.evict(namespace, name, reason=reason, grace_seconds=grace_seconds)
+        if fault.traps_term:
+            self._kubelet.trap_term(pod)
+        self._kubelet.disrupt(pod, fault.reason, fault.grace_seconds)
 
     def _private_file(self, name: str, text: str) -> Path:
         path = self.folder / name
         path.touch(mode=0o600)
         path.write_text(text)
         return path
-
-
-def _is_the_moment(pod: Object, point: str, container: str) -> bool:
-    """Whether this container is the one that a fault's point speaks of."""
-    if point == "reading":
-        return container == "senro-io"
-    return point == "staging" or container in {"step", pod["spec"]["containers"][0]["name"]}
 
 
 def _make_folder() -> str:

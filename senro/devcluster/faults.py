@@ -6,25 +6,48 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from senro.devcluster.apiserver.http import Response, text_response
+from senro.devcluster.apiserver.http import Response, json_response, text_response
+from senro.devcluster.apiserver.status import unauthorized
+from senro.devcluster.kubelet.disruptions import DISRUPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from senro.devcluster.apiserver.http import Request
+    from senro.devcluster.apiserver.http import Answer, Request
     from senro.devcluster.objects import Object
 
-DISRUPTIONS = {
-    "Evicted": ("EvictionByEvictionAPI", "Eviction API: evicting"),
-    "Preempted": ("PreemptionByScheduler", "default-scheduler: preempting to accommodate a higher priority pod"),
-    "Tainted": ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint"),
+Point = Literal[
+    "scheduling", "image", "stage", "release", "start", "middle", "term", "after-exit", "read-back", "delete",
+    "staging", "running", "reading",
+]  # fmt: skip
+"""Moments of a pod's life. `staging`, `running` and `reading` are older names of `stage`, `middle` and `read-back`."""
+
+POINTS = {
+    "scheduling": "it was created, and no node has it yet",
+    "image": "the image of its first container is about to be looked for",
+    "stage": "its senro-stage runs, and so waits for the workspace",
+    "release": "its senro-stage has ended, and the step has not begun",
+    "start": "the step's process was started, and no status says so yet",
+    "middle": "the step runs, and its status says so",
+    "term": "as middle, and SIGTERM ends its containers with 0, as a command that traps it",
+    "after-exit": "the step has ended, and its status says so",
+    "read-back": "an exec in its senro-io begins",
+    "delete": "its deletion was asked for, and has not begun",
 }
-"""Reasons for `fail_pod`, and the DisruptionTarget condition that each one shows (recordings *-trap-zero)."""
+"""What each point is."""
 
-Point = Literal["staging", "running", "reading"]
-"""Moments of a pod's life: its stage container runs; its step was started; an exec in its senro-io begins."""
+_OLD_NAMES = {"staging": "stage", "running": "middle", "reading": "read-back"}
+_OBSERVED = {**_OLD_NAMES, "term": "middle"}
+"""What the kubelet calls the moments that a fault calls otherwise."""
 
-_POINTS = ("staging", "running", "reading")
+
+@dataclass(frozen=True, slots=True)
+class PodFault:
+    """What a fault does to a pod: the disruption by its name, "" for one that vanishes without a trace."""
+
+    reason: str
+    grace_seconds: int | None
+    traps_term: bool
 
 
 @dataclass(slots=True)
@@ -59,6 +82,10 @@ class _Armed:
     response: Response | None = None
     method: str = ""
     path_contains: str = ""
+
+    def fits(self, request: Request) -> bool:
+        """Whether this fault is armed for such a request."""
+        return self.method in {"", request.method} and self.path_contains in request.path
 
 
 @dataclass(slots=True)
@@ -97,17 +124,16 @@ class Faults:
     ) -> None:
         """Take away the next `times` pods of a step (label senro.dev/step, annotation senro.dev/step-id, or name).
 
-        `reason` is a key of DISRUPTIONS, `at` a moment of the pod's life; `grace_seconds` None is the pod's own grace.
+        `reason` is a key of DISRUPTIONS, `at` one of POINTS; `grace_seconds` None is the pod's own grace.
         """
-        _check_point(at)
+        point = _checked_point(at)
         if reason not in DISRUPTIONS:
             raise ValueError(f"reason {reason!r} is none of {', '.join(DISRUPTIONS)}")
-        self._arm("fail", _Armed(times, step=step, reason=reason, point=at, grace_seconds=grace_seconds))
+        self._arm("fail", _Armed(times, step=step, reason=reason, point=point, grace_seconds=grace_seconds))
 
     def vanish_pod(self, *, step: str = "", times: int = 1, at: Point = "running") -> None:
         """Remove pods with no trace: the object is gone, and so are the processes."""
-        _check_point(at)
-        self._arm("vanish", _Armed(times, step=step, point=at))
+        self._arm("vanish", _Armed(times, step=step, point=_checked_point(at)))
 
     def lose_create_answer(self, *, step: str = "", times: int = 1) -> None:
         """Create the pod, and close the connection instead of saying so."""
@@ -133,6 +159,22 @@ class Faults:
         response = Response(0, (), drop=True)
         self._arm("answer", _Armed(times, response=response, method=method, path_contains=path_contains))
 
+    def lose_answer(self, *, times: int = 1, method: str = "", path_contains: str = "") -> None:
+        """Handle the request, and close the connection instead of answering: what it wrote took effect."""
+        self._arm("lost", _Armed(times, method=method, path_contains=path_contains))
+
+    def throttle(
+        self, *, times: int = 1, method: str = "", path_contains: str = "", retry_after: int | None = 1
+    ) -> None:
+        """Answer as flow control does: 429 in plain text, with Retry-After (facts/api-rules.md section 11)."""
+        text = "Too many requests, please try again later.\n"
+        self.answer(429, text, times=times, method=method, path_contains=path_contains, retry_after=retry_after)
+
+    def expire_token(self, *, times: int = 1, method: str = "", path_contains: str = "") -> None:
+        """Answer 401 as for a token that has expired."""
+        response = json_response(401, unauthorized().status)
+        self._arm("answer", _Armed(times, response=response, method=method, path_contains=path_contains))
+
     def refuse_connection(self, *, times: int = 1) -> None:
         """Close new connections before their TLS handshake."""
         self._arm("connection", _Armed(times))
@@ -155,12 +197,14 @@ class Faults:
 
     def answer_for(self, request: Request) -> Response | None:
         """The answer that takes the place of the real one, or None."""
-
-        def fits(fault: _Armed) -> bool:
-            return fault.method in {"", request.method} and fault.path_contains in request.path
-
-        found = self._use("answer", fits)
+        found = self._use("answer", lambda fault: fault.fits(request))
         return found.response if found is not None else None
+
+    def instead_of(self, request: Request, answer: Answer) -> Answer:
+        """The answer, or nothing where it is lost on its way; an exec's own faults are others."""
+        if isinstance(answer, Response) and self._use("lost", lambda fault: fault.fits(request)) is not None:
+            return Response(0, (), drop=True)
+        return answer
 
     def refuses_handshake(self) -> bool:
         """Whether this exec is refused."""
@@ -184,15 +228,20 @@ class Faults:
         """Whether the answer to this pod's creation is lost."""
         return self._use("create", lambda fault: _is_of_step(pod, fault.step)) is not None
 
-    def disruption(self, pod: Object, point: str) -> tuple[str, int | None] | None:
-        """The reason and grace with which this pod is taken away now, or None."""
-        found = self._use("fail", lambda fault: fault.point == point and _is_of_step(pod, fault.step))
-        return (found.reason, found.grace_seconds) if found is not None else None
+    def disruption(self, pod: Object, point: str, container: str) -> PodFault | None:
+        """What happens to this pod as it passes that point with that container, or None."""
+        moment = _OBSERVED.get(point, point)
 
-    def vanishes(self, pod: Object, point: str) -> bool:
-        """Whether this pod vanishes now."""
-        found = self._use("vanish", lambda fault: fault.point == point and _is_of_step(pod, fault.step))
-        return found is not None
+        def fits(fault: _Armed) -> bool:
+            there = _OBSERVED.get(fault.point, fault.point) == moment
+            return there and _is_the_moment(pod, moment, container) and _is_of_step(pod, fault.step)
+
+        if self._use("vanish", fits) is not None:
+            return PodFault("", None, traps_term=False)
+        found = self._use("fail", fits)
+        if found is None:
+            return None
+        return PodFault(found.reason, found.grace_seconds, traps_term=found.point == "term")
 
     def _arm(self, kind: str, fault: _Armed) -> None:
         if fault.times < 1:
@@ -211,9 +260,25 @@ class Faults:
         return None
 
 
-def _check_point(at: str) -> None:
-    if at not in _POINTS:
-        raise ValueError(f"at {at!r} is none of {', '.join(_POINTS)}")
+def _checked_point(at: str) -> str:
+    point = _OLD_NAMES.get(at, at)
+    if point not in POINTS:
+        raise ValueError(f"at {at!r} is none of {', '.join(POINTS)}")
+    return point
+
+
+def _is_the_moment(pod: Object, moment: str, container: str) -> bool:
+    """Whether this container is the one that a point speaks of."""
+    spec = pod["spec"]
+    if moment in {"scheduling", "delete"}:
+        return True
+    if moment == "read-back":
+        return container == "senro-io"
+    if moment in {"stage", "release"}:
+        return container in {entry["name"] for entry in spec.get("initContainers") or []}
+    if moment == "image":
+        return container == str([*(spec.get("initContainers") or []), *spec["containers"]][0]["name"])
+    return container in {"step", spec["containers"][0]["name"]}
 
 
 def _is_of_step(pod: Object, step: str) -> bool:

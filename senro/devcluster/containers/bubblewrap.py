@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import importlib.util
 import json
 import os
 import shutil
 import signal
 import stat
+import struct
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 
+from senro.devcluster.containers import memory
 from senro.devcluster.containers.filesystem import FileSystem
 from senro.devcluster.containers.process import Process
 from senro.devcluster.containers.runtime import ExecError, StartError
@@ -23,11 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from senro.devcluster.containers.guardian import Guardian
+    from senro.devcluster.containers.memory import Cgroups
     from senro.devcluster.containers.runtime import ContainerConfig
 
 _PROBE_SECONDS = 10
 _POLL_SECONDS = 0.001
 _UNREADABLE_POLLS = 200
+_TIOCSPTLCK, _TIOCGPTPEER = 0x40045431, 0x5441
+"""ioctl_tty(2): unlock a pseudo terminal; its other end without its name, which is another mount namespace's."""
 DEFAULT_CAPABILITIES = frozenset(
     [
         "CHOWN",
@@ -64,8 +70,18 @@ class Bubblewrap:
 
     mode = "bubblewrap"
 
-    def __init__(self, program: str, nsenter: str, guardian: Guardian, *, user_namespace: bool, hidden: Path) -> None:
+    def __init__(
+        self,
+        program: str,
+        nsenter: str,
+        guardian: Guardian,
+        *,
+        user_namespace: bool,
+        hidden: Path,
+        cgroups: Cgroups | None = None,
+    ) -> None:
         self._program = program
+        self._cgroups = cgroups
         self._nsenter = nsenter
         self._setpriv = shutil.which("setpriv")
         self._guardian = guardian
@@ -75,7 +91,7 @@ class Bubblewrap:
         self.reason = f"containers run under {program}"
 
     @classmethod
-    def probe(cls, guardian: Guardian, hidden: Path) -> tuple[Bubblewrap | None, str]:
+    def probe(cls, guardian: Guardian, hidden: Path, cgroups: Cgroups | None = None) -> tuple[Bubblewrap | None, str]:
         """The runtime where it works here, else None and why not. `hidden` is a host folder no container may see."""
         program = find_bubblewrap()
         if program is None:
@@ -86,7 +102,7 @@ class Bubblewrap:
         why = ""
         # A real root needs no user namespace and keeps real owners; everyone else is root inside one.
         for user_namespace in (False, True) if os.geteuid() == 0 else (True,):
-            runtime = cls(program, nsenter, guardian, user_namespace=user_namespace, hidden=hidden)
+            runtime = cls(program, nsenter, guardian, user_namespace=user_namespace, hidden=hidden, cgroups=cgroups)
             why = runtime._try()
             if not why:
                 return runtime, runtime.reason
@@ -113,7 +129,7 @@ class Bubblewrap:
     async def start(self, config: ContainerConfig, *, stdout: int, stderr: int) -> BubblewrapContainer:
         """Start a container and return once its command runs; `StartError` where it cannot."""
         root = config.folder / "root"
-        files = FileSystem(root, config.mounts, hidden=self._hidden)
+        files = FileSystem(root, config.mounts, hidden=self._hidden, absent_tools=config.absent_tools)
         files.prepare()
         files.enter_workdir(config.workdir)
         files.find_executable(config.argv[0], config.env.get("PATH", ""), config.workdir)
@@ -137,9 +153,12 @@ class Bubblewrap:
             "--",
             *config.argv,
         ]
+        cgroup = None
+        if config.memory_limit and self._cgroups is not None:
+            cgroup = self._cgroups.make(config.memory_limit)
         try:
             process = Process(
-                command,
+                memory.joining(cgroup, command) if cgroup is not None else command,
                 config.env,
                 guardian=self._guardian,
                 stdin=subprocess.DEVNULL,
@@ -158,7 +177,9 @@ class Bubblewrap:
             process.destroy()
             os.close(status_read)
             raise
-        return BubblewrapContainer(self, process, pid, config, files=files, status=status_read, entered=user_namespace)
+        return BubblewrapContainer(
+            self, process, pid, config, files=files, status=status_read, entered=user_namespace, cgroup=cgroup
+        )
 
     def _arguments_before(self, user: int | None, group: int | None, capabilities: frozenset[str]) -> list[str]:
         arguments = ["--unshare-pid", "--unshare-ipc", "--as-pid-1", "--die-with-parent"]
@@ -205,7 +226,14 @@ class Bubblewrap:
             await anyio.sleep(_POLL_SECONDS)
 
     def enter(
-        self, container: BubblewrapContainer, argv: Sequence[str], *, stdin: int, stdout: int, stderr: int
+        self,
+        container: BubblewrapContainer,
+        argv: Sequence[str],
+        *,
+        stdin: int,
+        stdout: int,
+        stderr: int,
+        terminal: bool,
     ) -> Process:
         """Start a command in the namespaces of a container that runs."""
         config = container.config
@@ -222,10 +250,18 @@ class Bubblewrap:
             # Root enters with every capability there is; the container's own are what it was given.
             bounding = ",".join(["-all", *(f"+{name.lower()}" for name in sorted(config.capabilities))])
             into += ["--", self._setpriv, "--bounding-set", bounding, "--inh-caps", "-all"]
+        command = [*into, "--", *argv]
+        environment = dict(config.env)
+        if terminal:
+            # In the container's own process ids, or no shell there could take the terminal for its jobs.
+            setsid = shutil.which("setsid")
+            if setsid is not None:
+                command = [*into, "--", setsid, "-c", *argv]
+            environment["TERM"] = "xterm"
+        if container.cgroup is not None:
+            command = memory.joining(container.cgroup, command)
         try:
-            return Process(
-                [*into, "--", *argv], config.env, guardian=self._guardian, stdin=stdin, stdout=stdout, stderr=stderr
-            )
+            return Process(command, environment, guardian=self._guardian, stdin=stdin, stdout=stdout, stderr=stderr)
         except OSError as error:
             raise ExecError(f"exec failed: unable to start container process: {error}") from error
 
@@ -243,8 +279,10 @@ class BubblewrapContainer:
         files: FileSystem,
         status: int,
         entered: bool,
+        cgroup: Path | None,
     ) -> None:
         self._runtime = runtime
+        self.cgroup = cgroup
         self.process = process
         self.pid = pid
         self.config = config
@@ -252,6 +290,15 @@ class BubblewrapContainer:
         self.entered = entered
         # Bubblewrap writes the exit code here, and would die of SIGPIPE if nobody could read it.
         self._status = status
+
+    @property
+    def out_of_memory(self) -> bool:
+        """Whether the kernel killed one of its processes for its limit; never without a cgroup."""
+        return self.cgroup is not None and memory.kills(self.cgroup) > 0
+
+    def processes(self) -> list[int]:
+        """The host's numbers of its processes."""
+        return memory.processes_of(self.pid)
 
     def terminate(self) -> None:
         """SIGTERM to PID 1: the kernel drops it where PID 1 has no handler, as in any pod."""
@@ -267,10 +314,26 @@ class BubblewrapContainer:
         if self._status >= 0:
             os.close(self._status)
             self._status = -1
+        if self.cgroup is not None:
+            memory.remove(self.cgroup)
 
-    def exec(self, argv: Sequence[str], *, stdin: int, stdout: int, stderr: int) -> Process:
+    def terminal(self) -> tuple[int, int]:
+        """A pseudo terminal of the container's own /dev/pts where that can be reached, else of the host's."""
+        with contextlib.suppress(OSError):
+            ours = os.open(f"/proc/{self.pid}/root/dev/pts/ptmx", os.O_RDWR | os.O_NOCTTY)
+            try:
+                fcntl.ioctl(ours, _TIOCSPTLCK, struct.pack("i", 0))
+                theirs = fcntl.ioctl(ours, _TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY)
+            except OSError:
+                os.close(ours)
+                raise
+            os.set_inheritable(theirs, False)
+            return ours, theirs
+        return os.openpty()
+
+    def exec(self, argv: Sequence[str], *, stdin: int, stdout: int, stderr: int, terminal: bool = False) -> Process:
         """Start a command in the container's own namespaces."""
-        return self._runtime.enter(self, argv, stdin=stdin, stdout=stdout, stderr=stderr)
+        return self._runtime.enter(self, argv, stdin=stdin, stdout=stdout, stderr=stderr, terminal=terminal)
 
     def _signal(self, number: int) -> None:
         # While bubblewrap itself was not collected, its child's number cannot have been given to anyone else.

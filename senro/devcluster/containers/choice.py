@@ -12,20 +12,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from senro.devcluster.containers.guardian import Guardian
+    from senro.devcluster.containers.memory import Cgroups
     from senro.devcluster.containers.runtime import Runtime
 
 MODE_VARIABLE = "SENRO_DEVCLUSTER_MODE"
 """`mapped` forces containers without bubblewrap; `bubblewrap` refuses to go on without it."""
 
 
-def choose_runtime(guardian: Guardian, hidden: Path) -> Runtime:
+def choose_runtime(guardian: Guardian, hidden: Path, cgroups: Cgroups | None = None) -> Runtime:
     """Bubblewrap where it runs, else mapped processes. `hidden` is a host folder that no container may see."""
     wanted = os.environ.get(MODE_VARIABLE, "")
     if wanted not in {"", "mapped", "bubblewrap"}:
         raise ValueError(f"{MODE_VARIABLE} is {wanted!r}; it may be 'mapped' or 'bubblewrap'")
     if wanted == "mapped":
         return Mapped(guardian, f"{MODE_VARIABLE} is mapped")
-    runtime, why = Bubblewrap.probe(guardian, hidden)
+    runtime, why = Bubblewrap.probe(guardian, hidden, cgroups)
     if runtime is not None:
         return runtime
     if wanted == "bubblewrap":

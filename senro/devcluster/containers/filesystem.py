@@ -24,15 +24,23 @@ if TYPE_CHECKING:
 _OWN = frozenset({"proc", "dev", "sys", "tmp", "run", "lost+found", "old_root"})
 """Top names that are the container's own, or that no image has."""
 
+_PROGRAMS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+_BEHIND = "/run/.senro-programs"
+"""Where an image without some tools has the host's folders of programs."""
+
 _SYSTEM = ("/proc", "/dev", "/sys")
 
 
 class FileSystem:
     """One container's view, as bubblewrap arguments and as a map back to the host's files."""
 
-    def __init__(self, root: Path, mounts: Sequence[Mount], *, hidden: Path) -> None:
+    def __init__(
+        self, root: Path, mounts: Sequence[Mount], *, hidden: Path, absent_tools: frozenset[str] = frozenset()
+    ) -> None:
         self._root = root
         self._hidden = hidden
+        self._absent_tools = absent_tools
+        self._rebuilt: dict[str, Path] = {}
         self._mounts = sorted(
             ((self.canonical(mount.target), mount) for mount in mounts), key=lambda pair: len(pair[0].split("/"))
         )
@@ -57,10 +65,35 @@ class FileSystem:
         for name in ("tmp", "run", "proc", "dev", "sys"):
             (self._root / name).mkdir(parents=True, exist_ok=True)
         (self._root / "tmp").chmod(0o1777)
+        for folder in self._folders_with_absent_tools():
+            self._rebuild(folder)
         for target, mount in self._mounts:
             self._open_parents(target, partial(_mount_error, mount.source, mount.target))
             if self._mounted(posixpath.dirname(target)) is None:
                 (self._root / target.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
+
+    def _folders_with_absent_tools(self) -> list[str]:
+        """Real folders of programs that hold one of the image's missing tools."""
+        if not self._absent_tools:
+            return []
+        folders = {os.path.realpath(folder) for folder in (*self._shown, *_PROGRAMS)}
+        return sorted(
+            folder for folder in folders if any(os.path.lexists(f"{folder}/{name}") for name in self._absent_tools)
+        )
+
+    def _rebuild(self, folder: str) -> None:
+        """Make a folder of links to the host's programs, without the tools that the image lacks.
+
+        The host's own folder is bound elsewhere for them to lead to; no search path has that place.
+        """
+        links = self._root.parent / "programs" / folder.strip("/").replace("/", "-")
+        links.mkdir(parents=True, exist_ok=True)
+        behind = f"{_BEHIND}/{links.name}"
+        for name in _names(folder):
+            real = posixpath.basename(os.path.realpath(posixpath.join(folder, name)))
+            if name not in self._absent_tools and real not in self._absent_tools:
+                (links / name).symlink_to(f"{behind}/{name}")
+        self._rebuilt[folder] = links
 
     def enter_workdir(self, workdir: str) -> None:
         """Make the working directory, as the runtime does; `StartError` where it cannot (recording bad-workdir)."""
@@ -97,6 +130,8 @@ class FileSystem:
         for name in _names("/"):
             if name not in _OWN:
                 arguments += self._host(f"/{name}")
+        for folder, links in self._rebuilt.items():
+            arguments += ["--ro-bind", folder, f"{_BEHIND}/{links.name}", "--ro-bind", str(links), folder]
         arguments += self._resolver()
         hidden = str(self._hidden)
         if hidden.split("/")[1] not in _OWN:
@@ -153,7 +188,7 @@ class FileSystem:
             if path.startswith(_SYSTEM):
                 return
             host = self.host_path(path)
-            if not os.path.lexists(host):
+            if not os.path.lexists(host) or self._lacks(path):
                 raise StartError(f"exec: {shown}: stat {name}: no such file or directory")
             if host.is_dir():
                 raise StartError(f"exec: {shown}: is a directory")
@@ -163,9 +198,16 @@ class FileSystem:
         for folder in search.split(":"):
             path = posixpath.join(folder or ".", name)
             host = self.host_path(path)
+            if self._lacks(path):
+                continue
             if host.is_file() and os.access(host, os.X_OK):
                 return
         raise StartError(f"exec: {shown}: executable file not found in $PATH")
+
+    def _lacks(self, path: str) -> bool:
+        """Whether a program of the host is one that the image does not have."""
+        links = self._rebuilt.get(os.path.realpath(posixpath.dirname(path)))
+        return links is not None and not os.path.lexists(links / posixpath.basename(path))
 
 
 def _parents(path: str) -> Iterator[str]:

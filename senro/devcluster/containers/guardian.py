@@ -30,20 +30,27 @@ for group in $groups; do
   kill -9 "-$group" 2>/dev/null
 done
 rm -rf -- "$1"
+[ -n "$2" ] || exit 0
+for try in 1 2 3 4 5 6 7 8 9 10; do
+  for cgroup in "$2"/*/; do rmdir "$cgroup" 2>/dev/null; done
+  rmdir "$2" 2>/dev/null
+  [ -d "$2" ] || exit 0
+  sleep 0.1
+done
 """
 _END_SECONDS = 5.0
 
 
 class Guardian:
-    """Knows the process groups that are alive, and the folder that has to go.
+    """Knows the process groups that are alive, and the folders that have to go: the cluster's own, and its cgroups.
 
     It reads from a pipe that only this process holds, so that even SIGKILL here is an end of file there. Containers
     under bubblewrap die with their parent anyway; mapped ones and the folder do not.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, cgroups: Path | None = None) -> None:
         self._popen = subprocess.Popen(
-            ["/bin/sh", "-c", _SCRIPT, "sh", str(folder)],
+            ["/bin/sh", "-c", _SCRIPT, "sh", str(folder), str(cgroups or "")],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""A container's log: a file in the runtime's format, one record a line.
+"""A container's log: files in the runtime's format, one record a line, of which the newest alone is read.
 
 `<time> <stdout|stderr> <F|P> <text>`: F is a whole line, P a part of one that was cut at 16 KiB or that the container
 left without its newline (recording logs: "no newline at the end" is served without one).
@@ -23,23 +23,67 @@ _PART = 16_384
 """Where the runtime cuts a long line into parts."""
 
 _READ = 262_144
+LOG_LIMIT = 10 * 1024 * 1024
+"""Bytes: the kubelet's containerLogMaxSize."""
+
 _TIME_LENGTH = 30
 """Characters of a record's time."""
 
 
-class ContainerLog:
-    """The log of one container, written by its pumps and read by any number of readers."""
+class _LogFile:
+    """One file of a log. It is closed when nobody holds it any more: neither the log, nor a reader."""
 
-    def __init__(self, path: Path, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        self.size = 0
+        self.successor: _LogFile | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was given back."""
+        return self._descriptor < 0
+
+    def append(self, data: bytes) -> None:
+        """Write at the end."""
+        left = memoryview(data)
+        while left:
+            left = left[os.write(self._descriptor, left) :]
+        self.size += len(data)
+
+    def read(self, size: int, position: int) -> bytes:
+        """Up to so many bytes from there; nothing once it is closed."""
+        return os.pread(self._descriptor, size, position) if self._descriptor >= 0 else b""
+
+    def close(self) -> None:
+        """Give it back."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class ContainerLog:
+    """The log of one container, written by its pumps and read by any number of readers.
+
+    Past `limit` bytes a new file begins (recording log-rotation): who reads from then on sees the new one alone, and
+    who follows goes on from one to the next without a gap.
+    """
+
+    def __init__(self, path: Path, clock: Clock, *, limit: int = LOG_LIMIT) -> None:
+        self._path = path
+        self._clock = clock
+        self._limit = limit
+        self._newest = _LogFile(path)
         self._pending: dict[str, bytes] = {}
         self._last = 0
         self._second = -1
         self._second_text = b""
-        self._size = 0
         self._changed = anyio.Event()
         self.ended = False
+        self.lost = False
+        """The runtime no longer knows the container: its log cannot be read."""
 
     def write(self, stream: str, data: bytes) -> None:
         """Take output of `stdout` or `stderr`; what follows the last newline waits for the rest of its line."""
@@ -71,31 +115,34 @@ class ContainerLog:
         self._notify()
 
     def close(self) -> None:
-        """Give the file back; the log has no readers any more."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        """Give the files back; the log has no readers any more."""
+        self._newest.close()
         self.end()
 
     def read_all(self) -> bytes:
-        """Every whole record there is now."""
-        return os.pread(self._descriptor, self._size, 0) if self._descriptor >= 0 else b""
+        """Every whole record of the newest file."""
+        return self._newest.read(self._newest.size, 0)
 
-    async def records(self, *, follow: bool, position: int = 0) -> AsyncIterator[bytes]:
-        """Whole records, many at a time, from that byte on; with `follow` until the container has ended."""
+    def records(self, *, follow: bool, position: int = 0) -> AsyncIterator[bytes]:
+        """Whole records, many at a time, from that byte of the newest file; with `follow` until the end."""
+        return self._records_from(self._newest, position, follow=follow)
+
+    async def _records_from(self, file: _LogFile, position: int, *, follow: bool) -> AsyncIterator[bytes]:
         kept = b""
         while True:
             changed, ended = self._changed, self.ended
-            data = os.pread(self._descriptor, _READ, position) if self._descriptor >= 0 else b""
+            data = file.read(_READ, position)
             if data:
                 position += len(data)
                 whole, newline, kept = (kept + data).rpartition(b"\n")
                 if newline:
                     yield whole + newline
-                continue
-            if ended or not follow:
+            elif follow and file.successor is not None:
+                file, position = file.successor, 0
+            elif ended or not follow:
                 return
-            await changed.wait()
+            else:
+                await changed.wait()
 
     def _record(self, records: list[bytes], stream: bytes, line: bytes, tag: bytes) -> None:
         while len(line) > _PART:
@@ -113,11 +160,17 @@ class ContainerLog:
         return b"%b.%09dZ" % (self._second_text, fraction)
 
     def _flush(self, records: list[bytes]) -> None:
-        if records and self._descriptor >= 0:
-            data = b"".join(records)
-            os.write(self._descriptor, data)
-            self._size += len(data)
+        if records and not self._newest.closed:
+            if self._newest.size >= self._limit:
+                self._rotate()
+            self._newest.append(b"".join(records))
             self._notify()
+
+    def _rotate(self) -> None:
+        """Begin a new file; the old one lasts as long as somebody reads it."""
+        old = self._newest
+        self._path.unlink(missing_ok=True)
+        self._newest = old.successor = _LogFile(self._path)
 
     def _notify(self) -> None:
         happened, self._changed = self._changed, anyio.Event()
@@ -131,7 +184,7 @@ class LogFilter:
         self._timestamps = timestamps
         self._since = since.encode()
         self._left = limit
-        self._line_open = {b"stdout": False, b"stderr": False}
+        self._line_open = False
 
     @property
     def full(self) -> bool:
@@ -145,12 +198,13 @@ class LogFilter:
             stamp = record[:_TIME_LENGTH]
             if stamp < self._since:
                 continue
-            stream, tag, text = record[_TIME_LENGTH + 1 :].split(b" ", 2)
-            # The time stands at true beginnings of lines only (facts/api-rules.md section 10).
-            if self._timestamps and not self._line_open[stream]:
+            _stream, tag, text = record[_TIME_LENGTH + 1 :].split(b" ", 2)
+            # After a part the next record, of whichever stream, is no beginning of a line (facts/api-rules.md
+            # section 10): the kubelet remembers the last record's tag and not whose it was.
+            if self._timestamps and not self._line_open:
                 out += stamp + b" "
             out += text
-            self._line_open[stream] = tag == b"P"
+            self._line_open = tag == b"P"
             if tag == b"F":
                 out += b"\n"
         if self._left is not None:

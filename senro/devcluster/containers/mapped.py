@@ -13,6 +13,7 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING
 
+from senro.devcluster.containers.memory import processes_of
 from senro.devcluster.containers.process import Process
 from senro.devcluster.containers.runtime import ExecError, StartError
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from senro.devcluster.containers.guardian import Guardian
     from senro.devcluster.containers.runtime import ContainerConfig
 
+_TAKE_TERMINAL = 'exec "$@" <"$0" >"$0" 2>&1'
 _PRIVATE = ("/tmp", "/run")  # noqa: S108 - names that are mapped away from the host's
 
 
@@ -72,6 +74,20 @@ class MappedContainer:
         self._workdir = workdir
         self._entered: list[Process] = []
 
+    @property
+    def cgroup(self) -> Path | None:
+        """None: a process group is not kept together by one."""
+        return None
+
+    @property
+    def out_of_memory(self) -> bool:
+        """Never known here: the kubelet's own watch says so."""
+        return False
+
+    def processes(self) -> list[int]:
+        """The host's numbers of its processes."""
+        return [pid for process in (self.process, *self._entered) for pid in processes_of(process.pid)]
+
     def terminate(self) -> None:
         """SIGTERM to the leader."""
         self.process.signal_leader(signal.SIGTERM)
@@ -88,15 +104,24 @@ class MappedContainer:
         for process in self._entered:
             process.destroy()
 
-    def exec(self, argv: Sequence[str], *, stdin: int, stdout: int, stderr: int) -> Process:
+    def terminal(self) -> tuple[int, int]:
+        """A pseudo terminal of the host."""
+        return os.openpty()
+
+    def exec(self, argv: Sequence[str], *, stdin: int, stdout: int, stderr: int, terminal: bool = False) -> Process:
         """Start a command beside it, with the same mapping."""
         if not argv:
             raise ExecError("exec failed: args must not be empty")
         mapped = [self._paths.map(argument) for argument in argv]
+        command, env = mapped, self._env
+        if terminal:
+            # Opened by the leader of a session that has none, the terminal becomes its controlling one.
+            command = ["/bin/sh", "-c", _TAKE_TERMINAL, os.ttyname(stdin), *mapped]
+            env = {**env, "TERM": "xterm"}
         try:
             process = Process(
-                mapped,
-                self._env,
+                command,
+                env,
                 guardian=self._guardian,
                 stdin=stdin,
                 stdout=stdout,

@@ -25,8 +25,8 @@ class Mount:
 class ContainerConfig:
     """Everything a container is started with. `folder` is its own, on the host, for its root file system.
 
-    `user` and `group` are what the pod asked for, None where the image's own (root) stands. `capabilities` are names
-    without CAP_.
+    `user` and `group` are what the pod or its image asked for, None for root. `capabilities` are names without CAP_.
+    `memory_limit` is in bytes; `absent_tools` are programs that the image does not have.
     """
 
     name: str
@@ -40,6 +40,8 @@ class ContainerConfig:
     group: int | None = None
     read_only_root: bool = False
     capabilities: frozenset[str] = field(default_factory=frozenset)
+    memory_limit: int | None = None
+    absent_tools: frozenset[str] = field(default_factory=frozenset)
 
 
 class StartError(Exception):
@@ -58,6 +60,11 @@ class Container(Protocol):
         """Its process on the host; it ends when the container ends."""
         ...
 
+    @property
+    def out_of_memory(self) -> bool:
+        """Whether one of its processes was killed for its memory limit, the last or any before it."""
+        ...
+
     def terminate(self) -> None:
         """SIGTERM to PID 1, which may ignore it."""
         ...
@@ -70,10 +77,24 @@ class Container(Protocol):
         """End what was started in it since, and give back what is held for it. The process has ended."""
         ...
 
-    def exec(self, argv: Sequence[str], *, stdin: int, stdout: int, stderr: int) -> Process:
+    @property
+    def cgroup(self) -> Path | None:
+        """Where the kernel keeps its memory limit; None where it has none, or where no cgroup could be made."""
+        ...
+
+    def processes(self) -> list[int]:
+        """The host's numbers of its processes."""
+        ...
+
+    def terminal(self) -> tuple[int, int]:
+        """A new pseudo terminal of the container: our end's descriptor, and the one to give to `exec`."""
+        ...
+
+    def exec(self, argv: Sequence[str], *, stdin: int, stdout: int, stderr: int, terminal: bool = False) -> Process:
         """Start a command in it, with the container's environment and mounts; `ExecError` where that is impossible.
 
-        It ends with the container, and not with whoever asked for it.
+        It ends with the container, and not with whoever asked for it. With `terminal` the three descriptors are one
+        terminal, which becomes the command's controlling one.
         """
         ...
 

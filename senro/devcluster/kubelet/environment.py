@@ -30,40 +30,78 @@ class ConfigError(Exception):
     """CreateContainerConfigError: a reference that leads nowhere (recording create-container-config-error)."""
 
 
-def environment(
-    container: Object,
-    hostname: str,
-    user: int,
-    find_secret: Callable[[str], Object | None],
-    field: Callable[[str], str],
-) -> dict[str, str]:
+class Sources:
+    """Where the values of a pod's variables may come from: Secrets of its namespace, and fields of the pod itself."""
+
+    def __init__(
+        self, namespace: str, find_secret: Callable[[str], Object | None], field: Callable[[str], str]
+    ) -> None:
+        self._namespace = namespace
+        self._find_secret = find_secret
+        self._field = field
+
+    def all_of(self, source: Object) -> dict[str, str]:
+        """What an entry of `envFrom` brings."""
+        prefix = source.get("prefix", "")
+        if "secretRef" in source:
+            data = self._secret_data(source["secretRef"])
+            return {prefix + key: _decode(value) for key, value in data.items()}
+        if "configMapRef" in source:
+            _require_no_config_map(source["configMapRef"])
+        return {}
+
+    def value(self, name: str, source: Object) -> str | None:
+        """What a `valueFrom` stands for; None where it is optional and not there."""
+        if "fieldRef" in source:
+            return self._field(source["fieldRef"]["fieldPath"])
+        if "secretKeyRef" in source:
+            reference = source["secretKeyRef"]
+            data = self._secret_data(reference)
+            if reference["key"] in data:
+                return _decode(data[reference["key"]])
+            if not reference.get("optional"):
+                where = f"{self._namespace}/{reference['name']}"
+                raise ConfigError(f"couldn't find key {reference['key']} in Secret {where}")
+            return None
+        if "configMapKeyRef" in source:
+            _require_no_config_map(source["configMapKeyRef"])
+            return None
+        raise ConfigError(f"the embedded cluster cannot fill {name} from {', '.join(source)}")
+
+    def _secret_data(self, reference: Object) -> Object:
+        secret = self._find_secret(reference["name"])
+        if secret is None:
+            if reference.get("optional"):
+                return {}
+            raise ConfigError(f'secret "{reference["name"]}" not found')
+        data: Object = secret.get("data") or {}
+        return data
+
+
+def _require_no_config_map(reference: Object) -> None:
+    """The embedded cluster keeps no ConfigMaps: none is ever found."""
+    if not reference.get("optional"):
+        raise ConfigError(f'configmap "{reference["name"]}" not found')
+
+
+def environment(container: Object, hostname: str, user: int, sources: Sources) -> dict[str, str]:
     """The whole environment of one container, in the order in which the kubelet makes it.
 
-    A value may refer to what comes before it; what comes from a Secret is taken as it is.
+    A value may refer to what comes before it; what comes from a Secret is taken as it is. `ConfigError` where a
+    reference leads nowhere.
     """
     variables = dict(_SERVICE)
     for source in container.get("envFrom") or []:
-        reference = source.get("secretRef")
-        if reference is not None:
-            data = _secret_data(reference, find_secret)
-            prefix = source.get("prefix", "")
-            variables |= {prefix + key: _decode(value) for key, value in data.items()}
+        variables |= sources.all_of(source)
     for entry in container.get("env") or []:
-        name, value = entry["name"], entry.get("value", "")
-        source = entry.get("valueFrom")
-        if source is None:
-            variables[name] = expand(value, variables)
-        elif "fieldRef" in source:
-            variables[name] = field(source["fieldRef"]["fieldPath"])
-        elif "secretKeyRef" in source:
-            reference = source["secretKeyRef"]
-            data = _secret_data(reference, find_secret)
-            if reference["key"] in data:
-                variables[name] = _decode(data[reference["key"]])
-            elif not reference.get("optional"):
-                raise ConfigError(f"couldn't find key {reference['key']} in Secret {reference['name']}")
-        else:
-            raise ConfigError(f"the embedded cluster cannot fill {name} from {', '.join(source)}")
+        name = entry["name"]
+        found = (
+            sources.value(name, entry["valueFrom"])
+            if entry.get("valueFrom")
+            else expand(entry.get("value", ""), variables)
+        )
+        if found is not None:
+            variables[name] = found
     return {"PATH": image_path(), "HOSTNAME": hostname, "HOME": "/root" if user == 0 else "/", **variables}
 
 
@@ -72,16 +110,6 @@ def image_path() -> str:
     standard = _STANDARD_PATH.split(":")
     host = [folder for folder in os.environ.get("PATH", "").split(":") if folder.startswith("/")]
     return ":".join(dict.fromkeys(standard + host))
-
-
-def _secret_data(reference: Object, find_secret: Callable[[str], Object | None]) -> Object:
-    secret = find_secret(reference["name"])
-    if secret is None:
-        if reference.get("optional"):
-            return {}
-        raise ConfigError(f'secret "{reference["name"]}" not found')
-    data: Object = secret.get("data") or {}
-    return data
 
 
 def _decode(value: str) -> str:

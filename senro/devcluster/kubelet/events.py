@@ -28,16 +28,16 @@ class Recorder:
 
     def normal(self, pod: Object, reason: str, message: str, *, by: str = "", container: str = "") -> None:
         """An Event of type Normal. `by` names a controller; without it the pod's own kubelet says it."""
-        self._record(pod, "Normal", reason, message, by, container)
+        self._record(pod, ("Normal", reason, message), by, container)
 
     def warning(self, pod: Object, reason: str, message: str, *, by: str = "", container: str = "") -> None:
         """An Event of type Warning."""
-        self._record(pod, "Warning", reason, message, by, container)
+        self._record(pod, ("Warning", reason, message), by, container)
 
-    def _record(self, pod: Object, kind: str, reason: str, message: str, by: str, container: str) -> None:
-        meta = pod["metadata"]
+    def _record(self, pod: Object, told: tuple[str, str, str], by: str, container: str) -> None:
+        meta, (kind, reason, message) = pod["metadata"], told
         namespace, now = meta["namespace"], now_text(self._clock)
-        key = (meta["uid"], kind, reason, message, container)
+        key = (meta["uid"], *told, container)
         known = self._known.get(key)
         if known is not None and self._storage.find(EVENTS, *known) is not None:
 

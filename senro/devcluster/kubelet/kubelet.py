@@ -1,4 +1,4 @@
-"""The kubelet of the one node: a worker for every pod, found by the pod's uid."""
+"""The kubelets of all nodes: a worker for every pod, found by the pod's uid, and how a pod is taken away."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ import anyio
 
 from senro.devcluster.apiserver.status import PODS
 from senro.devcluster.clock import now_text
-from senro.devcluster.kubelet.status import disruption
+from senro.devcluster.kubelet.disruptions import DISRUPTIONS
+from senro.devcluster.kubelet.events import Recorder
+from senro.devcluster.kubelet.nodes import NodeControllers
+from senro.devcluster.kubelet.scheduler import Scheduler
+from senro.devcluster.kubelet.services import Services
+from senro.devcluster.kubelet.status import set_disruption
 from senro.devcluster.kubelet.worker import PodWorker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from anyio.abc import TaskGroup
@@ -20,27 +25,58 @@ if TYPE_CHECKING:
     from senro.devcluster.clock import Clock
     from senro.devcluster.containers.runtime import Runtime
     from senro.devcluster.kubelet.delays import Delays
+    from senro.devcluster.kubelet.node import Node
     from senro.devcluster.objects import Object
     from senro.devcluster.storage import Storage
 
 
 class Kubelet:
-    """Runs pods. All methods belong to the cluster's event loop."""
+    """Runs pods. All methods belong to the cluster's event loop.
+
+    `log_limit` is how many bytes of log are kept before the file is rotated (the kubelet's containerLogMaxSize).
+    """
 
     def __init__(
-        self, *, folder: Path, storage: Storage, runtime: Runtime, clock: Clock, delays: Delays, tasks: TaskGroup
+        self,
+        *,
+        folder: Path,
+        storage: Storage,
+        runtime: Runtime,
+        clock: Clock,
+        delays: Delays,
+        tasks: TaskGroup,
+        nodes: Sequence[Node],
+        version: str,
+        log_limit: int,
     ) -> None:
         self._folder = folder
         self._storage = storage
-        self._runtime = runtime
         self._clock = clock
-        self._delays = delays
+        self.version = version
+        """The cluster's, as `1.36`: it decides where an exec's errors show."""
         self.tasks = tasks
         """Where what outlives a request runs: pods, and commands whose client is gone."""
+        self.nodes = {node.name: node for node in nodes}
+        recorder = Recorder(storage, clock)
+        scheduler = Scheduler(storage, clock, delays, recorder)
+        scheduler.preempt = lambda victim, _pod: self.disrupt(victim, "Preempted")
+        self._services = Services(
+            storage=storage,
+            runtime=runtime,
+            clock=clock,
+            delays=delays,
+            recorder=recorder,
+            scheduler=scheduler,
+            claims=folder.parent / "claims",
+            log_limit=log_limit,
+        )
+        self.controllers = NodeControllers(self, self._services)
+        tasks.start_soon(self.controllers.run)
         self._workers: dict[str, PodWorker] = {}
+        self._late: dict[str, float] = {}
         self._addresses = 0
         self.observe: Callable[[Object, str, str], None] = _observe_nothing
-        """Called with the pod, a fault's point and the container: its status was published, or an exec begins."""
+        """Called with the pod, a fault's point and the container, as the pod's life passes that point."""
         self.started: dict[tuple[str, str], dict[str, int]] = {}
         """How often each container's command was started, by namespace and name of the pod; kept for ever."""
 
@@ -52,11 +88,9 @@ class Kubelet:
         worker = PodWorker(
             pod,
             folder=self._folder / uid,
-            storage=self._storage,
-            runtime=self._runtime,
-            clock=self._clock,
-            delays=self._delays,
+            services=self._services,
             address=address,
+            find_node=self.nodes.get,
             observe=self.observe,
         )
         self._workers[uid] = worker
@@ -67,11 +101,20 @@ class Kubelet:
         """The worker of this very pod, or None once nothing of it runs and it is gone from the API."""
         return self._workers.get(str(pod["metadata"]["uid"]))
 
+    def unreachable(self, pod: Object) -> str:
+        """The address of the pod's node where its kubelet cannot be reached, else ""."""
+        node = self.nodes.get(pod["spec"].get("nodeName") or "")
+        return node.address if node is not None and node.silent else ""
+
     def delete(self, namespace: str, name: str, grace_seconds: int) -> Object:
         """Begin a deletion (or end it at once, with 0); returns the pod as the answer shows it.
 
         A repeated deletion can only shorten the grace (facts/api-rules.md section 9).
         """
+        self.observe(self._storage.get(PODS, namespace, name), "delete", "")
+        return self._delete(namespace, name, grace_seconds)
+
+    def _delete(self, namespace: str, name: str, grace_seconds: int) -> Object:
         pod = self._storage.get(PODS, namespace, name)
         if pod["status"].get("phase") in {"Succeeded", "Failed"} or not pod["spec"].get("nodeName"):
             grace_seconds = 0
@@ -90,28 +133,55 @@ class Kubelet:
         worker = self.worker(pod)
         if grace_seconds == 0:
             pod = self._storage.remove(PODS, namespace, name) or pod
-        if worker is not None:
+        if worker is not None and worker.is_reachable():
             worker.stop(float(grace_seconds))
             worker.publish()
+        elif worker is not None:
+            # Its kubelet hears of it when it comes back, and gives the whole grace then (recording node-lost).
+            self._late[worker.uid] = float(grace_seconds)
         return pod
 
-    def evict(self, namespace: str, name: str, *, reason: str, message: str, grace_seconds: int | None = None) -> None:
-        """Take a pod away as the cluster does: DisruptionTarget, then deletion (recording evicted-api-trap-zero)."""
-        pod = self._storage.get(PODS, namespace, name)
+    def disrupt(self, pod: Object, reason: str, grace_seconds: int | None = None) -> None:
+        """Take a pod away as the cluster does; `reason` is a key of `DISRUPTIONS`. Nothing where it is gone already."""
+        namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+        current, worker = self._storage.find(PODS, namespace, name), self.worker(pod)
+        if current is None or current["metadata"]["uid"] != pod["metadata"]["uid"]:
+            return
+        disruption = DISRUPTIONS[reason]
+        grace = current["spec"].get("terminationGracePeriodSeconds", 30) if grace_seconds is None else grace_seconds
+        if disruption.how == "node":
+            self._lose_node(current)
+        elif disruption.how == "memory" and worker is not None:
+            worker.exceed_memory(_step_of(current))
+        elif disruption.how == "kubelet" and worker is not None:
+            worker.end_by_kubelet(
+                disruption.reason, disruption.message, condition=disruption.condition, grace=grace_seconds
+            )
+        elif disruption.how == "api":
+            if disruption.condition:
+                self._set_disruption(current, disruption.reason, disruption.message)
+            self._delete(namespace, name, int(disruption.grace if disruption.grace is not None else grace))
 
+    def _set_disruption(self, pod: Object, reason: str, message: str) -> None:
         def change(document: Object) -> None:
-            conditions = [
-                condition
-                for condition in document["status"].get("conditions") or []
-                if condition["type"] != "DisruptionTarget"
-            ]
-            generation = document["metadata"]["generation"] + 1
-            conditions.append(disruption(reason, message, generation, now_text(self._clock)))
-            document["status"]["conditions"] = conditions
+            set_disruption(document, reason, message, document["metadata"]["generation"], now_text(self._clock))
 
-        self._storage.update(PODS, namespace, name, change)
-        grace = pod["spec"].get("terminationGracePeriodSeconds", 30) if grace_seconds is None else grace_seconds
-        self.delete(namespace, name, int(grace))
+        self._storage.update(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"], change)
+
+    def _lose_node(self, pod: Object) -> None:
+        name = pod["spec"].get("nodeName") or ""
+        if name in self.nodes and not self.nodes[name].silent:
+            self.controllers.silence(name)
+
+    def evict(self, namespace: str, name: str, *, reason: str, grace_seconds: int | None = None) -> None:
+        """`disrupt` by name; 404 where there is no such pod."""
+        self.disrupt(self._storage.get(PODS, namespace, name), reason, grace_seconds)
+
+    def trap_term(self, pod: Object) -> None:
+        """Let the containers of a pod end with 0 at SIGTERM, as those that trap it."""
+        worker = self.worker(pod)
+        if worker is not None:
+            worker.traps_term = True
 
     def vanish(self, namespace: str, name: str) -> None:
         """Take the object away and kill its processes at once, with no trace in between."""
@@ -120,6 +190,31 @@ class Kubelet:
         if worker is not None:
             worker.kill()
             worker.stop(0)
+
+    def collect(self, pod: Object, reason: str, message: str) -> None:
+        """What the pod garbage collector does: phase Failed and the condition, nothing else; then away with it."""
+        meta = pod["metadata"]
+
+        def fail(document: Object) -> None:
+            document["status"]["phase"] = "Failed"
+            set_disruption(document, reason, message, document["metadata"]["generation"], now_text(self._clock))
+
+        self._storage.update(PODS, meta["namespace"], meta["name"], fail)
+        self._delete(meta["namespace"], meta["name"], 0)
+
+    def catch_up(self, node: str) -> None:
+        """A node's kubelet is back: it reports, and does what it was told meanwhile."""
+        for worker in list(self._workers.values()):
+            if worker.node is None or worker.node.name != node:
+                continue
+            found = self._storage.find(PODS, worker.namespace, worker.name)
+            worker.publish()
+            grace = self._late.pop(worker.uid, None)
+            if found is None or found["metadata"]["uid"] != worker.uid:
+                worker.kill()
+                worker.stop(0)
+            elif grace is not None:
+                worker.stop(grace)
 
     async def _run(self, worker: PodWorker) -> None:
         try:
@@ -132,6 +227,11 @@ class Kubelet:
             with anyio.CancelScope(shield=True):
                 await worker.forget()
             self._workers.pop(worker.uid, None)
+
+
+def _step_of(pod: Object) -> str:
+    names = [container["name"] for container in pod["spec"]["containers"]]
+    return "step" if "step" in names else str(names[0])
 
 
 def _observe_nothing(pod: Object, point: str, container: str) -> None:

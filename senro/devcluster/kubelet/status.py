@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from senro.devcluster.images import find_image
+from senro.devcluster.kubelet.amounts import pod_resources
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -30,6 +33,10 @@ class ContainerState:
     reason: str = ""
     message: str = ""
     lost: bool = False
+    """The runtime knows nothing of it any more (recording evicted-kubelet-killed)."""
+    out_of_memory: bool = False
+    last: Object = field(default_factory=dict)
+    """The `lastState`, and with it the restart that the kubelet counts for a container it has lost."""
 
     @property
     def running(self) -> bool:
@@ -40,6 +47,20 @@ class ContainerState:
     def succeeded(self) -> bool:
         """Whether it ended with 0."""
         return self.exit_code == 0
+
+    def lose(self) -> None:
+        """The runtime's container is gone before its end was seen: it waits again, with its loss as last state."""
+        unknown = "The container could not be located when the pod was deleted.  The container used to be Running"
+        self.last = {"terminated": _unknown(unknown)}
+        self.container_id = self.started_at = self.finished_at = self.reason = self.message = ""
+        self.exit_code = None
+        self.waiting, self.waiting_message = "ContainerCreating", ""
+
+    def give_up(self) -> None:
+        """The pod is over, and nobody ever saw this container end (recording evicted-kubelet-killed)."""
+        self.lost = True
+        self.exit_code, self.reason = 137, "ContainerStatusUnknown"
+        self.message = "The container could not be located when the pod was terminated"
 
     def document(self) -> Object:
         """The `state` of a containerStatus."""
@@ -62,6 +83,16 @@ class ContainerState:
         return {"waiting": waiting}
 
 
+def _unknown(message: str) -> Object:
+    return {
+        "exitCode": 137,
+        "reason": "ContainerStatusUnknown",
+        "message": message,
+        "startedAt": None,
+        "finishedAt": None,
+    }
+
+
 @dataclass(slots=True)
 class PodState:
     """What the kubelet knows of one pod."""
@@ -70,19 +101,22 @@ class PodState:
     containers: dict[str, ContainerState]
     init_containers: dict[str, ContainerState]
     address: str = ""
+    host_address: str = HOST_ADDRESS
     sandbox_ready: bool = False
     phase: str = "Pending"
     failing: bool = False
     """The deadline has passed: Ready turns PodFailed while the container still runs (recording deadline-exceeded)."""
     final: bool = False
     """The pod worker is done: the phase may become Succeeded or Failed."""
+    failed: bool = False
+    """The phase is Failed, whatever its containers say (recording evicted-kubelet-killed)."""
     reason: str = ""
     message: str = ""
     conditions: dict[str, Object] = field(default_factory=dict)
 
     def outcome(self) -> str:
         """Succeeded or Failed where that is decided, else "": the kubelet knows before it says so."""
-        if self.failing or any(state.exit_code for state in self.init_containers.values()):
+        if self.failing or self.failed or any(state.exit_code for state in self.init_containers.values()):
             return "Failed"
         ended = [state.exit_code is not None for state in self.containers.values()]
         if not all(ended):
@@ -97,9 +131,7 @@ def compose(pod: Object, state: PodState, now: str) -> Object:
     if state.final:
         # A pod that was ended before its containers were has failed.
         state.phase = outcome or "Failed"
-    elif any(container.running for container in state.containers.values()) or (
-        state.phase == "Pending" and any(container.started_at for container in state.containers.values())
-    ):
+    elif _has_started(state):
         state.phase = "Running"
     status: Object = {"observedGeneration": generation, "phase": state.phase}
     previous = pod.get("status") or {}
@@ -108,8 +140,8 @@ def compose(pod: Object, state: PodState, now: str) -> Object:
         status["message"] = state.message
     if state.reason:
         status["reason"] = state.reason
-    status["hostIP"] = HOST_ADDRESS
-    status["hostIPs"] = [{"ip": HOST_ADDRESS}]
+    status["hostIP"] = state.host_address
+    status["hostIPs"] = [{"ip": state.host_address}]
     if state.address:
         status["podIP"] = state.address
         status["podIPs"] = [{"ip": state.address}]
@@ -125,8 +157,19 @@ def compose(pod: Object, state: PodState, now: str) -> Object:
         for container in sorted(spec["containers"], key=lambda container: str(container["name"]))
     ]
     status["qosClass"] = previous.get("qosClass", "BestEffort")
-    status["resources"] = {}
+    resources = pod_resources(spec)
+    if requests := resources.get("requests"):
+        status["allocatedResources"] = requests
+    status["resources"] = resources
     return status
+
+
+def _has_started(state: PodState) -> bool:
+    """Whether the phase is Running: no container waits for its first start (recording injected-sidecars)."""
+    if any(container.exit_code is None and not container.started_at for container in state.containers.values()):
+        return False
+    # One whose start failed never ran (recording command-not-found: Pending until it is Failed).
+    return any(container.started_at for container in state.containers.values())
 
 
 def _container_status(container: Object, state: ContainerState, pod: Object, *, initial: bool) -> Object:
@@ -134,9 +177,9 @@ def _container_status(container: Object, state: ContainerState, pod: Object, *, 
     status: Object = {
         "name": container["name"],
         "state": state.document(),
-        "lastState": {},
+        "lastState": state.last,
         "ready": state.succeeded if initial else state.running,
-        "restartCount": 0,
+        "restartCount": 1 if state.last else 0,
         "image": container["image"],
         "imageID": container["image"] if made else "",
     }
@@ -144,12 +187,17 @@ def _container_status(container: Object, state: ContainerState, pod: Object, *, 
         status["containerID"] = state.container_id
     status["started"] = state.running
     if made:
-        status["resources"] = container.get("resources") or {}
+        resources = container.get("resources") or {}
+        if requests := resources.get("requests"):
+            status["allocatedResources"] = requests
+        status["resources"] = resources
     if mounts := container.get("volumeMounts"):
         status["volumeMounts"] = [_mount_status(mount) for mount in mounts]
     if made:
         context = {**(pod["spec"].get("securityContext") or {}), **(container.get("securityContext") or {})}
-        user, group = int(context.get("runAsUser") or 0), int(context.get("runAsGroup") or 0)
+        asked = context.get("runAsUser")
+        user = int(find_image(container["image"]).user or 0 if asked is None else asked)
+        group = int(context.get("runAsGroup") or 0)
         status["user"] = {"linux": {"uid": user, "gid": group, "supplementalGroups": [group]}}
     return status
 
@@ -212,9 +260,11 @@ def _condition(kind: str, told: tuple[str, str, str], before: Object | None, gen
     return condition
 
 
-def scheduled(generation: int, now: str) -> Object:
-    """The condition that the scheduler sets."""
-    return _condition("PodScheduled", ("True", "", ""), None, generation, now)
+def scheduled(now: str) -> Object:
+    """The condition that the scheduler's binding sets, without an observedGeneration (recording node-lost)."""
+    condition = _condition("PodScheduled", ("True", "", ""), None, 0, now)
+    del condition["observedGeneration"]
+    return condition
 
 
 def unschedulable(generation: int, now: str, message: str) -> Object:
@@ -223,8 +273,23 @@ def unschedulable(generation: int, now: str, message: str) -> Object:
 
 
 def disruption(reason: str, message: str, generation: int, now: str) -> Object:
-    """DisruptionTarget, the sign that the cluster takes the pod away."""
-    return _condition("DisruptionTarget", ("True", reason, message), None, generation, now)
+    """DisruptionTarget, the sign that the cluster takes the pod away.
+
+    The eviction API leaves observedGeneration out (recordings evicted-api-trap-zero, tainted-trap-zero).
+    """
+    condition = _condition("DisruptionTarget", ("True", reason, message), None, generation, now)
+    if reason == "EvictionByEvictionAPI":
+        del condition["observedGeneration"]
+    return condition
+
+
+def set_disruption(pod: Object, reason: str, message: str, generation: int, now: str) -> None:
+    """Give a pod the condition DisruptionTarget, in the place of one that it may have."""
+    conditions = [
+        condition for condition in pod["status"].get("conditions") or [] if condition["type"] != "DisruptionTarget"
+    ]
+    conditions.append(disruption(reason, message, generation, now))
+    pod["status"]["conditions"] = conditions
 
 
 def waiting_states(containers: Iterable[Object], reason: str) -> dict[str, ContainerState]:
@@ -245,7 +310,7 @@ def environment_field(pod: Object, path: str, state: PodState) -> str:
         "metadata.uid": meta["uid"],
         "spec.nodeName": spec.get("nodeName", ""),
         "spec.serviceAccountName": spec.get("serviceAccountName", ""),
-        "status.hostIP": HOST_ADDRESS,
+        "status.hostIP": state.host_address,
         "status.podIP": state.address,
     }
     return str(values.get(path, ""))

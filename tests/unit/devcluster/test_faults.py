@@ -176,7 +176,7 @@ def test_a_fault_that_cannot_be_is_refused(client: Client) -> None:
     """No such reason, no times: ValueError when it is armed."""
     with pytest.raises(ValueError, match="none of Evicted, Preempted, Tainted"):
         client.cluster.faults.fail_pod(reason="Bored")
-    with pytest.raises(ValueError, match="none of staging, running, reading"):
+    with pytest.raises(ValueError, match="none of scheduling, image, stage, release"):
         client.cluster.faults.vanish_pod(at="noon")  # type: ignore[arg-type]  # what the type forbids
     with pytest.raises(ValueError, match="at least 1"):
         client.cluster.faults.drop_status(times=0)
