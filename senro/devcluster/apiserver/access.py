@@ -1,36 +1,30 @@
-"""Who asks, and what they may do: bearer tokens, and rules as RBAC writes them."""
+"""Who asks, and what they may do: tokens, client certificates, and RBAC as Roles, ClusterRoles and bindings.
+
+The decisions are made from the objects that are stored, so that a Role which is applied, patched or deleted counts at
+once. What is in force from the beginning is `bootstrap`: the administrator's group, what every caller may ask about
+itself, and the runner's role of the recordings (recordings/README.md).
+"""
 
 from __future__ import annotations
 
 import hmac
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from senro.devcluster.apiserver.rbac import PUBLIC_PATHS, SELF_RULES, Grant, Rule, cluster_grants, namespace_grants
+from senro.devcluster.apiserver.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, USERS
 from senro.devcluster.apiserver.status import Refused, forbidden, unauthorized
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from senro.devcluster.apiserver.http import Request
     from senro.devcluster.apiserver.status import Resource
+    from senro.devcluster.objects import Object
+    from senro.devcluster.storage import Storage
 
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """Verbs on resources of one group; `*` is every verb or every resource."""
-
-    group: str
-    resources: tuple[str, ...]
-    verbs: tuple[str, ...]
-
-    def allows(self, verb: str, group: str, resource: str) -> bool:
-        """Whether this rule alone lets that happen; `resource` may be `pods/exec`."""
-        return (
-            (self.group in {group, "*"})
-            and ("*" in self.resources or resource in self.resources)
-            and ("*" in self.verbs or verb in self.verbs)
-        )
-
+__all__ = ["RUNNER", "RUNNER_RULES", "Access", "Identity", "Rule", "authorize", "authorize_exec_create"]
 
 RUNNER_RULES = (
     Rule("", ("pods",), ("create", "get", "delete")),
@@ -41,67 +35,170 @@ RUNNER_RULES = (
 )
 """What the identity of the recordings may do in its namespaces (recordings/README.md)."""
 
-_CLUSTER_RULES = (
-    Rule("", ("nodes",), ("get", "list")),
-    Rule("authorization.k8s.io", ("selfsubjectaccessreviews",), ("create",)),
-)
-_EVERYTHING = (Rule("*", ("*",), ("*",)),)
+RUNNER = "senro-runner"
+"""The runner's ServiceAccount, and the name of its Role and bindings."""
+
+_AUTHENTICATED = "system:authenticated"
+_ADMINISTRATORS = "system:masters"
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A user, and the rules that hold for it: everywhere, and in each namespace."""
+    """A user and its groups, as the authenticators found them."""
 
     user: str
-    everywhere: tuple[Rule, ...] = ()
-    namespaced: dict[str, tuple[Rule, ...]] = field(default_factory=dict)
+    groups: tuple[str, ...]
 
-    def may(self, verb: str, group: str, resource: str, namespace: str = "") -> bool:
-        """Whether any rule allows it."""
-        rules = (*self.everywhere, *self.namespaced.get(namespace, ()))
-        return any(rule.allows(verb, group, resource) for rule in rules)
+    @property
+    def may_everything(self) -> bool:
+        """Whether the administrators' group lets it pass without a rule."""
+        return _ADMINISTRATORS in self.groups
 
 
-ANONYMOUS = Identity("system:anonymous")
+ANONYMOUS = Identity("system:anonymous", ("system:unauthenticated",))
 
 
 class Access:
-    """The cluster's tokens and what their owners may do."""
+    """The cluster's tokens, certificates and rules."""
 
     def __init__(self, namespaces: Sequence[str]) -> None:
-        home = "ci" if "ci" in namespaces else namespaces[0]
+        self.home = "ci" if "ci" in namespaces else namespaces[0]
+        """The namespace of the runner's ServiceAccount."""
         self.runner_token = secrets.token_urlsafe(32)
         self.admin_token = secrets.token_urlsafe(32)
         self._namespaces = tuple(namespaces)
-        self._runner_user = f"system:serviceaccount:{home}:senro-runner"
-        self._admin = Identity("kubernetes-admin", _EVERYTHING)
-        self.set_runner_rules(RUNNER_RULES)
+        self._tokens: dict[str, Identity] = {}
+        self.add_token(self.runner_token, service_account(self.home, RUNNER))
+        self.add_token(self.admin_token, Identity("kubernetes-admin", (_ADMINISTRATORS, _AUTHENTICATED)))
+        self._storage: Storage | None = None
+
+    def add_token(self, token: str, identity: Identity) -> None:
+        """Let a bearer of this token be that user."""
+        self._tokens[token] = identity
+
+    def revoke_token(self, token: str) -> None:
+        """Answer 401 to this token from now on, as after its expiry; nothing happens for one that is not known."""
+        self._tokens.pop(token, None)
+
+    def bootstrap(self, storage: Storage) -> None:
+        """Store the runner's role, and decide from what is stored from now on."""
+        self._storage = storage
+        nodes = [Rule("", ("nodes",), ("get", "list")).document()]
+        storage.create(CLUSTER_ROLES, {"metadata": {"name": f"{RUNNER}-nodes"}, "rules": nodes})
+        subject = {"kind": "ServiceAccount", "name": RUNNER, "namespace": self.home}
+        storage.create(
+            CLUSTER_ROLE_BINDINGS,
+            {
+                "metadata": {"name": f"{RUNNER}-nodes"},
+                "subjects": [subject],
+                "roleRef": {"apiGroup": ROLES.group, "kind": "ClusterRole", "name": f"{RUNNER}-nodes"},
+            },
+        )
+        for namespace in self._namespaces:
+            meta = {"name": RUNNER, "namespace": namespace}
+            storage.create(ROLES, {"metadata": meta, "rules": [rule.document() for rule in RUNNER_RULES]})
+            storage.create(
+                ROLE_BINDINGS,
+                {
+                    "metadata": meta,
+                    "subjects": [subject],
+                    "roleRef": {"apiGroup": ROLES.group, "kind": "Role", "name": RUNNER},
+                },
+            )
 
     def set_runner_rules(self, rules: Sequence[Rule]) -> None:
-        """Give the runner's ServiceAccount other rules in its namespaces, at once."""
-        self._runner = Identity(
-            self._runner_user, _CLUSTER_RULES, {namespace: tuple(rules) for namespace in self._namespaces}
-        )
+        """Give the runner's Role other rules in its namespaces, at once."""
+        if self._storage is None:
+            raise RuntimeError("the cluster has not been started")
 
-    def authenticate(self, headers: dict[str, str]) -> Identity:
-        """Find out who asks; 401 for a token that nobody has, and no token is the anonymous user."""
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer":
+        def change(role: Object) -> None:
+            role["rules"] = [rule.document() for rule in rules]
+
+        for namespace in self._namespaces:
+            self._storage.update(ROLES, namespace, RUNNER, change)
+
+    def authenticate(self, request: Request) -> Identity:
+        """Find out who asks: a client certificate first, then a bearer token; neither is the anonymous user.
+
+        401 for a token that nobody has. Who may `impersonate` is then whom its headers name.
+        """
+        identity = self._authenticated(request)
+        user = request.headers.get("impersonate-user", "")
+        if not user:
+            return identity
+        if not self.may(identity, "impersonate", "", "users", "", user):
+            words = f'User "{identity.user}" cannot impersonate resource "users" in API group "" at the cluster scope'
+            raise forbidden(USERS, user, words)
+        group = request.headers.get("impersonate-group")
+        return Identity(user, (*((group,) if group else ()), _AUTHENTICATED))
+
+    def _authenticated(self, request: Request) -> Identity:
+        if request.certificate is not None:
+            user, groups = request.certificate
+            return Identity(user, (*groups, _AUTHENTICATED))
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
             return ANONYMOUS
         given = token.strip().encode()
-        if hmac.compare_digest(given, self.runner_token.encode()):
-            return self._runner
-        if hmac.compare_digest(given, self.admin_token.encode()):
-            return self._admin
+        for known, identity in self._tokens.items():
+            if hmac.compare_digest(given, known.encode()):
+                return identity
         raise unauthorized()
+
+    def grants(self, identity: Identity, namespace: str) -> list[Grant]:
+        """Every rule that holds for this caller in a namespace, or for the whole cluster where it is ""."""
+        if self._storage is None:
+            return []
+        found = cluster_grants(self._storage, identity.user, identity.groups)
+        if _AUTHENTICATED in identity.groups:
+            found += [Grant(rule, 'RBAC: allowed by ClusterRoleBinding "system:basic-user"') for rule in SELF_RULES]
+        if namespace:
+            found += namespace_grants(self._storage, identity.user, identity.groups, namespace)
+        return found
+
+    def why(
+        self, identity: Identity, verb: str, group: str, resource: str, namespace: str, name: str = ""
+    ) -> str | None:
+        """The reason that a review gives for a yes, or None where it is no."""
+        if identity.may_everything:
+            return ""
+        for grant in self.grants(identity, namespace):
+            if grant.rule.allows(verb, group, resource, name):
+                return grant.reason
+        return None
+
+    def may(self, identity: Identity, verb: str, group: str, resource: str, namespace: str, name: str = "") -> bool:
+        """Whether any rule allows it."""
+        return self.why(identity, verb, group, resource, namespace, name) is not None
+
+    def may_path(self, identity: Identity, verb: str, path: str) -> bool:
+        """Whether a path that is no resource may be asked; the public ones by anybody."""
+        if identity.may_everything:
+            return True
+        return verb == "get" and any(
+            path == known or (known.endswith("*") and path.startswith(known[:-1])) for known in PUBLIC_PATHS
+        )
+
+
+def service_account(namespace: str, name: str) -> Identity:
+    """A ServiceAccount as its token authenticates."""
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", _AUTHENTICATED)
+    return Identity(f"system:serviceaccount:{namespace}:{name}", groups)
 
 
 def authorize(
-    identity: Identity, verb: str, resource: Resource, *, namespace: str = "", name: str = "", subresource: str = ""
+    access: Access,
+    identity: Identity,
+    verb: str,
+    resource: Resource,
+    *,
+    namespace: str = "",
+    name: str = "",
+    subresource: str = "",
 ) -> None:
     """Let it pass, or answer 403 in the apiserver's words (recordings connection, exec-forbidden)."""
     full = f"{resource.plural}/{subresource}" if subresource else resource.plural
-    if identity.may(verb, resource.group, full, namespace):
+    if access.may(identity, verb, resource.group, full, namespace, name):
         return
     where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
     raise forbidden(
@@ -111,8 +208,8 @@ def authorize(
     )
 
 
-def authorize_exec_create(identity: Identity, resource: Resource, *, namespace: str, name: str) -> None:
+def authorize_exec_create(access: Access, identity: Identity, resource: Resource, *, namespace: str, name: str) -> None:
     """The second check of a WebSocket exec, `create`; its refusal names nothing (recording exec-forbidden)."""
-    if not identity.may("create", resource.group, f"{resource.plural}/exec", namespace):
+    if not access.may(identity, "create", resource.group, f"{resource.plural}/exec", namespace, name):
         refusal = forbidden(resource, name, "")
         raise Refused(refusal.status)

@@ -6,47 +6,31 @@ import logging
 from typing import TYPE_CHECKING
 
 from senro.devcluster.apiserver.access import ANONYMOUS, authorize, authorize_exec_create
-from senro.devcluster.apiserver.bodies import DeleteOptions, decode_body, decode_patch
-from senro.devcluster.apiserver.changes import checked_secret, refuse_immutable, refuse_pod_change
-from senro.devcluster.apiserver.defaults import default_pod, quality_of_service
+from senro.devcluster.apiserver.bodies import decode_body, decode_object, is_dry_run
 from senro.devcluster.apiserver.discovery import VERSION, discover
 from senro.devcluster.apiserver.exec import open_exec
 from senro.devcluster.apiserver.http import Response, json_response, text_response
 from senro.devcluster.apiserver.logs import read_log
-from senro.devcluster.apiserver.patch import merge_patch, patch_type
 from senro.devcluster.apiserver.paths import parse_target, verb_of
-from senro.devcluster.apiserver.schema import ACCESS_REVIEW, LEASE, POD, SECRET
-from senro.devcluster.apiserver.status import (
-    ACCESS_REVIEWS,
-    LEASES,
-    NAMESPACES,
-    NODES,
-    PODS,
-    SECRETS,
-    Cause,
-    Refused,
-    bad_request,
-    conflict,
-    failure,
-    forbidden,
-    invalid,
-    method_not_allowed,
-    success,
-)
-from senro.devcluster.apiserver.validation import check_lease, check_pod
+from senro.devcluster.apiserver.resources import REVIEWS
+from senro.devcluster.apiserver.reviews import review
+from senro.devcluster.apiserver.selectors import name_of_selector, selector
+from senro.devcluster.apiserver.status import PODS, Refused, failure, method_not_allowed
+from senro.devcluster.apiserver.table import table, wants_table
 from senro.devcluster.apiserver.watching import list_or_watch
+from senro.devcluster.apiserver.writing import Writer, check_preconditions_of
 
 if TYPE_CHECKING:
     from senro.devcluster.apiserver.access import Access, Identity
     from senro.devcluster.apiserver.http import Answer, Request
     from senro.devcluster.apiserver.paths import Target
+    from senro.devcluster.apiserver.status import Resource
     from senro.devcluster.clock import Clock
     from senro.devcluster.faults import Faults
     from senro.devcluster.kubelet.kubelet import Kubelet
     from senro.devcluster.objects import Object
     from senro.devcluster.storage import Storage
 
-_SCHEMAS = {PODS: POD, SECRETS: SECRET, LEASES: LEASE}
 _LOG = logging.getLogger("senro.devcluster")
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 
@@ -54,14 +38,35 @@ _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 class Api:
     """The apiserver without its connections."""
 
-    def __init__(self, *, storage: Storage, kubelet: Kubelet, access: Access, clock: Clock, faults: Faults) -> None:
+    def __init__(
+        self,
+        *,
+        storage: Storage,
+        kubelet: Kubelet,
+        access: Access,
+        clock: Clock,
+        faults: Faults,
+        toleration_seconds: int = 300,
+    ) -> None:
         self._storage = storage
         self._kubelet = kubelet
         self._access = access
         self._clock = clock
         self._faults = faults
-        self.created_pods: list[Object] = []
+        self.writer = Writer(
+            storage=storage,
+            kubelet=kubelet,
+            clock=clock,
+            faults=faults,
+            authorize=self._authorize_write,
+            toleration_seconds=toleration_seconds,
+        )
+        storage.delete_pod = self._collect_pod
+
+    @property
+    def created_pods(self) -> list[Object]:
         """The manifest of every pod that was created, as it was sent."""
+        return self.writer.created_pods
 
     async def handle(self, request: Request) -> Answer:
         """Answer one request; a refusal is an answer like any other."""
@@ -69,16 +74,18 @@ class Api:
         if fault is not None:
             return fault
         try:
-            return self._route(request)
+            answer = self._route(request)
         except Refused as refusal:
-            return json_response(refusal.code, refusal.status, refusal.headers)
+            answer = json_response(refusal.code, refusal.status, refusal.headers)
         except Exception:  # noqa: BLE001 - one broken request must not end the cluster; it is logged whole
             # As a real one recovers from a panic: one request fails, and the log says why.
             _LOG.exception("%s %s failed", request.method, request.path)
-            return json_response(500, failure(500, "InternalError", "Internal error occurred: see the cluster's log"))
+            words = "Internal error occurred: see the cluster's log"
+            return json_response(500, failure(500, "InternalError", words))
+        return self._faults.instead_of(request, answer)
 
     def _route(self, request: Request) -> Answer:
-        identity = self._access.authenticate(request.headers)
+        identity = self._access.authenticate(request)
         plain = self._plain(request)
         if plain is not None:
             return plain
@@ -88,19 +95,20 @@ class Api:
         if target.subresource:
             return self._subresource(request, identity, target)
         verb = verb_of(request, target)
-        authorize(identity, verb, target.resource, namespace=target.namespace, name=target.name)
-        if target.resource == ACCESS_REVIEWS:
-            return self._review(request, identity)
-        if target.resource.namespaced and target.namespace and verb == "create":
-            self._storage.get(NAMESPACES, "", target.namespace)
+        # A list or watch of one name is authorized for that name (facts/api-rules.md section 13).
+        named = target.name or (name_of_selector(request) if verb in {"list", "watch"} else "")
+        authorize(self._access, identity, verb, target.resource, namespace=target.namespace, name=named)
+        if target.resource in REVIEWS:
+            return self._review(request, identity, target.resource, verb)
         handler = {
-            "create": self._create,
+            "create": self.writer.create,
             "get": self._get,
             "list": self._list,
             "watch": self._list,
-            "update": self._update,
-            "patch": self._patch,
-            "delete": self._delete,
+            "update": self.writer.update,
+            "patch": self.writer.patch,
+            "delete": self.writer.delete,
+            "deletecollection": self._delete_collection,
         }.get(verb)
         if handler is None:
             raise method_not_allowed()
@@ -117,180 +125,34 @@ class Api:
         document = discover(request.path)
         return json_response(200, document) if document is not None else text_response(404, "404 page not found\n")
 
-    def _get(self, _request: Request, _identity: Identity, target: Target) -> Answer:
-        return json_response(200, self._storage.get(target.resource, target.namespace, target.name))
+    def _get(self, request: Request, _identity: Identity, target: Target) -> Answer:
+        document = self._storage.get(target.resource, target.namespace, target.name)
+        if wants_table(request):
+            version = document["metadata"]["resourceVersion"]
+            return json_response(200, table(request, target.resource, [document], version))
+        return json_response(200, document)
 
     def _list(self, request: Request, _identity: Identity, target: Target) -> Answer:
         return list_or_watch(request, target.resource, target.namespace, self._storage)
 
-    def _create(self, request: Request, _identity: Identity, target: Target) -> Answer:
-        resource = target.resource
-        if resource not in _SCHEMAS:
+    def _delete_collection(self, request: Request, _identity: Identity, target: Target) -> Answer:
+        chosen = selector(request)
+        selected = [item for item in self._storage.select(target.resource, target.namespace) if chosen(item)]
+        return self.writer.delete_all(request, selected, target)
+
+    def _review(self, request: Request, identity: Identity, resource: Resource, verb: str) -> Answer:
+        if verb != "create":
             raise method_not_allowed()
-        document = decode_body(request, resource, _SCHEMAS[resource])
-        sent = document
-        document = {**document, "metadata": {**(document.get("metadata") or {})}}
-        meta = document["metadata"]
-        if meta.setdefault("namespace", target.namespace) != target.namespace:
-            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-        if not meta.get("name") and meta.get("generateName"):
-            meta["name"] = meta["generateName"][:58] + self._storage.suffix()
-        if resource == PODS:
-            stored = self._create_pod(document, sent)
-            if self._faults.loses_create_answer(stored):
-                return Response(0, (), drop=True)
-        elif resource == SECRETS:
-            stored = self._storage.create(SECRETS, checked_secret(document))
-        else:
-            check_lease(LEASES, document)
-            stored = self._storage.create(LEASES, document)
-        return json_response(201, stored)
-
-    def _create_pod(self, document: Object, sent: Object) -> Object:
-        check_pod(PODS, document)
-        spec = document["spec"]
-        name, namespace = document["metadata"]["name"], document["metadata"]["namespace"]
-        account = spec.get("serviceAccountName") or "default"
-        if account != "default":
-            raise forbidden(
-                PODS,
-                name,
-                f'error looking up service account {namespace}/{account}: serviceaccount "{account}" not found',
-            )
-        if spec.get("restartPolicy") != "Never":
-            # Said plainly, rather than run once and called something else.
-            raise forbidden(PODS, name, "the embedded cluster runs pods of restartPolicy Never only")
-        filled = default_pod(spec)
-        stored = self._storage.create(
-            PODS,
-            {
-                "metadata": document["metadata"],
-                "spec": filled,
-                "status": {"phase": "Pending", "qosClass": quality_of_service(filled)},
-            },
-        )
-        self.created_pods.append(sent)
-        self._kubelet.add(stored)
-        return stored
-
-    def _update(self, request: Request, identity: Identity, target: Target) -> Answer:
-        if target.resource != LEASES:
-            raise method_not_allowed()
-        lease = decode_body(request, LEASES, LEASE)
-        meta = lease.get("metadata") or {}
-        lease = {**lease, "metadata": {**meta, "namespace": target.namespace}}
-        check_lease(LEASES, lease)
-        if meta.get("name") != target.name:
-            raise bad_request(
-                f"the name of the object ({meta.get('name', '')}) does not match the name on the URL ({target.name})"
-            )
-        if self._storage.find(LEASES, target.namespace, target.name) is None:
-            # A Lease may be created by its update (facts/api-rules.md section 6).
-            authorize(identity, "create", LEASES, namespace=target.namespace)
-            return json_response(201, self._storage.create(LEASES, lease))
-        version = str(meta.get("resourceVersion") or "")
-        if not version:
-            cause = Cause.invalid("metadata.resourceVersion", "0", "must be specified for an update")
-            raise invalid(LEASES.plural, target.name, [cause], LEASES.group)
-
-        def change(current: Object) -> None:
-            current["spec"] = lease.get("spec") or {}
-            for field in ("labels", "annotations", "ownerReferences"):
-                if field in meta:
-                    current["metadata"][field] = meta[field]
-
-        return json_response(200, self._storage.update(LEASES, target.namespace, target.name, change, version=version))
-
-    def _patch(self, request: Request, _identity: Identity, target: Target) -> Answer:
-        patch_type(request)
-        if target.resource not in {SECRETS, LEASES, PODS}:
-            raise method_not_allowed()
-        patch = decode_patch(request, target.resource)
-        current = self._storage.get(target.resource, target.namespace, target.name)
-        wanted = merge_patch(current, patch)
-        version = str((patch.get("metadata") or {}).get("resourceVersion") or "")
-        if target.resource == SECRETS:
-            wanted = checked_secret(wanted)
-            refuse_immutable(current, wanted)
-        elif target.resource == LEASES:
-            check_lease(LEASES, wanted)
-        else:
-            refuse_pod_change(current, wanted)
-
-        def change(document: Object) -> None:
-            kept = document["metadata"]
-            for field in ("labels", "annotations", "ownerReferences", "finalizers"):
-                value = wanted["metadata"].get(field)
-                if value:
-                    kept[field] = value
-                else:
-                    kept.pop(field, None)
-            for field, value in wanted.items():
-                if field not in {"metadata", "status"}:
-                    document[field] = value
-
-        stored = self._storage.update(target.resource, target.namespace, target.name, change, version=version)
-        # An owner that is gone already takes its dependents with it.
-        self._storage.collect(target.namespace)
-        return json_response(200, stored)
-
-    def _delete(self, request: Request, _identity: Identity, target: Target) -> Answer:
-        resource = target.resource
-        if resource in {NODES, NAMESPACES}:
-            raise method_not_allowed()
-        options = DeleteOptions(request, resource)
-        current = self._storage.get(resource, target.namespace, target.name)
-        meta = current["metadata"]
-        if options.uid and options.uid != meta["uid"]:
-            raise conflict(
-                resource,
-                target.name,
-                f"the UID in the precondition ({options.uid}) does not match the UID in record ({meta['uid']}). "
-                "The object might have been deleted and then recreated",
-            )
-        if options.resource_version and options.resource_version != meta["resourceVersion"]:
-            raise conflict(
-                resource,
-                target.name,
-                f"the ResourceVersion in the precondition ({options.resource_version}) does not match the "
-                f"ResourceVersion in record ({meta['resourceVersion']}). The object might have been modified",
-            )
-        if resource == PODS:
-            grace = options.grace_seconds
-            if grace is None:
-                grace = int(current["spec"].get("terminationGracePeriodSeconds", 30))
-            grace = 1 if grace < 0 else grace
-            return json_response(200, self._kubelet.delete(target.namespace, target.name, grace))
-        self._storage.remove(resource, target.namespace, target.name)
-        return json_response(200, success(resource, target.name, meta["uid"]))
-
-    def _review(self, request: Request, identity: Identity) -> Answer:
-        review = decode_body(request, ACCESS_REVIEWS, ACCESS_REVIEW)
-        asked = (review.get("spec") or {}).get("resourceAttributes") or {}
-        resource = asked.get("resource", "")
-        if asked.get("subresource"):
-            resource += f"/{asked['subresource']}"
-        allowed = identity.may(asked.get("verb", ""), asked.get("group", ""), resource, asked.get("namespace", ""))
-        status: Object = {"allowed": allowed}
-        if allowed:
-            status["reason"] = f"RBAC: allowed for {identity.user}"
-        return json_response(
-            201,
-            {
-                "kind": ACCESS_REVIEWS.kind,
-                "apiVersion": ACCESS_REVIEWS.api_version,
-                "metadata": {},
-                "spec": review.get("spec") or {},
-                "status": status,
-            },
-        )
+        warnings: list[str] = []
+        asked = decode_body(request, resource, warnings)
+        return json_response(201, review(resource, asked, self._access, identity), (), warnings)
 
     def _subresource(self, request: Request, identity: Identity, target: Target) -> Answer:
         if target.resource != PODS or target.subresource not in {"log", "exec", "eviction"}:
             return text_response(404, "404 page not found\n")
         verb = {"GET": "get", "POST": "create"}.get(request.method, request.method.lower())
         where = {"namespace": target.namespace, "name": target.name}
-        authorize(identity, verb, PODS, subresource=target.subresource, **where)
+        authorize(self._access, identity, verb, PODS, subresource=target.subresource, **where)
         if target.subresource == "eviction":
             return self._evict(request, target)
         if target.subresource == "log":
@@ -301,22 +163,32 @@ class Api:
         if request.method != "GET":
             return Response(405, (("connection", "close"),), close=True)
         pod = self._storage.get(PODS, target.namespace, target.name)
-        if identity is not ANONYMOUS:
-            authorize_exec_create(identity, PODS, **where)
+        if identity != ANONYMOUS:
+            authorize_exec_create(self._access, identity, PODS, **where)
         return open_exec(request, pod, self._kubelet, self._faults)
 
     def _evict(self, request: Request, target: Target) -> Answer:
         if request.method != "POST":
             raise method_not_allowed()
-        self._storage.get(PODS, target.namespace, target.name)
-        body = decode_patch(request, PODS) if request.body else {}
-        grace = (body.get("deleteOptions") or {}).get("gracePeriodSeconds")
-        self._kubelet.evict(
-            target.namespace,
-            target.name,
-            reason="EvictionByEvictionAPI",
-            message="Eviction API: evicting",
-            grace_seconds=grace,
-        )
+        pod = self._storage.get(PODS, target.namespace, target.name)
+        body = decode_object(request, PODS) if request.body else {}
+        options = body.get("deleteOptions") or {}
+        check_preconditions_of(options, PODS, target.name, pod["metadata"])
+        dry_run = is_dry_run([*(options.get("dryRun") or []), *request.parameters("dryRun")])
+        if not dry_run:
+            self._kubelet.evict(
+                target.namespace,
+                target.name,
+                reason="Evicted",
+                grace_seconds=options.get("gracePeriodSeconds"),
+            )
         status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
         return json_response(201, status)
+
+    def _authorize_write(self, identity: Identity, verb: str, resource: Resource, namespace: str) -> None:
+        authorize(self._access, identity, verb, resource, namespace=namespace)
+
+    def _collect_pod(self, pod: Object) -> None:
+        grace = int(pod["spec"].get("terminationGracePeriodSeconds", 30))
+        if "deletionTimestamp" not in pod["metadata"]:
+            self._kubelet.delete(pod["metadata"]["namespace"], pod["metadata"]["name"], max(1, grace))

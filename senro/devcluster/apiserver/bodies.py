@@ -5,9 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import yaml
 
-from senro.devcluster.apiserver.schema import DELETE_OPTIONS, unknown_fields, wrong_type
-from senro.devcluster.apiserver.status import bad_request, too_large, undecodable, unsupported_media_type
+from senro.devcluster.apiserver import protobuf
+from senro.devcluster.apiserver.patch import APPLY
+from senro.devcluster.apiserver.schema import DELETE_OPTIONS, SCHEMAS, unknown_fields, wrong_type
+from senro.devcluster.apiserver.status import (
+    Cause,
+    bad_request,
+    invalid,
+    too_large,
+    undecodable,
+    unsupported_media_type,
+)
 from senro.devcluster.apiserver.validation import refuse_unknown, undecodable_json
 
 if TYPE_CHECKING:
@@ -16,66 +26,116 @@ if TYPE_CHECKING:
     from senro.devcluster.apiserver.status import Resource
     from senro.devcluster.objects import Object
 
+_JSON_TYPES = frozenset({"", "application/json", "application/merge-patch+json", "application/json-patch+json",
+                         "application/strategic-merge-patch+json", APPLY})  # fmt: skip
+_YAML = "application/yaml"
 
-def decode_body(request: Request, resource: Resource, schema: Schema) -> Object:
-    """The object in the body: of the right kind, with fields that are known (or dropped, unless Strict)."""
-    document = _decode(request, resource)
-    kind, version = document.get("kind", resource.kind), document.get("apiVersion", resource.api_version)
+
+def decode_body(request: Request, resource: Resource, warnings: list[str]) -> Object:
+    """The object in the body, of the right kind; `checked_fields` has gone over it."""
+    document = decode_object(request, resource)
+    kind, version = document.get("kind") or resource.kind, document.get("apiVersion") or resource.api_version
     if kind != resource.kind or version != resource.api_version:
         raise bad_request(
             f"the object provided is unrecognized (must be of type {resource.kind}): "
-            f"no kind {kind!r} is registered for version {version!r}"
+            f'no kind "{kind}" is registered for version "{version}"'
         )
+    return checked_fields(request, resource, document, warnings)
+
+
+def checked_fields(request: Request, resource: Resource, document: Object, warnings: list[str]) -> Object:
+    """The object with the fields that are known: others are refused, told in a warning, or dropped in silence.
+
+    As `fieldValidation` says; a server warns where it says nothing (facts/api-rules.md section 6).
+    """
+    schema = SCHEMAS[resource.kind]
     if problem := wrong_type(document, schema):
         raise undecodable(resource, problem)
     unknown = unknown_fields(document, schema)
-    if request.parameter("fieldValidation") == "Strict":
+    wanted = request.parameter("fieldValidation") or "Warn"
+    if wanted not in {"Strict", "Warn", "Ignore"}:
+        supported = Cause.unsupported("fieldValidation", f'"{wanted}"', ["Ignore", "Strict", "Warn"])
+        raise invalid("CreateOptions", "", [supported], "meta.k8s.io")
+    if wanted == "Strict":
         refuse_unknown(resource, unknown)
-    return _without(document, schema) if unknown else document
+    elif wanted == "Warn":
+        warnings += [f'unknown field "{field}"' for field in unknown]
+    known: Object = _without(document, schema) if unknown else document
+    return known
 
 
-def decode_patch(request: Request, resource: Resource) -> Object:
-    """A merge patch: any JSON object."""
+def decode_patch(request: Request, resource: Resource) -> Any:
+    """A patch: any JSON document, or YAML where it is applied."""
     return _decode(request, resource)
 
 
-_JSON_TYPES = frozenset({"", "application/json", "application/merge-patch+json"})
+def decode_object(request: Request, resource: Resource) -> Object:
+    """The body, which has to be one object; nothing of it is checked."""
+    document = _decode(request, resource)
+    if not isinstance(document, dict):
+        raise undecodable_json(resource, request.body)
+    return document
 
 
 class DeleteOptions:
     """What a DELETE asks for: from the body where there is one, else from the query."""
 
-    __slots__ = ("grace_seconds", "resource_version", "uid")
+    __slots__ = ("dry_run", "grace_seconds", "policy", "resource_version", "uid")
 
     def __init__(self, request: Request, resource: Resource) -> None:
         options: Object = {}
         if request.oversized or request.body:
-            options = _decode(request, resource)
+            options = decode_object(request, resource)
             if problem := wrong_type(options, DELETE_OPTIONS):
                 raise bad_request(problem)
-        elif grace := request.parameter("gracePeriodSeconds"):
-            if not grace.lstrip("-").isdigit():
-                raise bad_request(f'strconv.ParseInt: parsing "{grace}": invalid syntax')
-            options = {"gracePeriodSeconds": int(grace)}
+        else:
+            if grace := request.parameter("gracePeriodSeconds"):
+                if not grace.lstrip("-").isdigit():
+                    raise bad_request(f'strconv.ParseInt: parsing "{grace}": invalid syntax')
+                options = {"gracePeriodSeconds": int(grace)}
+            options["propagationPolicy"] = request.parameter("propagationPolicy")
         preconditions = options.get("preconditions") or {}
         self.grace_seconds: int | None = options.get("gracePeriodSeconds")
         self.uid = str(preconditions.get("uid") or "")
         self.resource_version = str(preconditions.get("resourceVersion") or "")
+        self.policy = str(options.get("propagationPolicy") or "Background")
+        if self.policy not in {"Foreground", "Background", "Orphan"}:
+            supported = ["Foreground", "Background", "Orphan"]
+            cause = Cause.unsupported("propagationPolicy", f'"{self.policy}"', supported)
+            raise invalid("DeleteOptions", "", [cause], "meta.k8s.io")
+        self.dry_run = is_dry_run([*(options.get("dryRun") or []), *request.parameters("dryRun")])
 
 
-def _decode(request: Request, resource: Resource) -> Object:
+def is_dry_run(values: list[str]) -> bool:
+    """Whether nothing is to be stored; 422 for any value but `All`."""
+    for value in values:
+        if value != "All":
+            raise invalid("CreateOptions", "", [Cause.unsupported("dryRun", f'"{value}"', ["All"])], "meta.k8s.io")
+    return bool(values)
+
+
+def _decode(request: Request, resource: Resource) -> Any:
     if request.oversized:
         raise too_large()
     media_type = request.headers.get("content-type", "").partition(";")[0].strip()
-    if media_type not in _JSON_TYPES:
-        raise unsupported_media_type("application/json")
+    if media_type == protobuf.MEDIA_TYPE:
+        try:
+            return protobuf.decode(request.body)
+        except protobuf.UnreadableError:
+            raise unsupported_media_type("application/json, application/yaml") from None
+    if media_type not in {*_JSON_TYPES, _YAML}:
+        raise unsupported_media_type("application/json, application/yaml, application/vnd.kubernetes.protobuf")
     try:
         document: Any = msgspec.json.decode(request.body)
-    except msgspec.DecodeError as error:
-        raise undecodable_json(resource, request.body, str(error)) from None
-    if not isinstance(document, dict):
-        raise undecodable_json(resource, request.body, "the body is no object")
-    return document
+    except msgspec.DecodeError:
+        if media_type not in {_YAML, APPLY}:
+            raise undecodable_json(resource, request.body) from None
+    else:
+        return document
+    try:
+        return yaml.safe_load(request.body)
+    except yaml.YAMLError as error:
+        raise bad_request(f"error converting YAML to JSON: {error}") from None
 
 
 def _without(document: Any, schema: Schema) -> Any:

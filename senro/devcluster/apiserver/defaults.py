@@ -15,8 +15,11 @@ _ENVIRONMENT_ORDER = (
 )  # fmt: skip
 
 
-def default_pod(spec: Object) -> Object:
-    """The spec with its defaults, in the apiserver's order of fields."""
+def default_pod(spec: Object, *, toleration_seconds: int = 300) -> Object:
+    """The spec with its defaults, in the apiserver's order of fields.
+
+    `toleration_seconds` is how long pods stay on a node that is silent, where they do not say (an apiserver's flags).
+    """
     filled: Object = {}
     if volumes := spec.get("volumes"):
         filled["volumes"] = [_default_volume(volume) for volume in volumes]
@@ -31,18 +34,21 @@ def default_pod(spec: Object) -> Object:
     filled |= {"schedulerName": "default-scheduler"}
     filled |= {key: value for key, value in spec.items() if key not in filled and value is not None}
     filled["securityContext"] = spec.get("securityContext") or {}
-    filled["tolerations"] = [*(spec.get("tolerations") or []), *_tolerations(spec.get("tolerations") or [])]
+    filled["tolerations"] = [
+        *(spec.get("tolerations") or []),
+        *_tolerations(spec.get("tolerations") or [], toleration_seconds),
+    ]
     filled["priority"] = 0
     filled["enableServiceLinks"] = spec.get("enableServiceLinks", True)
     filled["preemptionPolicy"] = "PreemptLowerPriority"
     return filled
 
 
-def _tolerations(given: list[Object]) -> list[Object]:
+def _tolerations(given: list[Object], seconds: int) -> list[Object]:
     # DefaultTolerationSeconds leaves a key alone that the pod tolerates already.
     known = {(toleration.get("key"), toleration.get("effect")) for toleration in given}
     return [
-        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
         for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
         if (key, "NoExecute") not in known
     ]

@@ -1,11 +1,14 @@
-"""The version, and the few discovery documents that kubectl asks for."""
+"""The version, discovery as kubectl asks for it, and so much of OpenAPI as tells kubectl what the server checks itself.
+
+The OpenAPI documents name every kind's path and the parameters of its PATCH, from which kubectl learns that fields are
+validated here; they describe no schema.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from senro.devcluster.apiserver.paths import RESOURCES
-from senro.devcluster.apiserver.status import ACCESS_REVIEWS
+from senro.devcluster.apiserver.resources import REVIEWS, SERVED, SHORT_NAMES, SUBRESOURCES
 
 if TYPE_CHECKING:
     from senro.devcluster.objects import Object
@@ -27,21 +30,30 @@ VERSION: dict[str, str] = {
 }
 """The version whose behaviour the recordings hold. `gitCommit` is empty: this is no build of it."""
 
+_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+_GROUPS = tuple(dict.fromkeys(resource.group for resource in SERVED if resource.group))
+_POLICY = "policy"
+
 
 def discover(path: str) -> Object | None:
-    """The few discovery documents that kubectl asks for; None for any other path."""
+    """The discovery document at this path; None for any other path."""
     trimmed = path.rstrip("/")
+    if trimmed.startswith("/openapi/v3"):
+        return _openapi(trimmed.removeprefix("/openapi/v3").lstrip("/"))
     if trimmed == "/api":
         return {"kind": "APIVersions", "versions": ["v1"]}
-    groups = sorted({resource.group for resource in RESOURCES.values() if resource.group})
     if trimmed == "/apis":
-        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(group) for group in groups]}
-    prefix, _, group = trimmed.rpartition("/apis/")
+        groups = [_group(group) for group in (*_GROUPS, _POLICY)]
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
     if trimmed == "/api/v1":
         return _resource_list("v1", "")
-    if not prefix and group.endswith("/v1") and group[:-3] in groups:
-        return _resource_list(group, group[:-3])
-    return None
+    prefix, _, rest = trimmed.partition("/apis/")
+    group, _, version = rest.partition("/")
+    if prefix or group not in {*_GROUPS, _POLICY}:
+        return None
+    if not version:
+        return {"kind": "APIGroup", "apiVersion": "v1", **_group(group)}
+    return _resource_list(rest, group) if version == "v1" else None
 
 
 def _group(name: str) -> Object:
@@ -49,30 +61,68 @@ def _group(name: str) -> Object:
     return {"name": name, "versions": [version], "preferredVersion": version}
 
 
-_SHORT_NAMES = {"pods": ["po"], "nodes": ["no"], "namespaces": ["ns"]}
-_VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
-
-
 def _resource_list(version: str, group: str) -> Object:
-    resources = [
+    resources: list[Object] = [
         {
             "name": resource.plural,
             "singularName": resource.kind.lower(),
             "namespaced": resource.namespaced,
             "kind": resource.kind,
-            "verbs": ["create"] if resource == ACCESS_REVIEWS else _VERBS,
-            "shortNames": _SHORT_NAMES.get(resource.plural, []),
+            "verbs": ["create"] if resource in REVIEWS else _VERBS,
+            **({"shortNames": SHORT_NAMES[resource]} if resource in SHORT_NAMES else {}),
         }
-        for resource in RESOURCES.values()
-        if resource.group == group
+        for resource in SERVED
+        if resource.group == group and version.endswith(resource.version)
     ]
     if not group:
         resources += [
-            {"name": name, "singularName": "", "namespaced": True, "kind": kind, "verbs": verbs}
-            for name, kind, verbs in (
-                ("pods/log", "Pod", ["get"]),
-                ("pods/exec", "PodExecOptions", ["create", "get"]),
-                ("pods/eviction", "Eviction", ["create"]),
-            )
+            {
+                "name": name,
+                "singularName": "",
+                "namespaced": True,
+                **({"group": kind_group, "version": kind_version} if kind_group else {}),
+                "kind": kind,
+                "verbs": verbs,
+            }
+            for name, kind, verbs, kind_group, kind_version in SUBRESOURCES
         ]
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources}
+
+
+_PARAMETERS = [
+    {"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": True}}
+    for name, kind in (("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string"),
+                       ("force", "boolean"))
+]  # fmt: skip
+
+
+def _openapi(place: str) -> Object | None:
+    places = {"api/v1": "", **{f"apis/{group}/v1": group for group in _GROUPS}}
+    if not place:
+        return {
+            "paths": {
+                name: {"serverRelativeURL": f"/openapi/v3/{name}?hash={VERSION['gitVersion']}"} for name in places
+            }
+        }
+    if place not in places:
+        return None
+    paths: Object = {}
+    for resource in SERVED:
+        if resource.group != places[place] or resource in REVIEWS:
+            continue
+        where = "namespaces/{namespace}/" if resource.namespaced else ""
+        kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+        paths[f"/{place}/{where}{resource.plural}/{{name}}"] = {
+            "patch": {
+                "parameters": _PARAMETERS,
+                "responses": {"200": {"description": "OK"}},
+                "x-kubernetes-action": "patch",
+                "x-kubernetes-group-version-kind": kind,
+            }
+        }
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": VERSION["gitVersion"]},
+        "paths": paths,
+        "components": {"schemas": {}},
+    }

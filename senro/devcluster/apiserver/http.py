@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
     from anyio.streams.tls import TLSStream
 
@@ -33,6 +33,8 @@ class Request:
     body: bytes
     http_version: str
     oversized: bool = False
+    certificate: tuple[str, tuple[str, ...]] | None = None
+    """The user and groups of the client's certificate, where it showed one that the cluster's authority signed."""
 
     def parameter(self, name: str) -> str | None:
         """The first value of a query parameter, or None."""
@@ -118,9 +120,10 @@ def audited() -> Headers:
     )
 
 
-def json_response(status: int, document: Any, headers: Headers = ()) -> Response:
-    """A JSON answer."""
+def json_response(status: int, document: Any, headers: Headers = (), warnings: Iterable[str] = ()) -> Response:
+    """A JSON answer, with its warnings as RFC 7234 section 5.5 writes them."""
     body = msgspec.json.encode(document) + b"\n"
+    headers = (*headers, *(("warning", f'299 - "{_quoted(text)}"') for text in warnings))
     closes = any(name == "connection" and value == "close" for name, value in headers)
     return Response(
         status,
@@ -128,6 +131,10 @@ def json_response(status: int, document: Any, headers: Headers = ()) -> Response
         body,
         close=closes,
     )
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def text_response(status: int, text: str, headers: Headers = ()) -> Response:

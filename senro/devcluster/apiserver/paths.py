@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from senro.devcluster.apiserver.status import ACCESS_REVIEWS, LEASES, NAMESPACES, NODES, PODS, SECRETS
+from senro.devcluster.apiserver.resources import SERVED
 
 if TYPE_CHECKING:
     from senro.devcluster.apiserver.http import Request
     from senro.devcluster.apiserver.status import Resource
 
-RESOURCES = {
-    (resource.group, resource.plural): resource
-    for resource in (PODS, SECRETS, NODES, NAMESPACES, LEASES, ACCESS_REVIEWS)
-}
+RESOURCES = {(resource.group, resource.plural): resource for resource in SERVED}
 """Every resource that is served, by group and plural."""
 
 

@@ -193,6 +193,70 @@ LEASE: dict[str, Schema] = {
     },
 }
 ACCESS_REVIEW: dict[str, Schema] = {**_TYPE_META, "metadata": OBJECT_META, "spec": ANY, "status": ANY}
+_DOCUMENT: dict[str, Schema] = {**_TYPE_META, "metadata": OBJECT_META}
+_REFERENCE: dict[str, Schema] = {"apiGroup": TEXT, "kind": TEXT, "name": TEXT}
+_RULES: Schema = [
+    {"verbs": [TEXT], "apiGroups": [TEXT], "resources": [TEXT], "resourceNames": [TEXT], "nonResourceURLs": [TEXT]}
+]
+_BINDING: dict[str, Schema] = {
+    **_DOCUMENT,
+    "subjects": [{**_REFERENCE, "namespace": TEXT}],
+    "roleRef": _REFERENCE,
+}
+CLAIM: dict[str, Schema] = {
+    **_DOCUMENT,
+    "spec": {
+        "accessModes": [TEXT],
+        "resources": {"limits": {"*": ANY}, "requests": {"*": ANY}},
+        "storageClassName": TEXT,
+        "volumeName": TEXT,
+        "volumeMode": TEXT,
+        **dict.fromkeys(("selector", "dataSource", "dataSourceRef"), ANY),
+        "volumeAttributesClassName": TEXT,
+    },
+    "status": ANY,
+}
+SCHEMAS: dict[str, dict[str, Schema]] = {
+    "Pod": POD,
+    "Secret": SECRET,
+    "Lease": LEASE,
+    "PersistentVolumeClaim": CLAIM,
+    "ConfigMap": {**_DOCUMENT, "data": {"*": TEXT}, "binaryData": {"*": TEXT}, "immutable": BOOLEAN},
+    "ServiceAccount": {
+        **_DOCUMENT,
+        "secrets": ANY,
+        "imagePullSecrets": [{"name": TEXT}],
+        "automountServiceAccountToken": BOOLEAN,
+    },
+    "Namespace": {**_DOCUMENT, "spec": {"finalizers": [TEXT]}, "status": ANY},
+    "Node": {
+        **_DOCUMENT,
+        "spec": {"unschedulable": BOOLEAN, "taints": [ANY], "podCIDR": TEXT, "podCIDRs": [TEXT], "providerID": TEXT},
+        "status": ANY,
+    },
+    "Event": {
+        **_DOCUMENT,
+        **dict.fromkeys(("involvedObject", "related", "source", "series", "eventTime"), ANY),
+        **dict.fromkeys(("reason", "message", "type", "action", "reportingComponent", "reportingInstance"), TEXT),
+        **dict.fromkeys(("firstTimestamp", "lastTimestamp"), ANY),
+        "count": NUMBER,
+    },
+    "ResourceQuota": {**_DOCUMENT, "spec": {"hard": {"*": ANY}, "scopes": ANY, "scopeSelector": ANY}, "status": ANY},
+    "Role": {**_DOCUMENT, "rules": _RULES},
+    "ClusterRole": {**_DOCUMENT, "rules": _RULES, "aggregationRule": ANY},
+    "RoleBinding": _BINDING,
+    "ClusterRoleBinding": _BINDING,
+    "PriorityClass": {
+        **_DOCUMENT,
+        "value": NUMBER,
+        "globalDefault": BOOLEAN,
+        "description": TEXT,
+        "preemptionPolicy": TEXT,
+    },
+    **dict.fromkeys(("SelfSubjectAccessReview", "SelfSubjectRulesReview", "SelfSubjectReview"), ACCESS_REVIEW),
+}
+"""By kind: every kind that can be sent."""
+
 DELETE_OPTIONS: dict[str, Schema] = {
     **_TYPE_META,
     "gracePeriodSeconds": NUMBER,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import socket
 import ssl
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 from anyio.abc import SocketAttribute
 from anyio.streams.tls import TLSAttribute, TLSStream
 
+from senro.devcluster.apiserver.certificates import subject_of
 from senro.devcluster.apiserver.http1 import serve_http1
 from senro.devcluster.apiserver.http2 import serve_http2
 
@@ -67,10 +69,13 @@ async def _serve_connection(
     try:
         with anyio.fail_after(_HANDSHAKE_SECONDS):
             secured = await TLSStream.wrap(stream, server_side=True, ssl_context=context, standard_compatible=False)
-        if _attribute(secured, TLSAttribute.alpn_protocol) == "h2":
-            await serve_http2(secured, handle)
-        else:
-            await serve_http1(secured, handle)
+        certificate = subject_of(_attribute(secured, TLSAttribute.peer_certificate))
+
+        async def handle_as(request: Request) -> Answer:
+            return await handle(replace(request, certificate=certificate))
+
+        serve_protocol = serve_http2 if _attribute(secured, TLSAttribute.alpn_protocol) == "h2" else serve_http1
+        await serve_protocol(secured, handle_as)
     except* (anyio.BrokenResourceError, anyio.EndOfStream, anyio.ClosedResourceError, OSError):
         # The client went away, or never spoke TLS (ssl.SSLError and TimeoutError are OSErrors): its own affair, and
         # there is nobody left to tell.

@@ -326,10 +326,28 @@ def refuse_unknown(resource: Resource, unknown: Iterable[str]) -> None:
         raise undecodable(resource, f"strict decoding error: {', '.join(told)}")
 
 
-def undecodable_json(resource: Resource, body: bytes, why: str) -> Exception:
-    """400 for a body that is no JSON, near the words of the recording."""
+def undecodable_json(resource: Resource, body: bytes) -> Exception:
+    """400 for a body that is no JSON object, in the words of Go's decoder where it is the first letter that fails."""
     shown = body[:64].decode("utf-8", "replace")
     return bad_request(
         f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get version/kind; "
-        f"json parse error: {why} ({shown})"
+        f"json parse error: {_go_words(body)} ({shown})"
     )
+
+
+def _go_words(body: bytes) -> str:
+    text = body.decode("utf-8", "replace")
+    trimmed = text.lstrip()
+    if not trimmed:
+        return "unexpected end of JSON input"
+    if trimmed.startswith("{"):
+        behind = trimmed[1:].lstrip()
+        if behind and behind[0] not in {'"', "}"}:
+            return f"invalid character '{behind[0]}' looking for beginning of object key string"
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        if error.pos >= len(text.rstrip()):
+            return "unexpected end of JSON input"
+        return f"invalid character '{text[error.pos]}' looking for beginning of value"
+    return "json: cannot unmarshal the document into Go value of type struct"

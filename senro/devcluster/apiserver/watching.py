@@ -1,14 +1,16 @@
-"""Lists and watches, with label and field selectors (recording watch)."""
+"""Lists and watches (recording watch; facts/api-rules.md section 13)."""
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import anyio
 import msgspec
 
 from senro.devcluster.apiserver.http import Response, audited, json_response
-from senro.devcluster.apiserver.status import bad_request, failure
+from senro.devcluster.apiserver.selectors import selector
+from senro.devcluster.apiserver.status import Cause, bad_request, failure, invalid
+from senro.devcluster.apiserver.table import table, wants_table
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -16,21 +18,28 @@ if TYPE_CHECKING:
     from senro.devcluster.apiserver.http import Answer, Request
     from senro.devcluster.apiserver.status import Resource
     from senro.devcluster.objects import Object
-    from senro.devcluster.storage import Storage
+    from senro.devcluster.storage import Change, Storage
 
-_FIELD = re.compile(r"([^!=]+)(==|=|!=)(.*)")
-_SET = re.compile(r"(!?)\s*([^\s!=,()]+)\s*(?:(==|=|!=)\s*([^\s,()]*)|(in|notin)\s*\(([^)]*)\))?\s*")
+_LONGEST_SECONDS = 1800
+"""How long a watch lasts that does not say."""
+_BOOKMARK_SECONDS = 60
+_BOOKMARK_BEFORE_END = 2.0
+_INITIAL_END = "k8s.io/initial-events-end"
 
 
 def list_or_watch(request: Request, resource: Resource, namespace: str, storage: Storage) -> Answer:
     """A list of the objects that are selected, or a stream of their changes."""
-    selected = _selector(request)
+    selected = selector(request)
     if request.flag("watch"):
-        version = request.parameter("resourceVersion") or ""
-        stream = _watch(resource, namespace, selected, storage, version)
+        watch = _Watch(request, resource, namespace, selected, storage)
         headers = (*audited(), ("content-type", "application/json"), ("transfer-encoding", "chunked"))
-        return Response(200, headers, stream)
+        return Response(200, headers, watch.stream())
+    if request.flag("sendInitialEvents"):
+        cause = Cause.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
+        raise invalid("ListOptions", "", [cause], "meta.k8s.io")
     items = [document for document in storage.select(resource, namespace) if selected(document)]
+    if wants_table(request):
+        return json_response(200, table(request, resource, items, str(storage.version)))
     for_list = [{key: value for key, value in item.items() if key not in {"kind", "apiVersion"}} for item in items]
     return json_response(
         200,
@@ -43,82 +52,115 @@ def list_or_watch(request: Request, resource: Resource, namespace: str, storage:
     )
 
 
-async def _watch(
-    resource: Resource, namespace: str, selected: Callable[[Object], bool], storage: Storage, version: str
-) -> AsyncIterator[bytes]:
-    if version in {"", "0"}:
-        seen = storage.version
-        present = [document for document in storage.select(resource, namespace) if selected(document)]
-        for document in present:
-            yield _event("ADDED", document)
-    else:
-        seen, present = int(version), []
-    known = {document["metadata"]["uid"] for document in present}
-    while True:
-        changes = storage.changes_since(seen)
-        if changes is None:
-            # HTTP 200 and one ERROR event (recording watch).
-            yield _event("ERROR", failure(410, "Expired", f"too old resource version: {seen}"))
-            return
-        for change in changes:
-            seen = change.version
-            document = change.document
-            if change.resource != resource or (namespace and document["metadata"].get("namespace") != namespace):
-                continue
-            uid, matches = document["metadata"]["uid"], selected(document)
-            if change.kind == "DELETED" or not matches:
-                # What leaves the selection is DELETED for this watcher (facts/api-rules.md section 13).
-                if matches or uid in known:
-                    yield _event("DELETED", document)
-                known.discard(uid)
-            else:
-                yield _event(change.kind if uid in known or change.kind == "ADDED" else _first(version), document)
-                known.add(uid)
-        await storage.changed()
+class _Watch:
+    """One watch: what it was asked for, and what its client has seen."""
+
+    def __init__(
+        self,
+        request: Request,
+        resource: Resource,
+        namespace: str,
+        selected: Callable[[Object], bool],
+        storage: Storage,
+    ) -> None:
+        self._request = request
+        self._resource = resource
+        self._namespace = namespace
+        self._selected = selected
+        self._storage = storage
+        self._version = request.parameter("resourceVersion") or ""
+        self._initial = request.flag("sendInitialEvents")
+        self._bookmarks = request.flag("allowWatchBookmarks")
+        self._tabular = wants_table(request)
+        self._told_columns = False
+        self._known: set[str] = set()
+        seconds = request.parameter("timeoutSeconds") or str(_LONGEST_SECONDS)
+        if not seconds.isdigit():
+            raise bad_request(f'strconv.ParseInt: parsing "{seconds}": invalid syntax')
+        self._seconds = int(seconds) or _LONGEST_SECONDS
+        if self._version and not self._version.isdigit():
+            raise bad_request(f'Invalid value: "{self._version}": strconv.ParseUint: invalid syntax')
+        if self._initial and request.parameter("resourceVersionMatch") != "NotOlderThan":
+            words = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+            raise invalid("ListOptions", "", [Cause.forbidden("resourceVersionMatch", words)], "meta.k8s.io")
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """The events, one line each, until the time is over."""
+        end = anyio.current_time() + self._seconds
+        seen = self._storage.version
+        if self._initial or self._version in {"", "0"}:
+            for document in self._storage.select(self._resource, self._namespace):
+                if self._selected(document):
+                    self._known.add(document["metadata"]["uid"])
+                    yield self._event("ADDED", document)
+            if self._initial and self._bookmarks:
+                yield self._bookmark(seen, initial=True)
+        else:
+            seen = int(self._version)
+        bookmark_at = self._next_bookmark(end)
+        while True:
+            changes = self._storage.changes_since(seen)
+            if changes is None:
+                # HTTP 200 and one ERROR event (recording watch).
+                words = f"too old resource version: {seen} ({self._storage.oldest})"
+                yield _line("ERROR", failure(410, "Expired", words))
+                return
+            for change in changes:
+                seen = change.version
+                if line := self._told(change):
+                    yield line
+            if anyio.current_time() >= bookmark_at:
+                yield self._bookmark(seen, initial=False)
+                bookmark_at = self._next_bookmark(end)
+            if anyio.current_time() >= end:
+                return
+            with anyio.move_on_after(max(0.0, min(end, bookmark_at) - anyio.current_time())):
+                await self._storage.changed()
+
+    def _next_bookmark(self, end: float) -> float:
+        """About once a minute, and two seconds before the end."""
+        now, last = anyio.current_time(), end - _BOOKMARK_BEFORE_END
+        if not self._bookmarks or now >= last:
+            return float("inf")
+        return min(now + _BOOKMARK_SECONDS, last)
+
+    def _told(self, change: Change) -> bytes:
+        document = change.document
+        meta = document["metadata"]
+        if change.resource != self._resource or (self._namespace and meta.get("namespace") != self._namespace):
+            return b""
+        uid, matches = meta["uid"], self._selected(document)
+        if change.kind == "DELETED" or not matches:
+            # What leaves the selection is DELETED for this watcher (facts/api-rules.md section 13). One that began
+            # at a resourceVersion may have seen it without this watch having told it.
+            told = matches or uid in self._known
+            self._known.discard(uid)
+            return self._event("DELETED", document) if told else b""
+        kind = change.kind if uid in self._known or change.kind == "ADDED" else self._first()
+        self._known.add(uid)
+        return self._event(kind, document)
+
+    def _first(self) -> str:
+        """A watcher from a resourceVersion has seen what existed then; one from the beginning has not."""
+        return "MODIFIED" if self._version not in {"", "0"} else "ADDED"
+
+    def _event(self, kind: str, document: Object) -> bytes:
+        if not self._tabular:
+            return _line(kind, document)
+        shown = table(self._request, self._resource, [document], "", head=not self._told_columns)
+        self._told_columns = True
+        return _line(kind, shown)
+
+    def _bookmark(self, version: int, *, initial: bool) -> bytes:
+        meta: Object = {"resourceVersion": str(version)}
+        if initial:
+            meta["annotations"] = {_INITIAL_END: "true"}
+        bookmark: Object = {"kind": self._resource.kind, "apiVersion": self._resource.api_version, "metadata": meta}
+        if self._resource.kind == "Pod":
+            # As Go encodes a Pod of which nothing is set (recording watch).
+            bookmark |= {"spec": {"containers": None}, "status": {}}
+        return _line("BOOKMARK", bookmark)
 
 
-def _first(version: str) -> str:
-    """A watcher from a resourceVersion has seen what existed then; one from the beginning has not."""
-    return "MODIFIED" if version not in {"", "0"} else "ADDED"
-
-
-def _event(kind: str, document: Object) -> bytes:
+def _line(kind: str, document: Object) -> bytes:
     return msgspec.json.encode({"type": kind, "object": document}) + b"\n"
-
-
-def _selector(request: Request) -> Callable[[Object], bool]:
-    labels = [_label_rule(found) for found in _SET.finditer(request.parameter("labelSelector") or "")]
-    fields = [_field_rule(part) for part in (request.parameter("fieldSelector") or "").split(",") if part]
-
-    def selected(document: Object) -> bool:
-        own = document["metadata"].get("labels") or {}
-        return all(rule(own) for rule in labels) and all(rule(document) for rule in fields)
-
-    return selected
-
-
-def _label_rule(found: re.Match[str]) -> Callable[[dict[str, str]], bool]:
-    absent, key, operator, value, member, values = found.groups()
-    if operator in {"=", "=="}:
-        return lambda labels: labels.get(key) == value
-    if operator == "!=":
-        return lambda labels: labels.get(key) != value
-    if member is not None:
-        wanted = {word.strip() for word in values.split(",")}
-        return lambda labels: (labels.get(key) in wanted) == (member == "in")
-    return lambda labels: (key in labels) != bool(absent)
-
-
-def _field_rule(part: str) -> Callable[[Object], bool]:
-    found = _FIELD.fullmatch(part)
-    if found is None:
-        raise bad_request(f"invalid selector: '{part}'; can't understand '{part}'")
-    path, operator, value = found.groups()
-
-    def rule(document: Object) -> bool:
-        current: Any = document
-        for step in path.split("."):
-            current = current.get(step) if isinstance(current, dict) else None
-        return (str("" if current is None else current) == value) == (operator != "!=")
-
-    return rule

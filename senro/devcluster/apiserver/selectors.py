@@ -1,0 +1,84 @@
+"""Label and field selectors, as lists, watches and collections take them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from senro.devcluster.apiserver.status import bad_request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from senro.devcluster.apiserver.http import Request
+    from senro.devcluster.objects import Object
+
+_FIELD = re.compile(r"([^!=]+)(==|=|!=)(.*)")
+_REQUIREMENT = re.compile(
+    r"\s*(?:(!)\s*(?P<absent>[^\s!=,()]+)"
+    r"|(?P<key>[^\s!=,()]+)\s*(?:(?P<operator>==|=|!=)\s*(?P<value>[^\s,()]*)"
+    r"|(?P<member>in|notin)\s*\((?P<values>[^)]*)\))?)\s*(?:,|$)"
+)
+
+
+def selector(request: Request) -> Callable[[Object], bool]:
+    """Whether an object is selected; 400 for a selector that cannot be read."""
+    labels = _label_rules(request.parameter("labelSelector") or "")
+    fields = [_field_rule(part) for part in (request.parameter("fieldSelector") or "").split(",") if part]
+
+    def selected(document: Object) -> bool:
+        own = document["metadata"].get("labels") or {}
+        return all(rule(own) for rule in labels) and all(rule(document) for rule in fields)
+
+    return selected
+
+
+def name_of_selector(request: Request) -> str:
+    """The one name that a field selector asks for, which RBAC's resourceNames are held against; else ""."""
+    for part in (request.parameter("fieldSelector") or "").split(","):
+        found = _FIELD.fullmatch(part)
+        if found is not None and found[1] == "metadata.name" and found[2] != "!=":
+            return str(found[3])
+    return ""
+
+
+def _label_rules(text: str) -> list[Callable[[dict[str, str]], bool]]:
+    rules: list[Callable[[dict[str, str]], bool]] = []
+    position = 0
+    while position < len(text):
+        found = _REQUIREMENT.match(text, position)
+        if found is None or found.end() == position:
+            rest = text[position:]
+            raise bad_request(f"unable to parse requirement: found '{rest}', expected: identifier")
+        rules.append(_label_rule(found))
+        position = found.end()
+    return rules
+
+
+def _label_rule(found: re.Match[str]) -> Callable[[dict[str, str]], bool]:
+    if absent := found["absent"]:
+        return lambda labels: absent not in labels
+    key, operator, value = found["key"], found["operator"], found["value"]
+    if operator in {"=", "=="}:
+        return lambda labels: labels.get(key) == value
+    if operator == "!=":
+        return lambda labels: labels.get(key) != value
+    if found["member"]:
+        wanted = {word.strip() for word in found["values"].split(",")}
+        return lambda labels: (labels.get(key) in wanted) == (found["member"] == "in")
+    return lambda labels: key in labels
+
+
+def _field_rule(part: str) -> Callable[[Object], bool]:
+    found = _FIELD.fullmatch(part)
+    if found is None:
+        raise bad_request(f"invalid selector: '{part}'; can't understand '{part}'")
+    path, operator, value = found.groups()
+
+    def rule(document: Object) -> bool:
+        current: Any = document
+        for step in path.split("."):
+            current = current.get(step) if isinstance(current, dict) else None
+        return (str("" if current is None else current) == value) == (operator != "!=")
+
+    return rule
