@@ -48,16 +48,20 @@ READ_BACK_SECONDS: Final = 3600
 LONGEST_DEADLINE: Final = 2_147_483_647
 """activeDeadlineSeconds is 1 to this on create (facts/api-rules.md section 3)."""
 
+STARTS: Final = 2
+"""The start timeout counts until `senro-stage` runs and again until the step does. Counted once, a pod whose starts
+were slow would be ended before its step's own timeout, and be called timed out."""
+
 
 def own_deadline(step: Step, staged_bytes: int) -> int:
     """The pod's activeDeadlineSeconds: it ends what a dead coordinator left and nothing else.
 
-    Start timeout, timeout (or `max_lifetime`), `staged_bytes` at 1 MiB/s, an hour where anything is read back, and
-    grace. The apiserver takes 1 to 2147483647.
+    Start timeout for each of the two starts, timeout (or `max_lifetime`), `staged_bytes` at 1 MiB/s, an hour where
+    anything is read back, and grace. The apiserver takes 1 to 2147483647.
     """
     target = pod_target(step)
     seconds = (
-        math.ceil(target.start_timeout)
+        STARTS * math.ceil(target.start_timeout)
         + math.ceil(target.max_lifetime if step.timeout is None else step.timeout)
         + -(-staged_bytes // STAGING_RATE)
         + (READ_BACK_SECONDS if read_back(step) else 0)
