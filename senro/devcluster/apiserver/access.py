@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from senro.devcluster.objects import Object
     from senro.devcluster.storage import Storage
 
-__all__ = ["RUNNER", "RUNNER_RULES", "Access", "Identity", "Rule", "authorize", "authorize_exec_create"]
+__all__ = ["RUNNER", "RUNNER_RULES", "Access", "Asked", "Identity", "Rule", "authorize", "authorize_exec_create"]
 
 RUNNER_RULES = (
     Rule("", ("pods",), ("create", "get", "delete")),
@@ -53,6 +53,17 @@ class Identity:
     def may_everything(self) -> bool:
         """Whether the administrators' group lets it pass without a rule."""
         return _ADMINISTRATORS in self.groups
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a caller wants to do; `resource` may be `pods/exec`, `namespace` "" is the whole cluster."""
+
+    verb: str
+    group: str
+    resource: str
+    namespace: str = ""
+    name: str = ""
 
 
 ANONYMOUS = Identity("system:anonymous", ("system:unauthenticated",))
@@ -126,7 +137,7 @@ class Access:
         user = request.headers.get("impersonate-user", "")
         if not user:
             return identity
-        if not self.may(identity, "impersonate", "", "users", "", user):
+        if not self.may(identity, Asked("impersonate", "", "users", name=user)):
             words = f'User "{identity.user}" cannot impersonate resource "users" in API group "" at the cluster scope'
             raise forbidden(USERS, user, words)
         group = request.headers.get("impersonate-group")
@@ -156,20 +167,18 @@ class Access:
             found += namespace_grants(self._storage, identity.user, identity.groups, namespace)
         return found
 
-    def why(
-        self, identity: Identity, verb: str, group: str, resource: str, namespace: str, name: str = ""
-    ) -> str | None:
+    def why(self, identity: Identity, asked: Asked) -> str | None:
         """The reason that a review gives for a yes, or None where it is no."""
         if identity.may_everything:
             return ""
-        for grant in self.grants(identity, namespace):
-            if grant.rule.allows(verb, group, resource, name):
+        for grant in self.grants(identity, asked.namespace):
+            if grant.rule.allows(asked.verb, asked.group, asked.resource, asked.name):
                 return grant.reason
         return None
 
-    def may(self, identity: Identity, verb: str, group: str, resource: str, namespace: str, name: str = "") -> bool:
+    def may(self, identity: Identity, asked: Asked) -> bool:
         """Whether any rule allows it."""
-        return self.why(identity, verb, group, resource, namespace, name) is not None
+        return self.why(identity, asked) is not None
 
     def may_path(self, identity: Identity, verb: str, path: str) -> bool:
         """Whether a path that is no resource may be asked; the public ones by anybody."""
@@ -198,7 +207,7 @@ def authorize(
 ) -> None:
     """Let it pass, or answer 403 in the apiserver's words (recordings connection, exec-forbidden)."""
     full = f"{resource.plural}/{subresource}" if subresource else resource.plural
-    if access.may(identity, verb, resource.group, full, namespace, name):
+    if access.may(identity, Asked(verb, resource.group, full, namespace, name)):
         return
     where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
     raise forbidden(
@@ -210,6 +219,6 @@ def authorize(
 
 def authorize_exec_create(access: Access, identity: Identity, resource: Resource, *, namespace: str, name: str) -> None:
     """The second check of a WebSocket exec, `create`; its refusal names nothing (recording exec-forbidden)."""
-    if not access.may(identity, "create", resource.group, f"{resource.plural}/exec", namespace, name):
+    if not access.may(identity, Asked("create", resource.group, f"{resource.plural}/exec", namespace, name)):
         refusal = forbidden(resource, name, "")
         raise Refused(refusal.status)

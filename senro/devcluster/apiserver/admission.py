@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 _COUNTED = (SECRETS, CONFIG_MAPS, SERVICE_ACCOUNTS, CLAIMS)
 """What a quota may count beside pods, by its plural or as `count/...`."""
 
+_AMOUNTS = ("cpu", "memory", "ephemeral-storage")
 _COMPUTE = {
-    "cpu": ("requests", "cpu"),
-    "memory": ("requests", "memory"),
-    "ephemeral-storage": ("requests", "ephemeral-storage"),
-    **{f"{kind}.{name}": (kind, name) for kind in ("requests", "limits") for name in ("cpu", "memory", "ephemeral-storage")},
-}  # fmt: skip
+    **{name: ("requests", name) for name in _AMOUNTS},
+    **{f"{kind}.{name}": (kind, name) for kind in ("requests", "limits") for name in _AMOUNTS},
+}
 """What a quota may count of containers: its own name for it, and where a container says it."""
 
 

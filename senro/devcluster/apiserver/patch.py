@@ -20,6 +20,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 _SERVED = (JSON, MERGE, STRATEGIC, APPLY)
 _OPERATIONS_LIMIT = 10_000
+_BAD_PATCH = "the server rejected our request due to an error in our request"
 
 _MERGE_KEYS = {
     "containers": "name",
@@ -108,13 +109,10 @@ def _operate(document: Any, operation: Any) -> Any:
             _at(document, path)
             _remove(document, path)
             return _add(document, path, copy.deepcopy(operation["value"]))
-        elif kind == "test":
-            if _at(document, path) != operation.get("value"):
-                raise LookupError
-        else:
-            raise LookupError
+        elif kind != "test" or _at(document, path) != operation.get("value"):
+            raise _refused(422, "Invalid", _BAD_PATCH)
     except (LookupError, TypeError, ValueError):
-        raise _refused(422, "Invalid", "the server rejected our request due to an error in our request") from None
+        raise _refused(422, "Invalid", _BAD_PATCH) from None
     return document
 
 
@@ -169,20 +167,21 @@ def strategic_merge(current: Any, patch: Object) -> Object:
             merged[name] = [item for item in merged.get(name) or [] if item not in value]
         elif key.startswith("$"):
             continue  # an order that is only for show
-        elif value is None:
+        elif value is None or (isinstance(value, dict) and value.get("$patch") == "delete"):
             merged.pop(key, None)
-        elif isinstance(value, dict):
-            if value.get("$patch") == "delete":
-                merged.pop(key, None)
-            else:
-                merged[key] = strategic_merge(merged.get(key), value)
-        elif isinstance(value, list) and key in _SETS:
-            merged[key] = list(dict.fromkeys([*(merged.get(key) or []), *value]))
-        elif isinstance(value, list) and key in _MERGE_KEYS:
-            merged[key] = _merge_list(merged.get(key) or [], value, _MERGE_KEYS[key])
         else:
-            merged[key] = copy.deepcopy(value)
+            merged[key] = _merged_field(key, merged.get(key), value)
     return merged
+
+
+def _merged_field(key: str, current: Any, value: Any) -> Any:
+    if isinstance(value, dict):
+        return strategic_merge(current, value)
+    if isinstance(value, list) and key in _SETS:
+        return list(dict.fromkeys([*(current or []), *value]))
+    if isinstance(value, list) and key in _MERGE_KEYS:
+        return _merge_list(current or [], value, _MERGE_KEYS[key])
+    return copy.deepcopy(value)
 
 
 def _merge_list(current: list[Any], patch: list[Any], key: str) -> list[Any]:

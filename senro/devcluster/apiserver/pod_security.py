@@ -101,8 +101,8 @@ def _capabilities_baseline(spec: Object) -> Iterator[str]:
 
     told = _named(spec, lambda container: bool(added(container)))
     if told:
-        words = sorted({f'"{word}"' for container in _containers(spec) for word in added(container)})
-        yield f"non-default capabilities ({told} must not include {', '.join(words)} in securityContext.capabilities.add)"
+        words = ", ".join(sorted({f'"{word}"' for container in _containers(spec) for word in added(container)}))
+        yield f"non-default capabilities ({told} must not include {words} in securityContext.capabilities.add)"
 
 
 def _host_ports(spec: Object) -> Iterator[str]:

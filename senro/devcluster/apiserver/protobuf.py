@@ -1,4 +1,4 @@
-"""The few protobuf bodies that kubectl sends for built-in kinds, read into what their JSON would have been.
+r"""The few protobuf bodies that kubectl sends for built-in kinds, read into what their JSON would have been.
 
 An envelope (`k8s\\0`, then runtime.Unknown) names the kind; a table of field numbers, from the API's published
 `generated.proto` files, says what stands where. A kind that is not in the table is refused with 415, as any unknown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from senro.devcluster.apiserver.access import Asked
 from senro.devcluster.apiserver.rbac import PATH_RULES
 from senro.devcluster.apiserver.resources import RULES_REVIEWS
 from senro.devcluster.apiserver.status import ACCESS_REVIEWS, Cause, invalid
@@ -48,14 +49,10 @@ def _access(spec: Object, access: Access, identity: Identity) -> Object:
     resource = wanted.get("resource", "")
     if wanted.get("subresource"):
         resource += f"/{wanted['subresource']}"
-    reason = access.why(
-        identity,
-        wanted.get("verb", ""),
-        wanted.get("group", ""),
-        resource,
-        wanted.get("namespace", ""),
-        wanted.get("name", ""),
+    asked_for = Asked(
+        wanted.get("verb", ""), wanted.get("group", ""), resource, wanted.get("namespace", ""), wanted.get("name", "")
     )
+    reason = access.why(identity, asked_for)
     status: Object = {"allowed": reason is not None}
     return {**status, "reason": reason} if reason else status
 

@@ -105,7 +105,7 @@ def _created(document: Object) -> Any:
 
 
 def _ready(pod: Object) -> str:
-    statuses = pod["status"].get("containerStatuses") or []
+    statuses: list[Object] = pod["status"].get("containerStatuses") or []
     return f"{sum(bool(item.get('ready')) for item in statuses)}/{len(pod['spec']['containers'])}"
 
 
@@ -142,8 +142,9 @@ def _data(document: Object) -> int:
 
 
 def _node_status(node: Object) -> str:
-    ready = next((item for item in node["status"].get("conditions") or [] if item["type"] == "Ready"), {})
-    word = {"True": "Ready", "False": "NotReady"}.get(ready.get("status", ""), "NotReady")
+    conditions: list[Object] = node["status"].get("conditions") or []
+    ready = any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
+    word = "Ready" if ready else "NotReady"
     return f"{word},SchedulingDisabled" if (node.get("spec") or {}).get("unschedulable") else word
 
 

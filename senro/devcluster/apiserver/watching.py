@@ -13,7 +13,7 @@ from senro.devcluster.apiserver.status import Cause, bad_request, failure, inval
 from senro.devcluster.apiserver.table import table, wants_table
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from senro.devcluster.apiserver.http import Answer, Request
     from senro.devcluster.apiserver.status import Resource
@@ -84,17 +84,22 @@ class _Watch:
             words = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
             raise invalid("ListOptions", "", [Cause.forbidden("resourceVersionMatch", words)], "meta.k8s.io")
 
+    def _first_events(self, version: int) -> Iterator[bytes]:
+        """What is there already, where the watch does not begin at a resourceVersion."""
+        for document in self._storage.select(self._resource, self._namespace):
+            if self._selected(document):
+                self._known.add(document["metadata"]["uid"])
+                yield self._event("ADDED", document)
+        if self._initial and self._bookmarks:
+            yield self._bookmark(version, initial=True)
+
     async def stream(self) -> AsyncIterator[bytes]:
         """The events, one line each, until the time is over."""
         end = anyio.current_time() + self._seconds
         seen = self._storage.version
         if self._initial or self._version in {"", "0"}:
-            for document in self._storage.select(self._resource, self._namespace):
-                if self._selected(document):
-                    self._known.add(document["metadata"]["uid"])
-                    yield self._event("ADDED", document)
-            if self._initial and self._bookmarks:
-                yield self._bookmark(seen, initial=True)
+            for line in list(self._first_events(seen)):
+                yield line
         else:
             seen = int(self._version)
         bookmark_at = self._next_bookmark(end)
@@ -105,15 +110,16 @@ class _Watch:
                 words = f"too old resource version: {seen} ({self._storage.oldest})"
                 yield _line("ERROR", failure(410, "Expired", words))
                 return
-            for change in changes:
-                seen = change.version
-                if line := self._told(change):
-                    yield line
+            for line in filter(None, [self._told(change) for change in changes]):
+                yield line
+            seen = changes[-1].version if changes else seen
             if anyio.current_time() >= bookmark_at:
                 yield self._bookmark(seen, initial=False)
                 bookmark_at = self._next_bookmark(end)
             if anyio.current_time() >= end:
                 return
+            if self._storage.version > seen:
+                continue  # it went on while the client read
             with anyio.move_on_after(max(0.0, min(end, bookmark_at) - anyio.current_time())):
                 await self._storage.changed()
 

@@ -33,7 +33,7 @@ from senro.devcluster.apiserver.strategies import strategy_of
 from senro.devcluster.clock import now_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from senro.devcluster.apiserver.access import Identity
     from senro.devcluster.apiserver.http import Answer, Request
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from senro.devcluster.storage import Storage
 
 _FREE_METADATA = ("labels", "annotations", "ownerReferences", "finalizers")
+_HEAD = frozenset({"metadata", "kind", "apiVersion"})
 _NAME_TRIES = 8
 
 
@@ -187,8 +188,9 @@ class Writer:
         version = str(meta.get("resourceVersion") or "")
         if current is None and not strategy.unconditional:
             self._authorize(identity, "create", resource, target.namespace)
-            created = self._create(resource, target.namespace, {**wanted, "metadata": {
-                key: value for key, value in meta.items() if key != "resourceVersion"}}, warnings, dry_run=dry_run)  # fmt: skip
+            meta.pop("resourceVersion", None)
+            fresh = {**wanted, "metadata": meta}
+            created = self._create(resource, target.namespace, fresh, warnings, dry_run=dry_run)
             return json_response(201, created, (), warnings)
         if not version and not strategy.unconditional:
             cause = Cause.invalid("metadata.resourceVersion", "0", "must be specified for an update")
@@ -240,18 +242,9 @@ class Writer:
 
         def change(document: Object) -> None:
             meta = document["metadata"]
-            for field in _FREE_METADATA:
-                if given.get(field):
-                    meta[field] = copy.deepcopy(given[field])
-                else:
-                    meta.pop(field, None)
-            for field in [*document, *wanted]:
-                if field in {"metadata", "kind", "apiVersion"}:
-                    continue
-                if field in wanted:
-                    document[field] = copy.deepcopy(wanted[field])
-                else:
-                    document.pop(field, None)
+            _take(meta, {field: given[field] for field in _FREE_METADATA if given.get(field)}, _FREE_METADATA)
+            own = {field: value for field, value in wanted.items() if field not in _HEAD}
+            _take(document, own, [field for field in (*document, *own) if field not in _HEAD])
             if resource == PODS and document["spec"] != current["spec"]:
                 meta["generation"] = meta.get("generation", 1) + 1
 
@@ -343,6 +336,15 @@ class Writer:
         while self._storage.everything(name):
             await self._storage.changed()
         self._storage.remove(NAMESPACES, "", name, uid=uid)
+
+
+def _take(document: Object, wanted: Object, fields: Iterable[str]) -> None:
+    """Make those fields of a document what they are in `wanted`, absent where they are absent there."""
+    for field in fields:
+        if field in wanted:
+            document[field] = copy.deepcopy(wanted[field])
+        else:
+            document.pop(field, None)
 
 
 def _check_preconditions(options: DeleteOptions, resource: Resource, name: str, meta: Object) -> None:
