@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from senro.devcluster.apiserver.access import ANONYMOUS, authorize, authorize_exec_create
 from senro.devcluster.apiserver.bodies import decode_body, decode_object, is_dry_run
+from senro.devcluster.apiserver.budgets import check_budgets
 from senro.devcluster.apiserver.discovery import VERSION, discover
 from senro.devcluster.apiserver.exec import open_exec
 from senro.devcluster.apiserver.http import Response, json_response, text_response
@@ -174,6 +175,7 @@ class Api:
         body = decode_object(request, PODS) if request.body else {}
         options = body.get("deleteOptions") or {}
         check_preconditions_of(options, PODS, target.name, pod["metadata"])
+        check_budgets(self._storage, pod)
         dry_run = is_dry_run([*(options.get("dryRun") or []), *request.parameters("dryRun")])
         if not dry_run:
             self._kubelet.evict(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from senro.devcluster.apiserver.resources import REVIEWS, SERVED, SHORT_NAMES, SUBRESOURCES
+from senro.devcluster.apiserver.status import PODS
 
 if TYPE_CHECKING:
     from senro.devcluster.objects import Object
@@ -32,7 +33,6 @@ VERSION: dict[str, str] = {
 
 _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 _GROUPS = tuple(dict.fromkeys(resource.group for resource in SERVED if resource.group))
-_POLICY = "policy"
 
 
 def discover(path: str) -> Object | None:
@@ -43,13 +43,13 @@ def discover(path: str) -> Object | None:
     if trimmed == "/api":
         return {"kind": "APIVersions", "versions": ["v1"]}
     if trimmed == "/apis":
-        groups = [_group(group) for group in (*_GROUPS, _POLICY)]
+        groups = [_group(group) for group in _GROUPS]
         return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
     if trimmed == "/api/v1":
         return _resource_list("v1", "")
     prefix, _, rest = trimmed.partition("/apis/")
     group, _, version = rest.partition("/")
-    if prefix or group not in {*_GROUPS, _POLICY}:
+    if prefix or group not in _GROUPS:
         return None
     if not version:
         return {"kind": "APIGroup", "apiVersion": "v1", **_group(group)}
@@ -69,6 +69,7 @@ def _resource_list(version: str, group: str) -> Object:
             "namespaced": resource.namespaced,
             "kind": resource.kind,
             "verbs": ["create"] if resource in REVIEWS else _VERBS,
+            **({"categories": ["all"]} if resource == PODS else {}),
             **({"shortNames": SHORT_NAMES[resource]} if resource in SHORT_NAMES else {}),
         }
         for resource in SERVED

@@ -15,7 +15,7 @@ MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
 
 _Fields = dict[int, tuple[str, Any]]
-"""Field number to name and kind: `text`, `bytes`, `int`, `bool`, `time`, `map`, fields, or a list with one of these."""
+"""Field number to name and kind: `text`, `raw`, `int`, `bool`, `time`, `map`, fields, or a list with one of these."""
 
 _OWNER: _Fields = {
     1: ("kind", "text"),
@@ -68,7 +68,14 @@ _ROLE_REFERENCE: _Fields = {1: ("apiGroup", "text"), 2: ("kind", "text"), 3: ("n
 _ROLE: _Fields = {1: ("metadata", _META), 2: ("rules", [_RULE])}
 _BINDING: _Fields = {1: ("metadata", _META), 2: ("subjects", [_SUBJECT]), 3: ("roleRef", _ROLE_REFERENCE)}
 
+_BUDGET: _Fields = {
+    1: ("minAvailable", "int-or-text"),
+    2: ("selector", {1: ("matchLabels", "map")}),
+    3: ("maxUnavailable", "int-or-text"),
+}
+
 _KINDS: dict[str, _Fields] = {
+    "PodDisruptionBudget": {1: ("metadata", _META), 2: ("spec", _BUDGET)},
     "SelfSubjectAccessReview": {
         1: ("metadata", _META),
         2: (
@@ -177,6 +184,9 @@ def _scalar(kind: Any, value: int | bytes) -> Any:
         return bool(value)
     if kind == "raw":
         return _bytes(value)
+    if kind == "int-or-text":
+        either = _read(_bytes(value), {1: ("type", "int"), 2: ("number", "int"), 3: ("text", "text")})
+        return either.get("text", "") if either.get("type") else either.get("number", 0)
     if kind == "time":
         seconds = _read(_bytes(value), {1: ("seconds", "int")}).get("seconds")
         return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -24,6 +24,7 @@ ROLES = Resource(_RBAC, "v1", "roles", "Role")
 ROLE_BINDINGS = Resource(_RBAC, "v1", "rolebindings", "RoleBinding")
 CLUSTER_ROLES = Resource(_RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)
 CLUSTER_ROLE_BINDINGS = Resource(_RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
+BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 RULES_REVIEWS = Resource(
     "authorization.k8s.io", "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", namespaced=False
 )
@@ -43,6 +44,7 @@ STORED = (
     SECRETS,
     SERVICE_ACCOUNTS,
     LEASES,
+    BUDGETS,
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     ROLE_BINDINGS,
@@ -63,6 +65,7 @@ SHORT_NAMES = {
     NODES: ["no"],
     CLAIMS: ["pvc"],
     PODS: ["po"],
+    BUDGETS: ["pdb"],
     QUOTAS: ["quota"],
     SERVICE_ACCOUNTS: ["sa"],
     PRIORITY_CLASSES: ["pc"],

@@ -246,6 +246,11 @@ SCHEMAS: dict[str, dict[str, Schema]] = {
     "ClusterRole": {**_DOCUMENT, "rules": _RULES, "aggregationRule": ANY},
     "RoleBinding": _BINDING,
     "ClusterRoleBinding": _BINDING,
+    "PodDisruptionBudget": {
+        **_DOCUMENT,
+        "spec": {"minAvailable": ANY, "maxUnavailable": ANY, "selector": ANY, "unhealthyPodEvictionPolicy": TEXT},
+        "status": ANY,
+    },
     "PriorityClass": {
         **_DOCUMENT,
         "value": NUMBER,

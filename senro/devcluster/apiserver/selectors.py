@@ -33,6 +33,22 @@ def selector(request: Request) -> Callable[[Object], bool]:
     return selected
 
 
+def matches(document: Object, wanted: Object) -> bool:
+    """Whether an object has what a LabelSelector asks for; an empty one fits everything."""
+    labels = document["metadata"].get("labels") or {}
+    for rule in wanted.get("matchExpressions") or []:
+        key, values = rule.get("key", ""), rule.get("values") or []
+        held = {
+            "In": labels.get(key) in values,
+            "NotIn": labels.get(key) not in values,
+            "Exists": key in labels,
+            "DoesNotExist": key not in labels,
+        }
+        if not held.get(rule.get("operator", ""), False):
+            return False
+    return all(labels.get(key) == value for key, value in (wanted.get("matchLabels") or {}).items())
+
+
 def name_of_selector(request: Request) -> str:
     """The one name that a field selector asks for, which RBAC's resourceNames are held against; else ""."""
     for part in (request.parameter("fieldSelector") or "").split(","):

@@ -1,0 +1,291 @@
+"""The real kubectl, at work on the embedded cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from senro.devcluster import IMAGE, DevCluster, DevClusterThread
+from tests.support_devcluster import Client, pod_manifest
+
+KUBECTL = Path(sys.executable).with_name("kubectl")
+LABEL = "senro.dev/managed=true"
+ROLE = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reader, namespace: ci}
+rules:
+- {apiGroups: [""], resources: [pods], verbs: [get, list]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reader, namespace: ci}
+subjects:
+- {kind: User, name: ada, apiGroup: rbac.authorization.k8s.io}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
+"""
+
+
+@dataclass
+class Kubectl:
+    """kubectl with the administrator's kubeconfig, in the namespace ci."""
+
+    cluster: DevCluster
+    folder: Path
+
+    def argv(self, *words: str) -> list[str]:
+        configuration = ["--kubeconfig", str(self.cluster.kubeconfig()), "--cache-dir", str(self.folder / "cache")]
+        return [str(KUBECTL), *configuration, "--namespace", "ci", *words]
+
+    def run(self, *words: str, code: int = 0, stdin: bytes | None = None) -> str:
+        """Run it to its end; its stdout. Another exit code than `code` is told with all that it said."""
+        done = subprocess.run(self.argv(*words), input=stdin, capture_output=True, timeout=60, check=False)
+        assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+        self.stderr = done.stderr.decode()
+        return done.stdout.decode()
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self.run(*words, "-o", "json"))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[DevCluster]:
+    with DevClusterThread(namespaces=("ci",)) as running:
+        yield running
+
+
+@pytest.fixture
+def kubectl(cluster: DevCluster, tmp_path: Path) -> Kubectl:
+    return Kubectl(cluster, tmp_path)
+
+
+@pytest.fixture
+def client(cluster: DevCluster) -> Iterator[Client]:
+    client = Client(cluster)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def pod(client: Client, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A pod that runs, named after the test."""
+    name = request.node.name.removeprefix("test_").replace("_", "-")
+    client.create(pod_manifest(name, ["sh", "-c", "echo one; echo two >&2; trap 'exit 0' TERM; sleep 60 & wait"]))
+    client.running(name)
+    yield name
+    client.delete(name, gracePeriodSeconds=0)
+
+
+def test_get_as_a_table(kubectl: Kubectl, client: Client, pod: str) -> None:
+    """`kubectl get pods,secrets,leases -l` shows each kind in the server's own columns."""
+    meta = {"namespace": "ci", "name": pod, "labels": {"senro.dev/managed": "true"}}
+    assert client.http.post("/api/v1/namespaces/ci/secrets", json={"metadata": meta, "data": {"k": "eA=="}}).is_success
+    lease = {"metadata": meta, "spec": {"holderIdentity": "somebody", "leaseDurationSeconds": 5}}
+    assert client.http.post("/apis/coordination.k8s.io/v1/namespaces/ci/leases", json=lease).is_success
+    table = [line.split() for line in kubectl.run("get", "pods,secrets,leases", "-l", LABEL).splitlines() if line]
+    assert ["NAME", "READY", "STATUS", "RESTARTS", "AGE"] in table
+    assert [f"pod/{pod}", "1/1", "Running", "0"] in [row[:4] for row in table]
+    assert [f"secret/{pod}", "Opaque", "1"] in [row[:3] for row in table]
+    assert [f"lease.coordination.k8s.io/{pod}", "somebody"] in [row[:2] for row in table]
+    assert kubectl.run("get", "pods", "-l", "senro.dev/managed=false") == ""
+    client.http.delete(f"/api/v1/namespaces/ci/secrets/{pod}")
+    client.http.delete(f"/apis/coordination.k8s.io/v1/namespaces/ci/leases/{pod}")
+
+
+def test_get_as_documents(kubectl: Kubectl, pod: str) -> None:
+    """`-o json` and `-o yaml` give the objects; a name, a jsonpath and all namespaces work as well."""
+    found = kubectl.json("get", "pods", "-l", LABEL)
+    assert [item["metadata"]["name"] for item in found["items"]] == [pod]
+    assert f"  name: {pod}\n" in kubectl.run("get", "pod", pod, "-o", "yaml")
+    assert kubectl.run("get", "pod", pod, "-o", "jsonpath={.status.phase}") == "Running"
+    assert pod in kubectl.run("get", "pods", "-A", "-o", "wide")
+
+
+def test_get_and_watch(kubectl: Kubectl, client: Client, pod: str) -> None:
+    """`kubectl get -w` shows a pod's states as they come, one line each."""
+    # A list is watched from its resourceVersion; one pod from about now, which may be after the deletion.
+    with subprocess.Popen(
+        kubectl.argv("get", "pods", "-l", LABEL, "-w"), stdout=subprocess.PIPE, text=True
+    ) as watching:
+        assert watching.stdout is not None
+        lines = [watching.stdout.readline().split() for _ in range(2)]
+        assert [line[:3] for line in lines] == [["NAME", "READY", "STATUS"], [pod, "1/1", "Running"]]
+        client.delete(pod, gracePeriodSeconds=5)
+        assert watching.stdout.readline().split()[:3] == [pod, "1/1", "Terminating"]
+        watching.terminate()
+
+
+def test_describe_a_pod(kubectl: Kubectl, pod: str) -> None:
+    """`kubectl describe pod` tells its command, its conditions and its Events."""
+    told = kubectl.run("describe", "pod", pod)
+    assert IMAGE in told
+    assert "Ready                       True" in told
+    assert "Successfully assigned ci/" in told
+
+
+def test_logs(kubectl: Kubectl, client: Client) -> None:
+    """`kubectl logs -f --timestamps` follows to the end of the pod."""
+    client.create(pod_manifest("logs", ["sh", "-c", "echo one; sleep 0.3; echo two"]))
+    client.running("logs")
+    lines = kubectl.run("logs", "-f", "--timestamps", "logs").splitlines()
+    assert [line.split(" ", 1)[1] for line in lines] == ["one", "two"]
+    assert kubectl.run("logs", "--tail=1", "logs") == "two\n"
+
+
+def test_exec(kubectl: Kubectl, pod: str) -> None:
+    """`kubectl exec` passes stdin, stdout, stderr and the command's own exit code."""
+    assert kubectl.run("exec", pod, "--", "sh", "-c", "echo out; echo err >&2; exit 7", code=7) == "out\n"
+    assert "err\n" in kubectl.stderr
+    data = os.urandom(300_000)
+    told = subprocess.run(
+        kubectl.argv("exec", "-i", pod, "--", "cat"), input=data, capture_output=True, timeout=60, check=True
+    )
+    assert told.stdout == data
+
+
+@pytest.mark.bubblewrap
+def test_exec_on_a_terminal(kubectl: Kubectl, cluster: DevCluster, pod: str) -> None:
+    """`kubectl exec -it` gives the command a terminal of the size of this one."""
+    if cluster.mode != "bubblewrap":
+        pytest.skip(f"bubblewrap cannot run: {cluster.mode_reason}")
+    ours, theirs = pty.openpty()
+    try:
+        os.set_inheritable(theirs, True)
+        subprocess.run(["stty", "rows", "33", "cols", "77"], stdin=theirs, check=True)
+        with subprocess.Popen(
+            kubectl.argv("exec", "-it", pod, "--", "sh", "-c", "test -t 0 && sleep 0.3 && stty size; exit 4"),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            close_fds=True,
+        ) as running:
+            assert running.wait(timeout=30) == 4
+        assert b"33 77" in os.read(ours, 65_536)
+    finally:
+        os.close(theirs)
+        os.close(ours)
+
+
+@pytest.mark.bubblewrap
+def test_cp(kubectl: Kubectl, cluster: DevCluster, pod: str, tmp_path: Path) -> None:
+    """`kubectl cp` brings a folder into the pod and back."""
+    if cluster.mode != "bubblewrap":
+        pytest.skip(f"bubblewrap cannot run: {cluster.mode_reason}")
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "a.txt").write_text("some data")
+    (source / "b.bin").write_bytes(os.urandom(200_000))
+    kubectl.run("cp", str(source), f"ci/{pod}:/tmp/there")
+    assert kubectl.run("exec", pod, "--", "cat", "/tmp/there/a.txt") == "some data"
+    kubectl.run("cp", f"ci/{pod}:/tmp/there", str(tmp_path / "back"))
+    assert (tmp_path / "back" / "b.bin").read_bytes() == (source / "b.bin").read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["client", "server"])
+def test_apply_a_role(kubectl: Kubectl, kind: str) -> None:
+    """`kubectl apply` of a Role and its binding, by either kind of apply, grants; `delete` takes it away again."""
+    side = ["--server-side"] if kind == "server" else []
+    may = ("auth", "can-i", "list", "pods", "--as", "ada")
+    assert kubectl.run(*may, code=1) == "no\n"
+    kubectl.run("apply", *side, "-f", "-", stdin=ROLE.encode())
+    assert kubectl.run(*may) == "yes\n"
+    kubectl.run("apply", *side, "-f", "-", stdin=ROLE.replace("get, list", "get").encode())
+    assert kubectl.run(*may, code=1) == "no\n"
+    kubectl.run("delete", "role/reader", "rolebinding/reader")
+
+
+def test_a_typing_error_is_told(kubectl: Kubectl) -> None:
+    """`kubectl apply` has the server check the fields, and shows what it refuses."""
+    manifest = pod_manifest("typing-error", ["true"])
+    manifest["spec"]["containers"][0]["comand"] = ["x"]
+    kubectl.run("apply", "-f", "-", stdin=json.dumps(manifest).encode(), code=1)
+    assert 'unknown field "spec.containers[0].comand"' in kubectl.stderr
+
+
+def test_what_one_may(kubectl: Kubectl, cluster: DevCluster) -> None:
+    """`kubectl auth can-i` answers yes and no, lists the runner's rules, and `whoami` names it."""
+    token = ["--token", cluster.access.runner_token]
+    assert kubectl.run("auth", "can-i", "create", "pods", *token) == "yes\n"
+    assert kubectl.run("auth", "can-i", "list", "pods", *token, code=1) == "no\n"
+    assert "pods/exec" in kubectl.run("auth", "can-i", "--list", *token)
+    assert "system:serviceaccount:ci:senro-runner" in kubectl.run("auth", "whoami", *token)
+
+
+def test_a_client_certificate(kubectl: Kubectl, cluster: DevCluster) -> None:
+    """A certificate's CN is the user and its O are the groups, which a ClusterRoleBinding may name."""
+    certificate, key = cluster.client_certificate("grace", ["auditors"])
+    as_grace = [
+        *("--kubeconfig", "/dev/null", "--server", cluster.server),
+        *("--certificate-authority", cluster.environment()["SENRO_K8S_CA_FILE"]),
+        *("--client-certificate", str(certificate), "--client-key", str(key)),
+    ]
+    assert "grace" in kubectl.run("auth", "whoami", *as_grace)
+    assert kubectl.run("get", "pods", "-n", "ci", *as_grace, code=1) == ""
+    assert 'User "grace" cannot list resource "pods"' in kubectl.stderr
+    kubectl.run("create", "clusterrole", "auditor", "--verb=list", "--resource=pods")
+    kubectl.run("create", "clusterrolebinding", "auditor", "--clusterrole=auditor", "--group=auditors")
+    kubectl.run("get", "pods", "-n", "ci", *as_grace)
+    kubectl.run("delete", "clusterrole/auditor", "clusterrolebinding/auditor")
+
+
+def test_labels_and_annotations(kubectl: Kubectl, pod: str) -> None:
+    """`kubectl label`, `annotate` and `patch` change a pod's metadata, and nothing else of it."""
+    kubectl.run("label", "pod", pod, "colour=green")
+    kubectl.run("annotate", "pod", pod, "note=text")
+    patch = json.dumps([{"op": "replace", "path": "/metadata/labels/colour", "value": "blue"}])
+    kubectl.run("patch", "pod", pod, "--type=json", "-p", patch)
+    meta = kubectl.json("get", "pod", pod)["metadata"]
+    assert (meta["labels"]["colour"], meta["annotations"]["note"]) == ("blue", "text")
+    kubectl.run("patch", "pod", pod, "-p", '{"spec": {"hostname": "other"}}', code=1)
+    assert "pod updates may not change fields other than" in kubectl.stderr
+
+
+def test_delete(kubectl: Kubectl, client: Client, pod: str) -> None:
+    """`kubectl delete` waits until the pod is gone."""
+    assert kubectl.run("delete", "pod", pod, "--grace-period=5") == f'pod "{pod}" deleted from ci namespace\n'
+    assert client.pod(pod) is None
+
+
+def test_eviction_by_raw_post(kubectl: Kubectl, client: Client, pod: str) -> None:
+    """An Eviction posted raw, as a drain does it, takes the pod away with DisruptionTarget."""
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": "ci"}}
+    path = f"/api/v1/namespaces/ci/pods/{pod}/eviction"
+    kubectl.run("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction).encode())
+    kubectl.run("wait", "--for=delete", f"pod/{pod}", "--timeout=20s")
+    last = kubectl.cluster.states("ci", pod)[-1]
+    assert last["status"]["conditions"][0]["reason"] == "EvictionByEvictionAPI"
+    assert client.pod(pod) is None
+
+
+def test_a_budget_stops_an_eviction(kubectl: Kubectl, client: Client, pod: str) -> None:
+    """A PodDisruptionBudget that allows none answers an eviction with 429 and Retry-After."""
+    kubectl.run("create", "poddisruptionbudget", "none", f"--selector={LABEL}", "--min-available=1")
+    token = kubectl.cluster.access.admin_token
+    answer = client.http.post(
+        f"/api/v1/namespaces/ci/pods/{pod}/eviction", json={}, headers={"authorization": f"Bearer {token}"}
+    )
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "10")
+    assert answer.json()["details"]["causes"][0]["reason"] == "DisruptionBudget"
+    kubectl.run("delete", "poddisruptionbudget", "none")
+
+
+def test_namespaces(kubectl: Kubectl) -> None:
+    """A namespace is created with its default ServiceAccount, and deleted with everything in it."""
+    kubectl.run("create", "namespace", "short-lived")
+    kubectl.run("create", "secret", "generic", "s", "--from-literal=a=b", "-n", "short-lived")
+    assert "default" in kubectl.run("get", "serviceaccounts", "-n", "short-lived")
+    kubectl.run("delete", "namespace", "short-lived", "--timeout=20s")
+    assert kubectl.run("get", "namespaces", "-o", "name").split() == [
+        "namespace/ci",
+        "namespace/default",
+        "namespace/kube-system",
+    ]
