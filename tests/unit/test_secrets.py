@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from senro import secret
-from senro.adapters.secrets import LARGEST, PrivateSecretFiles, ReferencedSecrets, variable_name
-from senro.domain.errors import ConfigurationError, StoreError
+from senro.adapters.secrets import LARGEST, ReferencedSecrets, variable_name
+from senro.domain.errors import ConfigurationError
 from senro.domain.secret import FileSecret, SecretReference, ValueSecret, VariableSecret
-from tests.support_files import mode_of
 
 pytestmark = pytest.mark.anyio
 
@@ -98,26 +97,3 @@ async def test_no_value_shows() -> None:
     references = {"Token": secret.value("hunter2hunter2")}
     assert repr(ReferencedSecrets(references, {"X": "hunter2hunter2"})) == "<ReferencedSecrets ['Token']>"
     assert "hunter2" not in repr(references)
-
-
-async def test_a_secret_file_is_for_its_user_alone(tmp_path: Path) -> None:
-    """Created new, mode 0600 whatever the umask, with the value byte for byte."""
-    before = os.umask(0)
-    try:
-        path = await PrivateSecretFiles().write(str(tmp_path), "Token", VALUE)
-    finally:
-        os.umask(before)
-    assert path == str(tmp_path / "Token")
-    assert (tmp_path / "Token").read_bytes() == VALUE
-    assert mode_of(path) == 0o600
-
-
-async def test_a_secret_file_goes_through_no_link(tmp_path: Path) -> None:
-    """What has the name already, a link above all, is not written to; nor is a folder made. No value is told."""
-    (tmp_path / "Token").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StoreError, match="cannot be written: File exists"):
-        await PrivateSecretFiles().write(str(tmp_path), "Token", VALUE)
-    assert not (tmp_path / "elsewhere").exists()
-    with pytest.raises(StoreError, match="No such file or directory") as caught:
-        await PrivateSecretFiles().write(str(tmp_path / "gone"), "Token", b"hunter2")
-    assert "hunter2" not in str(caught.value)
