@@ -6,27 +6,31 @@ import os
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 import anyio
 import msgspec
 
-from senro.devcluster.apiserver.exec_session import ExecSession
-from senro.devcluster.apiserver.http import Response, Upgrade, text_response
+from senro.devcluster.apiserver.exec_session import ExecSession, Wants
+from senro.devcluster.apiserver.http import Response, Upgrade, json_response, text_response
 from senro.devcluster.apiserver.logs import container_name
-from senro.devcluster.apiserver.status import bad_request
+from senro.devcluster.apiserver.status import bad_request, failure
 from senro.devcluster.apiserver.websocket import BINARY, accept_headers, close_frame, frame
-from senro.devcluster.containers.pipes import input_pipe, output_pipe
+from senro.devcluster.containers.pipes import input_pipe, output_pipe, terminal_ends
 from senro.devcluster.containers.runtime import ExecError
+from senro.devcluster.kubelet.node import kubelet_translates
 
 if TYPE_CHECKING:
     from anyio.streams.tls import TLSStream
 
     from senro.devcluster.apiserver.http import Answer, Request
+    from senro.devcluster.containers.pipes import ReadEnd
     from senro.devcluster.containers.runtime import Container
     from senro.devcluster.faults import Faults
     from senro.devcluster.kubelet.kubelet import Kubelet
     from senro.devcluster.objects import Object
 
+_FIRST_NODE = "10.85.0.1"
 V5, V4, V1 = "v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io"
 _SERVED = (V5, V4, V1)
 
@@ -38,6 +42,7 @@ class Streams:
     stdin: bool
     stdout: bool
     stderr: bool
+    terminal: bool = False
 
     @property
     def first_channel(self) -> int:
@@ -48,36 +53,97 @@ class Streams:
 
 
 def open_exec(request: Request, pod: Object, kubelet: Kubelet, faults: Faults) -> Answer:
-    """Answer with the 101 and a session, or with what the apiserver or the kubelet says instead."""
+    """Answer with the 101 and a session, or with what the apiserver or the kubelet says instead.
+
+    Before 1.36 the apiserver itself speaks v5: its 101 is sent before anybody asks the kubelet, whose errors then come
+    as a status (facts/exec-protocol.md sections 3 and 8).
+    """
     asked_container = container_name(request, pod)
     if not pod["spec"].get("nodeName"):
         raise bad_request(f"pod {pod['metadata']['name']} does not have a host assigned")
-    if request.flag("tty"):
-        raise bad_request("the embedded cluster gives no terminals: exec without tty")
     refusal = _refuse_handshake(request)
     if refusal is not None:
         return refusal
-    if faults.refuses_handshake():
-        return text_response(500, "error dialing backend: dial tcp 10.85.0.1:10250: connect: connection refused")
-    streams = Streams(request.flag("stdin"), request.flag("stdout"), request.flag("stderr"))
-    if not (streams.stdin or streams.stdout or streams.stderr):
-        return text_response(400, "you must specify at least 1 of stdin, stdout, stderr")
-    kubelet.observe(pod, "reading", asked_container)
-    worker = kubelet.worker(pod)
-    container = worker.container(asked_container) if worker is not None else None
-    if container is None:
-        return text_response(500, f'container not found ("{asked_container}")')
+    terminal = request.flag("tty")
+    streams = Streams(
+        request.flag("stdin"), request.flag("stdout"), request.flag("stderr") and not terminal, terminal=terminal
+    )
     offered = [word.strip() for word in request.headers.get("sec-websocket-protocol", "").split(",") if word.strip()]
     protocol = next((word for word in offered if word in _SERVED), "")
+    translated_before = V5 in offered and not kubelet_translates(kubelet.version)
+    if faults.refuses_handshake():
+        answer: Container | _Failure = _unreachable(request, pod, asked_container, _FIRST_NODE)
+    elif address := kubelet.unreachable(pod):
+        answer = _unreachable(request, pod, asked_container, address)
+    else:
+        answer = _ask_kubelet(pod, asked_container, streams, kubelet)
+    if isinstance(answer, _Failure):
+        return _late_failure(request, streams, answer.late) if translated_before else answer.response
     if offered and not protocol:
         # An empty 403 from the WebSocket server itself: no Status, no RBAC (recording exec-basics).
         return Response(403, (("connection", "close"),), close=True)
-    opened = _Exec(container, asked_container, request.parameters("command"), streams, protocol or V1)
+    opened = _Exec(answer, asked_container, request.parameters("command"), streams, protocol or V1)
 
     async def run(stream: TLSStream, first: bytes) -> None:
         await _run(opened, stream, first, kubelet, faults)
 
     return Upgrade(accept_headers(request.headers["sec-websocket-key"], protocol), run)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """What the kubelet said instead: as an answer, and as the words of a status that comes behind the 101."""
+
+    response: Response
+    late: str
+
+
+def _unreachable(request: Request, pod: Object, container_name: str, address: str) -> _Failure:
+    """A node that does not answer (recording node-lost)."""
+    meta = pod["metadata"]
+    refused = f"dial tcp {address}:10250: connect: connection refused"
+    document: Object = failure(500, "", f"error dialing backend: {refused}")
+    del document["reason"]
+    names = (("command", "command"), ("stderr", "error"), ("stdin", "input"), ("stdout", "output"), ("tty", "tty"))
+    pairs = [
+        (theirs, value if ours == "command" else "1") for ours, theirs in names for value in request.parameters(ours)
+    ]
+    url = f"https://{address}:10250/exec/{meta['namespace']}/{meta['name']}/{container_name}?{urlencode(pairs)}"
+    return _Failure(json_response(500, document), f'error sending request: Post "{url}": {refused}')
+
+
+def _ask_kubelet(pod: Object, container_name: str, streams: Streams, kubelet: Kubelet) -> Container | _Failure:
+    """The running container, or why the kubelet has none to enter."""
+    if not (streams.stdin or streams.stdout or streams.stderr):
+        return _upgrade_failure(400, "you must specify at least 1 of stdin, stdout, stderr")
+    kubelet.observe(pod, "read-back", container_name)
+    worker = kubelet.worker(pod)
+    if worker is None:
+        return _upgrade_failure(404, "pod does not exist")
+    container = worker.container(container_name)
+    return container or _upgrade_failure(500, f'container not found ("{container_name}")')
+
+
+def _upgrade_failure(code: int, words: str) -> _Failure:
+    return _Failure(text_response(code, words), f"unable to upgrade connection: {words}")
+
+
+def _late_failure(request: Request, streams: Streams, words: str) -> Upgrade:
+    """The 101, and then the failure as a status on channel 3."""
+    status: Object = {
+        "metadata": {},
+        "status": "Failure",
+        "message": f"Internal error occurred: {words}",
+        "reason": "InternalError",
+        "details": {"causes": [{"message": words}]},
+        "code": 500,
+    }
+
+    async def run(stream: TLSStream, _first: bytes) -> None:
+        await stream.send(frame(BINARY, bytes((streams.first_channel,))))
+        await stream.send(_status_frame(V5, status) + close_frame(1000))
+
+    return Upgrade(accept_headers(request.headers["sec-websocket-key"], V5), run)
 
 
 def _refuse_handshake(request: Request) -> Response | None:
@@ -105,32 +171,38 @@ class _Exec:
 async def _run(opened: _Exec, stream: TLSStream, first: bytes, kubelet: Kubelet, faults: Faults) -> None:
     name, streams, protocol = opened.name, opened.streams, opened.protocol
     await stream.send(frame(BINARY, bytes((streams.first_channel,))))
-    out, their_out = output_pipe()
-    err, their_err = output_pipe()
-    inward, their_in = input_pipe()
-    if not streams.stdin:
-        inward.close()
+    ends = _Ends(opened.container, streams)
     try:
-        process = opened.container.exec(opened.command, stdin=their_in, stdout=their_out, stderr=their_err)
+        process = opened.container.exec(
+            opened.command,
+            stdin=ends.theirs[0],
+            stdout=ends.theirs[1],
+            stderr=ends.theirs[2],
+            terminal=streams.terminal,
+        )
     except ExecError as error:
-        for end in (out, err, inward):
-            end.close()
+        ends.close()
         await stream.send(_status_frame(protocol, _internal_error(str(error))) + close_frame(1000))
         return
     finally:
-        _close(their_in, their_out, their_err)
+        ends.give_away()
     session = ExecSession(
         stream,
         first,
+        container=opened.container,
         process=process,
-        stdin=inward,
-        stdout=out,
-        stderr=err,
-        wants_stdout=streams.stdout,
-        wants_stderr=streams.stderr,
-        half_close=protocol == V5,
-        cut=faults.exec_cut(name),
-        keep_back=faults.stdout_kept_back(name),
+        clock=kubelet.clock,
+        stdin=ends.stdin,
+        stdout=ends.stdout,
+        stderr=ends.stderr,
+        wants=Wants(
+            stdout=streams.stdout,
+            stderr=streams.stderr,
+            half_close=protocol == V5,
+            terminal=ends.terminal,
+            cut=faults.exec_cut(name),
+            keep_back=faults.stdout_kept_back(name),
+        ),
     )
     # The command outlives its client (facts/exec-protocol.md section 9): it belongs to the kubelet's tasks.
     kubelet.tasks.start_soon(session.attend)
@@ -143,11 +215,42 @@ async def _run(opened: _Exec, stream: TLSStream, first: bytes, kubelet: Kubelet,
         return
     if faults.drops_status(name):
         return
-    status = _exit_status(process.exit_code or 0)
+    status = _exit_status(await session.exit_code())
     await stream.send(_status_frame(protocol, status) + close_frame(1000))
     with anyio.move_on_after(1):
         # The client's close frame; the server does not insist on it.
         await stream.receive(64)
+
+
+class _Ends:
+    """The descriptors between an exec and its command: three pipes, or one terminal."""
+
+    def __init__(self, container: Container, streams: Streams) -> None:
+        self.terminal: int | None = None
+        self.stderr: ReadEnd | None = None
+        if streams.terminal:
+            self.terminal, theirs = container.terminal()
+            self.stdin, self.stdout = terminal_ends(self.terminal)
+            self.theirs = (theirs, theirs, theirs)
+            return
+        self.stdout, out = output_pipe()
+        self.stderr, err = output_pipe()
+        self.stdin, into = input_pipe()
+        self.theirs = (into, out, err)
+        if not streams.stdin:
+            self.stdin.close()
+
+    def give_away(self) -> None:
+        """The command has its ends: ours of them are closed."""
+        for descriptor in set(self.theirs):
+            os.close(descriptor)
+
+    def close(self) -> None:
+        """There is no command: our ends are closed."""
+        self.stdin.close()
+        self.stdout.close()
+        if self.stderr is not None:
+            self.stderr.close()
 
 
 def _status_frame(protocol: str, status: Object) -> bytes:
@@ -183,8 +286,3 @@ def _internal_error(words: str) -> Object:
         "details": {"causes": [{"message": cause}]},
         "code": 500,
     }
-
-
-def _close(*descriptors: int) -> None:
-    for descriptor in descriptors:
-        os.close(descriptor)

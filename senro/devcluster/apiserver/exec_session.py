@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
+import struct
+import termios
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
@@ -13,8 +18,10 @@ from senro.devcluster.apiserver.websocket import frame as _frame
 if TYPE_CHECKING:
     from anyio.streams.tls import TLSStream
 
+    from senro.devcluster.clock import Clock
     from senro.devcluster.containers.pipes import ReadEnd, WriteEnd
     from senro.devcluster.containers.process import Process
+    from senro.devcluster.containers.runtime import Container
     from senro.devcluster.faults import Cut
 
 _CHUNK = 32_768
@@ -26,7 +33,28 @@ _END_SECONDS = 0.05
 _OUTPUT_READ = 131_072
 _READ = 262_144
 _DATA = frozenset({0, TEXT, BINARY})
-_STDIN, _STDOUT, _STDERR, _CLOSE_SIGNAL = 0, 1, 2, 255
+_STDIN, _STDOUT, _STDERR, _RESIZE, _CLOSE_SIGNAL = 0, 1, 2, 4, 255
+_LOOK_SECONDS = (0.01, 0.03, 0.1, 0.25)
+"""When a command is looked at that may have closed its output, after its start; then always after the last."""
+
+_IDLE_SECONDS = 4 * 3600.0
+"""The translator's idle timeout (facts/exec-protocol.md section 9)."""
+
+_STRAY = b"nsenter: "
+_CONTAINER_END_SECONDS = 1.0
+_KILLED = 137
+
+
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """What an exec's client asked for, and which faults it meets. `terminal` is our end of one, else None."""
+
+    stdout: bool
+    stderr: bool
+    half_close: bool
+    terminal: int | None
+    cut: Cut | None
+    keep_back: int
 
 
 class ExecSession:
@@ -41,25 +69,31 @@ class ExecSession:
         stream: TLSStream,
         first: bytes,
         *,
+        container: Container,
         process: Process,
+        clock: Clock,
         stdin: WriteEnd,
         stdout: ReadEnd,
-        stderr: ReadEnd,
-        wants_stdout: bool,
-        wants_stderr: bool,
-        half_close: bool,
-        cut: Cut | None,
-        keep_back: int,
+        stderr: ReadEnd | None,
+        wants: Wants,
     ) -> None:
         self._stream = stream
         self._reader = FrameReader(first)
+        self._container = container
         self._process = process
+        self._clock = clock
         self._stdin = stdin
-        self._outputs = {_STDOUT: stdout, _STDERR: stderr}
-        self._wanted = {_STDOUT: wants_stdout, _STDERR: wants_stderr}
-        self._half_close = half_close
-        self._cut = cut
-        self._keep_back = keep_back
+        self._outputs = {_STDOUT: stdout}
+        if stderr is not None:
+            self._outputs[_STDERR] = stderr
+        self._wanted = {_STDOUT: wants.stdout, _STDERR: wants.stderr}
+        self._half_close = wants.half_close
+        self._terminal = wants.terminal
+        self._resized = 0
+        self._cut = wants.cut
+        self._keep_back = wants.keep_back
+        self._stray = False
+        self._last_moved = clock.seconds()
         self._sending = anyio.Lock()
 
     async def attend(self) -> None:
@@ -80,9 +114,12 @@ class ExecSession:
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._listen, tasks.cancel_scope)
+                tasks.start_soon(self._watch_idleness, tasks.cancel_scope)
+                for channel in self._outputs if self._terminal is None else ():
+                    tasks.start_soon(self._watch_closing, channel)
                 async with anyio.create_task_group() as pumps:
-                    pumps.start_soon(self._pump, _STDOUT, tasks.cancel_scope)
-                    pumps.start_soon(self._pump, _STDERR, tasks.cancel_scope)
+                    for channel in self._outputs:
+                        pumps.start_soon(self._pump, channel, tasks.cancel_scope)
                 await self._process.wait()
                 if self._stdin.stuck:
                     await anyio.sleep_forever()
@@ -93,6 +130,14 @@ class ExecSession:
             if self._process.exit_code is not None:
                 self._close_outputs()
         return finished
+
+    async def exit_code(self) -> int:
+        """The command's code once it has ended; 137 where its container took it along before it could begin."""
+        if self._stray:
+            with anyio.move_on_after(_CONTAINER_END_SECONDS):
+                await self._container.process.wait()
+            return _KILLED
+        return self._process.exit_code or 0
 
     async def discard(self) -> None:
         """Read what the command still writes, so that it can end, and throw it away."""
@@ -137,11 +182,15 @@ class ExecSession:
         if channel == _CLOSE_SIGNAL and self._half_close:
             if len(payload) != 2 or payload[1] >= 5:
                 return False
-            if payload[1] == _STDIN:
+            if payload[1] == _STDIN and self._terminal is None:
                 self._stdin.close()
+            return True
+        if channel == _RESIZE:
+            await self._resize(payload[1:])
             return True
         if channel != _STDIN:
             return True  # data for a stream that was not asked for is dropped
+        self._last_moved = self._clock.seconds()
         data = memoryview(payload)[1:]
         if self._cut is not None and self._cut.direction == "stdin":
             allowed = self._cut.take(len(data))
@@ -150,6 +199,33 @@ class ExecSession:
         if not await self._stdin.send(data) and self._stdin.stuck:
             await anyio.sleep_forever()
         return True
+
+    async def _resize(self, text: bytes) -> None:
+        self._resized += 1
+        if self._terminal is None:
+            if self._resized > 1:
+                # Nobody takes the sizes of a terminal that is none: the second blocks the one loop there is
+                # (facts/exec-protocol.md section 7).
+                await anyio.sleep_forever()
+            return
+        for width, height in terminal_sizes(text):
+            if width >= 1 and height >= 1:
+                fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+
+    async def _watch_idleness(self, scope: anyio.CancelScope) -> None:
+        """End without a status once nothing has moved for hours."""
+        while (left := self._last_moved + _IDLE_SECONDS - self._clock.seconds()) > 0:
+            await self._clock.sleep(left)
+        scope.cancel()
+
+    async def _watch_closing(self, channel: int) -> None:
+        """A command that closes its stdout or stderr loses its stdin (facts/measured.md), whatever keeps the pipe."""
+        looks = 0
+        while self._process.exit_code is None and not self._stdin.closed:
+            await anyio.sleep(_LOOK_SECONDS[min(looks, len(_LOOK_SECONDS) - 1)])
+            looks += 1
+            if not self._container.holds(self._process, self._outputs[channel].inode):
+                self._stdin.close()
 
     async def _pump(self, channel: int, scope: anyio.CancelScope) -> None:
         try:
@@ -162,7 +238,11 @@ class ExecSession:
         kept = b""
         prefix = bytes((channel,))
         cut = self._cut if self._cut is not None and channel == _STDOUT and self._cut.direction == "stdout" else None
+        began = False
         while data := await output.receive(_OUTPUT_READ):
+            if not began and channel == _STDERR and data.startswith(_STRAY) and await self._is_stray():
+                return
+            began = True
             if not wanted:
                 continue
             if channel == _STDOUT and self._keep_back:
@@ -182,9 +262,36 @@ class ExecSession:
         if self._process.exit_code is None:
             self._stdin.close()
 
+    async def _is_stray(self) -> bool:
+        """Whether these are the wrapper's own words: the container ended before the command could begin in it."""
+        with anyio.move_on_after(_CONTAINER_END_SECONDS):
+            await self._container.process.wait()
+        self._stray = self._container.process.has_exited()
+        return self._stray
+
     async def _send(self, data: bytes) -> None:
         async with self._sending:
             await self._stream.send(data)
+        self._last_moved = self._clock.seconds()
+
+
+def terminal_sizes(text: bytes) -> list[tuple[int, int]]:
+    """Widths and heights of a resize message: JSON objects one after the other, keys in any case."""
+    decoder = json.JSONDecoder()
+    sizes: list[tuple[int, int]] = []
+    left = text.decode("utf-8", "replace").strip()
+    while left:
+        try:
+            found, end = decoder.raw_decode(left)
+        except ValueError:
+            break
+        left = left[end:].lstrip()
+        if isinstance(found, dict):
+            named = {str(key).lower(): value for key, value in found.items()}
+            width, height = named.get("width", 0), named.get("height", 0)
+            if isinstance(width, int) and isinstance(height, int) and max(width, height) < 65_536:
+                sizes.append((width, height))
+    return sizes
 
 
 async def _drain(output: ReadEnd) -> None:

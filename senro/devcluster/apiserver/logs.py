@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from senro.devcluster.apiserver.http import Response, audited
-from senro.devcluster.apiserver.status import Cause, bad_request, invalid
+from senro.devcluster.apiserver.http import Response, audited, json_response
+from senro.devcluster.apiserver.status import Cause, bad_request, failure, invalid
 from senro.devcluster.clock import nanoseconds_text
 from senro.devcluster.containers.log import LogFilter, tail
 
@@ -30,9 +30,19 @@ def read_log(request: Request, pod: Object, kubelet: Kubelet, clock: Clock) -> R
     container = container_name(request, pod)
     if not pod["spec"].get("nodeName"):
         return Response(204, audited())
+    if address := kubelet.unreachable(pod):
+        where = f"{pod['metadata']['namespace']}/{name}/{container}"
+        refused = f"dial tcp {address}:10250: connect: connection refused"
+        unreached = failure(500, "", f'Get "https://{address}:10250/containerLogs/{where}": {refused}')
+        del unreached["reason"]
+        return json_response(500, unreached)
     worker = kubelet.worker(pod)
     log = worker.log_of(container) if worker is not None else None
     state = worker.state_of(container) if worker is not None else None
+    if log is not None and state is not None and log.lost:
+        # The 200 is out before the kubelet looks: what then goes wrong stands in the body, as text.
+        words = f"unable to retrieve container logs for {log.container_id}"
+        return Response(200, (*audited(), *_TEXT), _in_band(words))
     if log is None or state is None or not state.container_id:
         raise bad_request(_not_started(name, container, state))
     return Response(200, (*audited(), *_TEXT), _stream(log, options))
@@ -126,6 +136,10 @@ def _not_started(name: str, container: str, state: ContainerState | None) -> str
     }
     waiting = state.waiting if state is not None else "ContainerCreating"
     return f'container "{container}" in pod "{name}" is waiting to start: {words.get(waiting, waiting)}'
+
+
+async def _in_band(words: str) -> AsyncIterator[bytes]:
+    yield words.encode()
 
 
 async def _stream(log: ContainerLog, options: _Options) -> AsyncIterator[bytes]:

@@ -19,6 +19,7 @@ import anyio
 
 from senro.devcluster.containers import memory
 from senro.devcluster.containers.filesystem import FileSystem
+from senro.devcluster.containers.holders import is_held
 from senro.devcluster.containers.process import Process
 from senro.devcluster.containers.runtime import ExecError, StartError
 
@@ -316,6 +317,10 @@ class BubblewrapContainer:
             self._status = -1
         if self.cgroup is not None:
             memory.remove(self.cgroup)
+
+    def holds(self, process: Process, inode: int) -> bool:
+        """Whether anything in it still has that pipe open, nsenter aside."""
+        return is_held(process.pid, inode, []) or is_held(process.pid, inode, self.processes())
 
     def terminal(self) -> tuple[int, int]:
         """A pseudo terminal of the container's own /dev/pts where that can be reached, else of the host's."""

@@ -82,6 +82,8 @@ class ContainerLog:
         self._second_text = b""
         self._changed = anyio.Event()
         self.ended = False
+        self.container_id = ""
+        """Whose it is, as `containerd://...`."""
         self.lost = False
         """The runtime no longer knows the container: its log cannot be read."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 
 import anyio
@@ -10,7 +11,7 @@ import anyio
 with contextlib.suppress(ImportError):  # Linux alone can say how much a pipe holds
     from fcntl import F_SETPIPE_SZ, fcntl
 
-_CAPACITY = 262_144
+_CAPACITY = 1_048_576
 
 
 class ReadEnd:
@@ -18,6 +19,8 @@ class ReadEnd:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self.inode = os.fstat(descriptor).st_ino
+        """What both ends of a pipe have in common."""
 
     async def receive(self, size: int) -> bytes:
         """Up to `size` bytes as soon as there are any; b"" at the end."""
@@ -26,6 +29,10 @@ class ReadEnd:
                 return os.read(self._descriptor, size)
             except BlockingIOError:
                 await anyio.wait_readable(self._descriptor)
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                return b""  # a terminal that nobody has open any more
         return b""
 
     def close(self) -> None:
@@ -45,6 +52,11 @@ class WriteEnd:
         """Whether the process went away while a write waited for it to read."""
         self._scope: anyio.CancelScope | None = None
 
+    @property
+    def closed(self) -> bool:
+        """Whether the process has its end of file."""
+        return self._closing
+
     async def send(self, data: bytes | memoryview) -> bool:
         """Write it all, waiting for the process as long as it takes. False: nobody will ever read it."""
         left = memoryview(data)
@@ -60,6 +72,10 @@ class WriteEnd:
             except BrokenPipeError:
                 self.stuck = waited
                 return False
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                return False  # a terminal that nobody has open any more
         return True
 
     def close(self, *, reader_gone: bool = False) -> None:
@@ -98,7 +114,14 @@ def input_pipe() -> tuple[WriteEnd, int]:
     """A pipe for a process' input: our end, and the descriptor to give to the process and then close."""
     theirs, ours = os.pipe()
     os.set_blocking(ours, False)
+    _enlarge(ours)
     return WriteEnd(ours), theirs
+
+
+def terminal_ends(ours: int) -> tuple[WriteEnd, ReadEnd]:
+    """Our end of a pseudo terminal, for writing and for reading."""
+    os.set_blocking(ours, False)
+    return WriteEnd(os.dup(ours)), ReadEnd(ours)
 
 
 def _enlarge(descriptor: int) -> None:

@@ -86,6 +86,10 @@ class Container(Protocol):
         """The host's numbers of its processes."""
         ...
 
+    def holds(self, process: Process, inode: int) -> bool:
+        """Whether a process of the container still has the pipe open that a command was given for its output."""
+        ...
+
     def terminal(self) -> tuple[int, int]:
         """A new pseudo terminal of the container: our end's descriptor, and the one to give to `exec`."""
         ...

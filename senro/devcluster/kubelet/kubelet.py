@@ -51,7 +51,7 @@ class Kubelet:
     ) -> None:
         self._folder = folder
         self._storage = storage
-        self._clock = clock
+        self.clock = clock
         self.version = version
         """The cluster's, as `1.36`: it decides where an exec's errors show."""
         self.tasks = tasks
@@ -126,7 +126,7 @@ class Kubelet:
                 return
             if before is None:
                 meta["generation"] = meta.get("generation", 1) + 1
-            meta["deletionTimestamp"] = now_text(self._clock, grace_seconds)
+            meta["deletionTimestamp"] = now_text(self.clock, grace_seconds)
             meta["deletionGracePeriodSeconds"] = grace_seconds
 
         pod = self._storage.update(PODS, namespace, name, change)
@@ -164,7 +164,7 @@ class Kubelet:
 
     def _set_disruption(self, pod: Object, reason: str, message: str) -> None:
         def change(document: Object) -> None:
-            set_disruption(document, reason, message, document["metadata"]["generation"], now_text(self._clock))
+            set_disruption(document, reason, message, document["metadata"]["generation"], now_text(self.clock))
 
         self._storage.update(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"], change)
 
@@ -197,7 +197,7 @@ class Kubelet:
 
         def fail(document: Object) -> None:
             document["status"]["phase"] = "Failed"
-            set_disruption(document, reason, message, document["metadata"]["generation"], now_text(self._clock))
+            set_disruption(document, reason, message, document["metadata"]["generation"], now_text(self.clock))
 
         self._storage.update(PODS, meta["namespace"], meta["name"], fail)
         self._delete(meta["namespace"], meta["name"], 0)

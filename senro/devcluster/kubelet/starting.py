@@ -100,6 +100,7 @@ class Starter:
         config = self._configure(pod, container, volumes, where)
         state.container_id = f"containerd://{uuid.uuid4().hex}{uuid.uuid4().hex}"
         log = ContainerLog(config.folder / "0.log", self._clock, limit=self._log_limit)
+        log.container_id = state.container_id
         running = self.running[name] = RunningContainer(log, config.memory_limit)
         self._recorder.normal(pod, "Created", "Container created", container=where)
         out, their_out = output_pipe()

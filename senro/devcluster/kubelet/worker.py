@@ -88,6 +88,8 @@ class PodWorker:
         self._bring_up_scope = anyio.CancelScope()
         self._brought_up = anyio.Event()
         self._ended = anyio.Event()
+        self._ends = 0
+        self._ends_told = 0
         self._kill_at: float | None = None
         self._killed = False
         self._grace_changed = anyio.Event()
@@ -343,6 +345,7 @@ class PodWorker:
             # A child's end is enough, and the code may be 0 (recording oom-child).
             state.reason = "OOMKilled"
         state.finished_at = now_text(self._clock)
+        self._ends += 1
         happened, self._ended = self._ended, anyio.Event()
         happened.set()
 
@@ -386,8 +389,10 @@ class PodWorker:
             if condition:
                 self._add_condition("TerminationByKubelet", self.state.message)
             if lost:
-                for state in self.state.containers.values():
+                for name, state in self.state.containers.items():
                     state.lose()
+                    if (log := self.log_of(name)) is not None:
+                        log.lost = True
         elif self._stopping.is_set():
             self._give_up_unstarted()
         self.state.final = True
@@ -420,8 +425,8 @@ class PodWorker:
         scope.cancel()
 
     async def _either(self, first: anyio.Event, second: anyio.Event) -> None:
-        if first is self._ended and self.state.outcome():
-            return
+        if first is self._ended and (self.state.outcome() or self._ends != self._ends_told):
+            return  # one has ended since the status was last composed
         async with anyio.create_task_group() as race:
             race.start_soon(_cancel_after, first, race.cancel_scope)
             race.start_soon(_cancel_after, second, race.cancel_scope)
@@ -494,6 +499,7 @@ class PodWorker:
             await self.node.reachable()
 
     def _publish(self) -> None:
+        self._ends_told = self._ends
         if not self.is_reachable():
             return
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import httpx
@@ -71,7 +72,7 @@ def test_a_handshake_is_refused(client: Client, pod: str) -> None:
     client.cluster.faults.refuse_handshake()
     with client.exec(pod, ["true"]) as session:
         assert session.status == 500
-        assert session.body().startswith(b"error dialing backend")
+        assert json.loads(session.body())["message"].startswith("error dialing backend")
     assert client.run(pod, ["true"]).exit_code == 0
 
 
