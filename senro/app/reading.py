@@ -13,7 +13,7 @@ from senro.domain.events import TransferBroken, Transferred
 from senro.domain.exec_protocol import Ended, ExecResult, ExitCode, Stderr, Stdout
 from senro.domain.pod import Pod
 from senro.domain.transfer import IO_CONTAINER, member_count, reading_command
-from senro.domain.transfer_policy import LOCAL_RULES, TRIES, Break, Pace, after_break
+from senro.domain.transfer_policy import LOCAL_RULES, PATIENCE_SECONDS, TRIES, Break, Pace, after_break
 from senro.domain.tree import Tree
 from senro.ports.cluster import Cluster, ExecSession
 from senro.ports.trees import Unpacking
@@ -77,6 +77,9 @@ class Reading:
             return ReadBackLost(f"the workspaces could not be written on this machine: {error}", repeatable=False)
         if taken.move == "end":
             return ReadBackLost(f"the workspaces could not be read back: {error}", repeatable=False)
+        if taken.move == "wait":
+            minutes = PATIENCE_SECONDS / 60
+            return ReadBackLost(f"the workspaces could not be read back for {minutes:.0f} minutes: {message}")
         return ReadBackLost(f"the workspaces could not be read back in {TRIES} tries: {message}")
 
     async def _record_broken(self, number: int, message: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from datetime import UTC, datetime, timedelta
+from typing import NoReturn
 
 import anyio
 
@@ -26,6 +27,7 @@ class FakeClock:
         self._order = itertools.count()
         self._waiting: list[tuple[float, int, anyio.Event]] = []
         self._slept = 0
+        self._asleep: anyio.Event | None = None
 
     def now(self) -> datetime:
         return self._start + timedelta(seconds=self._elapsed)
@@ -44,6 +46,8 @@ class FakeClock:
         self._slept += 1
         entry = (self._elapsed + seconds, next(self._order), anyio.Event())
         heapq.heappush(self._waiting, entry)
+        if self._asleep is not None:
+            self._asleep.set()
         try:
             if self._auto:
                 await self._drive(entry)
@@ -69,6 +73,16 @@ class FakeClock:
             await self._settle()
         self._elapsed = target
 
+    async def pass_by(self) -> NoReturn:
+        """Move on to the next sleeper whenever all others wait, until it is cancelled; see `pass_time`."""
+        while True:
+            self._asleep = anyio.Event()
+            if not self._waiting:
+                await self._asleep.wait()
+            await self._settle()
+            if self._waiting:
+                self._wake_first()
+
     def _wake_first(self) -> None:
         moment, _, event = heapq.heappop(self._waiting)
         self._elapsed = max(self._elapsed, moment)
@@ -88,6 +102,15 @@ class FakeClock:
             await self._settle()
             if self._waiting and self._waiting[0] is entry:
                 self._wake_first()
+
+
+async def pass_time(clock: FakeClock) -> NoReturn:
+    """Let time pass for a clock that stands still: start it in the scene's task group, whose end cancels it.
+
+    Unlike `FakeClock(auto=True)` this is for a scene in which one task sleeps while another may wait for a real thread:
+    time passes only as far as the next sleeper, and only while a sleeper is there.
+    """
+    await clock.pass_by()
 
 
 class FakeChance:

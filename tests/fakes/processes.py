@@ -6,9 +6,9 @@ ends it at once with 143. A program that has no script is one that is not instal
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import anyio
 
@@ -63,6 +63,7 @@ class FakeProcesses:
         self.environ = dict(environ or {})
         self.started: list[Command] = []
         self.running = 0
+        self._killed: set[anyio.Event] = set()
 
     async def run(self, command: Command, output: OutputSink) -> ProcessEnd:
         await anyio.lowlevel.checkpoint()
@@ -71,14 +72,22 @@ class FakeProcesses:
             return ProcessEnd(code=None, error=f"cannot run {command.argv[0]!r}: there is no such program in PATH")
         self.started.append(command)
         self.running += 1
+        killed = anyio.Event()
+        self._killed.add(killed)
         try:
-            return await _Play(command, output, {**self.environ, **command.env}).run(script)
+            return await _Play(command, output, {**self.environ, **command.env}, killed).run(script)
         finally:
             self.running -= 1
+            self._killed.discard(killed)
+
+    def kill_all(self) -> None:
+        for killed in self._killed:
+            killed.set()
 
 
 class _Play:
-    def __init__(self, command: Command, output: OutputSink, environ: Mapping[str, str]) -> None:
+    def __init__(self, command: Command, output: OutputSink, environ: Mapping[str, str], killed: anyio.Event) -> None:
+        self._killed = killed
         self._command = command
         self._output = output
         self._environ = environ
@@ -87,7 +96,7 @@ class _Play:
     async def run(self, script: Sequence[Action]) -> ProcessEnd:
         try:
             with anyio.move_on_after(self._command.timeout):
-                return ProcessEnd(code=await self._act(script))
+                return ProcessEnd(code=await self._unless_killed(self._act(script)))
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await self._terminate()
@@ -112,7 +121,30 @@ class _Play:
                     return code
         return 0
 
+    async def _unless_killed(self, acting: Coroutine[Any, Any, int]) -> int:
+        """The code of what it does, or 137 where SIGKILL comes first."""
+        code, failure = 137, None
+
+        async def act() -> None:
+            nonlocal code, failure
+            try:
+                code = await acting
+            except Exception as error:  # noqa: BLE001 - raised again below, not wrapped in a group
+                failure = error
+            group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(act)
+            await self._killed.wait()
+            group.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        return code
+
     async def _terminate(self) -> int:
+        return await self._unless_killed(self._say_goodbye())
+
+    async def _say_goodbye(self) -> int:
         if self._handler is None:
             return 143
         with anyio.move_on_after(self._command.grace):

@@ -18,6 +18,7 @@ from senro.domain.errors import (
     ProtocolError,
     Refusal,
     Rejected,
+    RunBroken,
     SenroError,
     StatusCause,
     StoreError,
@@ -101,6 +102,10 @@ SENTENCES: list[tuple[SenroError, str]] = [
     (TreeError("a/b", "link-escapes", "the link leaves the tree"), "a/b: the link leaves the tree"),
     (TreeError("", "truncated", "the archive is cut"), "the archive is cut"),
     (StoreError("/var/x", "disk full"), "/var/x: disk full"),
+    (
+        RunBroken(".senro/runs/1", StoreError("events.jsonl", "No space left on device")),
+        "the run broke: events.jsonl: No space left on device; what it did until then is told in .senro/runs/1",
+    ),
 ]
 
 

@@ -44,6 +44,9 @@ class Does:
             await output(stream, data)  # type: ignore[arg-type]  # a literal in the tests below
         return self._end
 
+    def kill_all(self) -> None:
+        raise AssertionError("nobody asked twice")
+
 
 class Scene:
     """A local step with two workspaces, one of them read-only."""
@@ -62,7 +65,7 @@ class Scene:
     async def run(self, *, last: bool = True, files: dict[str, str] | None = None) -> Outcome:
         attempt = self.app.attempt(2, last=last)
         await self.app.workspaces.open(self.app.plan)
-        await self.app.workspaces.prepare(attempt.step)
+        await self.app.workspaces.prepare(attempt.step, again=False)
         self.app.ledger.lines.clear()
         return await LocalAttempt(attempt, files or {}, str(self.folder)).run()
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from senro.app.objects import (
+    UNSEEN_SECONDS,
     Waiting,
     create_pod,
     create_secret,
@@ -322,18 +323,18 @@ async def test_a_pod_is_removed_and_seen_gone() -> None:
     clock, cluster = site()
     cluster.stubborn = True
     pod = await cluster.create_pod(POD)
-    await remove_pod(cluster, pod, clock, grace_seconds=None, force=lambda: False)
+    assert await remove_pod(cluster, pod, clock, grace_seconds=None, force=lambda: False) is True
     assert (cluster.pods, cluster.graces) == ({}, [None])
     assert 30 <= waited(clock) <= 31
     assert cluster.calls.count("delete_pod") == 1
 
 
 async def test_a_pod_that_is_gone_already_is_gone() -> None:
-    """Nothing under the name: no wait."""
+    """Nothing under the name: no wait, and it is told that somebody else had removed it."""
     clock, cluster = site()
     pod = await cluster.create_pod(POD)
     cluster.vanish(pod)
-    await remove_pod(cluster, pod, clock, grace_seconds=3, force=lambda: False)
+    assert await remove_pod(cluster, pod, clock, grace_seconds=3, force=lambda: False) is False
     assert (cluster.calls, waited(clock)) == (["create_pod", "delete_pod"], 0)
 
 
@@ -403,6 +404,14 @@ async def test_troubles_of_the_control_plane_are_sat_out(method: str) -> None:
     assert cluster.pods == {}
 
 
+async def test_a_deletion_whose_answer_was_lost_is_nobodys() -> None:
+    """The pod is gone and nothing says by whose request: so it is told as what somebody else removed."""
+    clock, cluster = site()
+    pod = await cluster.create_pod(POD)
+    cluster.fail("delete_pod", lost(), effect=True)
+    assert await remove_pod(cluster, pod, clock, grace_seconds=0, force=lambda: False) is False
+
+
 async def test_a_deletion_that_is_forbidden_is_raised() -> None:
     """Waiting would not help: the caller says how to delete it by hand."""
     clock, cluster = site()
@@ -435,14 +444,24 @@ async def test_a_pod_of_an_unanswered_create_is_found() -> None:
 
 
 async def test_no_pod_of_an_unanswered_create() -> None:
-    """None, after a second, where nothing came; None at once where the name is another's."""
+    """None, after two seconds, where nothing came; None at once where the name is another's."""
     clock, cluster = site()
     assert await find_unseen(cluster, POD, "ours", clock) is None
-    assert 1 <= waited(clock) <= 2
+    assert UNSEEN_SECONDS <= waited(clock) <= UNSEEN_SECONDS + 1
     before = waited(clock)
     await cluster.create_pod(FOREIGN)
     assert await find_unseen(cluster, POD, "ours", clock) is None
     assert waited(clock) == before
+
+
+async def test_a_refused_create_is_looked_at_once() -> None:
+    """`seconds=0`: one look, no wait; the pod is found all the same where there is one."""
+    clock, cluster = site()
+    assert await find_unseen(cluster, POD, "ours", clock, seconds=0.0) is None
+    assert (cluster.calls, waited(clock)) == (["read_pod"], 0)
+    await cluster.create_pod(POD)
+    assert await find_unseen(cluster, POD, "ours", clock, seconds=0.0) is not None
+    assert waited(clock) == 0
 
 
 async def test_a_secret_is_removed() -> None:
@@ -456,12 +475,13 @@ async def test_a_secret_is_removed() -> None:
     assert cluster.secrets == {}
 
 
-async def test_a_secret_that_may_not_be_deleted_is_left_to_its_owner() -> None:
-    """A refusal ends the try in silence: the garbage collector takes the Secret with the pod."""
+async def test_a_secret_that_may_not_be_deleted_is_raised() -> None:
+    """A refusal ends the try at once: the caller says how to delete it by hand."""
     clock, cluster = site()
     await cluster.create_secret(SECRET)
     cluster.fail("delete_secret", refused("delete", 403, "Forbidden", "no"))
-    await remove_secret(cluster, "ci", "make-1", clock)
+    with pytest.raises(Forbidden):
+        await remove_secret(cluster, "ci", "make-1", clock)
     assert (cluster.calls.count("delete_secret"), waited(clock)) == (1, 0)
 
 

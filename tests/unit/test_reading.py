@@ -1,19 +1,23 @@
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import pytest
 
+from senro.adapters.fs import FolderTrees
 from senro.app.reading import ReadBackLost, ReadBackRefused, Reading
-from senro.app.staging import TRIES
-from senro.domain.errors import StreamBroken
+from senro.domain.errors import ClusterError, StreamBroken, TreeError, Unreachable
 from senro.domain.events import Event, TransferBroken, Transferred
 from senro.domain.exec_protocol import ExecFailure, ExecResult, ExitCode, StatusLost
 from senro.domain.pod import Pod
 from senro.domain.transfer import reading_command
+from senro.domain.transfer_policy import BROKEN_RULES, LOCAL_RULES, PATIENCE_SECONDS, TRIES
 from senro.domain.tree import Tree
+from tests.fakes.clock import pass_time
 from tests.fakes.cluster import Command, FakeCluster, FarSide, refused
 from tests.support_app import App, pod_plan
 from tests.support_files import archive, directory, file, make_folder, members, names, read_folder, tar_member
@@ -47,6 +51,43 @@ def sends(
     return run
 
 
+UNOPENED: list[ClusterError] = [
+    refused(ASKED, 500, message="error dialing backend"),
+    refused(ASKED, 503, message="etcd has no leader"),
+    refused(ASKED, 429, "TooManyRequests", "slow down", retry_after=3),
+    Unreachable(ASKED, cause="ConnectError: refused", sent=False),
+]
+"""What an apiserver or a kubelet that restarts says to an exec."""
+
+
+class _Failing:
+    """An `Unpacking` that fails at its first byte."""
+
+    def __init__(self, error: TreeError) -> None:
+        self._error = error
+
+    async def write(self, data: bytes) -> None:
+        assert data
+        raise self._error
+
+
+class _Trees(FolderTrees):
+    """Real folders; the first unpacking fails as told: at its first byte, or in leaving after the swap."""
+
+    def __init__(self, error: TreeError, when: Literal["write", "leave"]) -> None:
+        super().__init__()
+        self._error: TreeError | None = error
+        self._when = when
+
+    @asynccontextmanager
+    async def unpack(self, destinations: Mapping[int, str]) -> AsyncIterator[Any]:
+        error, self._error = self._error, None
+        async with super().unpack(destinations) as unpacking:
+            yield _Failing(error) if error is not None and self._when == "write" else unpacking
+        if error is not None:
+            raise error
+
+
 class Scene:
     """A pod that ended its step, and two folders of the coordinator with old content."""
 
@@ -63,8 +104,16 @@ class Scene:
         self.cluster.commands.extend(commands)
         self.reading = Reading(self.app.attempt(), self.pod, self.cluster, self.folders)
         try:
-            with anyio.fail_after(60):
-                return await self.reading.run()
+            async with anyio.create_task_group() as group:
+                group.start_soon(pass_time, self.app.clock)
+                try:
+                    with anyio.fail_after(60):
+                        return await self.reading.run()
+                except (ReadBackLost, ReadBackRefused) as error:
+                    failure = error  # what leaves a task group is wrapped
+                finally:
+                    group.cancel_scope.cancel()
+            raise failure
         finally:
             assert self.cluster.open_streams == 0
 
@@ -152,11 +201,11 @@ async def test_three_tries_leave_everything_as_it_was(scene: Scene, failure: Com
     ids=["parent", "absolute", "device", "fifo"],
 )
 async def test_what_must_not_be_unpacked_is_refused_at_once(scene: Scene, data: bytes) -> None:
-    """The step left it so: no other try helps, and nothing of it touches the folders."""
+    """The step left it so: no other try helps, and nothing of it touches the folders; the ledger says why."""
     with pytest.raises(ReadBackRefused, match="a workspace was refused as the step left it: "):
         await scene.read(sends(data=data + bytes(1024)))
     assert scene.untouched()
-    assert scene.events == []
+    assert [type(event) for event in scene.events] == [TransferBroken]
     assert len(scene.cluster.execs) == 1
 
 
@@ -183,12 +232,105 @@ async def test_a_control_plane_in_trouble_says_nothing_of_the_pod(scene: Scene) 
     assert await scene.read(sends(data=b""), sends()) == {0: NEW, 2: OTHER}
 
 
-async def test_an_exec_that_does_not_open_is_repeated(scene: Scene) -> None:
-    """A 500 before the 101, a refusal: each is one try."""
-    scene.cluster.fail("exec", refused(ASKED, 500, message="dial tcp"))
-    scene.cluster.fail("exec", refused(ASKED, 403, message="no"))
+@pytest.mark.parametrize("times", [1, 2, 3, 6, 20])
+@pytest.mark.parametrize("error", UNOPENED, ids=["500", "503", "429", "connection"])
+async def test_an_exec_that_does_not_open_is_no_try(scene: Scene, error: ClusterError, times: int) -> None:
+    """A finished step is not thrown away: its files come back, and all three tries are left after the refusals."""
+    for _ in range(times):
+        scene.cluster.fail("exec", error)
+    assert await scene.read(sends(data=b""), sends(data=b""), sends()) == {0: NEW, 2: OTHER}
+    assert [event.tries for event in scene.events if isinstance(event, TransferBroken)] == [0] * times + [1, 2]
+    done = scene.events[-1]
+    assert isinstance(done, Transferred)
+    assert done.tries == 3
+
+
+@pytest.mark.parametrize("after", [0.5, 42, 300])
+async def test_a_control_plane_that_asks_for_time_gets_it(scene: Scene, after: float) -> None:
+    """Retry-After is waited for before the exec is opened again, and little more."""
+    before = scene.app.clock.monotonic()
+    scene.cluster.fail("exec", refused(ASKED, 429, retry_after=after))
     assert await scene.read(sends()) == {0: NEW, 2: OTHER}
-    assert [type(event) for event in scene.events] == [TransferBroken, TransferBroken, Transferred]
+    assert after <= scene.app.clock.monotonic() - before < after + 1
+
+
+@pytest.mark.parametrize("error", UNOPENED, ids=["500", "503", "429", "connection"])
+async def test_a_control_plane_that_stays_away_loses_the_files(scene: Scene, error: ClusterError) -> None:
+    """A quarter of an hour of refusals, and no longer; another attempt may go better, and nothing was touched."""
+    before = scene.app.clock.monotonic()
+    for _ in range(500):
+        scene.cluster.fail("exec", error)
+    with pytest.raises(ReadBackLost, match="could not be read back") as caught:
+        await scene.read()
+    assert str(error) in str(caught.value)
+    assert caught.value.repeatable
+    assert PATIENCE_SECONDS <= scene.app.clock.monotonic() - before < PATIENCE_SECONDS + 60
+    assert scene.untouched()
+    # No try was made, so none can have failed.
+    assert "3 tries" not in str(caught.value)
+
+
+@pytest.mark.parametrize("code", [401, 403, 422])
+async def test_a_refusal_that_no_repetition_mends_ends_at_once(scene: Scene, code: int) -> None:
+    """A right that is missing is named after one request, and another attempt would end the same."""
+    scene.cluster.fail("exec", refused(ASKED, code, "Forbidden", 'cannot create resource "pods/exec"'))
+    with pytest.raises(ReadBackLost, match='cannot create resource "pods/exec"') as caught:
+        await scene.read(sends())
+    assert not caught.value.repeatable
+    assert scene.cluster.calls.count("exec") == 1
+    assert scene.untouched()
+
+
+@pytest.mark.parametrize("rule", sorted(LOCAL_RULES - {"leftover"}))
+async def test_a_machine_that_cannot_write_is_not_asked_again(scene: Scene, rule: str) -> None:
+    """A full disk here: one try, the step is not to blame, and another attempt ends the same."""
+    object.__setattr__(scene.app.services, "trees", _Trees(TreeError("d", rule, "No space left on device"), "write"))
+    with pytest.raises(ReadBackLost, match="could not be written on this machine: d: No space left") as caught:
+        await scene.read(sends())
+    assert not caught.value.repeatable
+    assert len(scene.cluster.execs) == 1
+    assert scene.untouched()
+
+
+@pytest.mark.parametrize("rule", sorted(BROKEN_RULES))
+async def test_an_archive_that_broke_on_its_way_is_read_again(scene: Scene, rule: str) -> None:
+    """Every rule that speaks of the archive itself is one of the three tries."""
+    object.__setattr__(scene.app.services, "trees", _Trees(TreeError("d", rule, "torn"), "write"))
+    assert await scene.read(sends(), sends()) == {0: NEW, 2: OTHER}
+    assert len(scene.cluster.execs) == 2
+
+
+async def test_what_was_there_before_and_cannot_be_removed_is_a_note(scene: Scene) -> None:
+    """`leftover` after the swap: the files are there, nothing is read again, and a person is told what lies around."""
+    object.__setattr__(scene.app.services, "trees", _Trees(TreeError("old", "leftover", "Permission denied"), "leave"))
+    assert await scene.read(sends()) == {0: NEW, 2: OTHER}
+    assert scene.contents() == [NEW, OTHER]
+    assert len(scene.cluster.execs) == 1
+    assert scene.app.told.notes == [("build.make", "old: Permission denied")]
+    assert [type(event) for event in scene.events] == [Transferred]
+
+
+async def test_leftovers_before_the_swap_are_no_success(scene: Scene) -> None:
+    """The same rule before anything was put in place loses the files, and says so."""
+    object.__setattr__(scene.app.services, "trees", _Trees(TreeError("old", "leftover", "Permission denied"), "write"))
+    with pytest.raises(ReadBackLost, match="old: Permission denied"):
+        await scene.read(sends())
+    assert scene.contents() == [OLD, OLD]
+
+
+async def test_an_ended_container_is_not_asked_again(scene: Scene) -> None:
+    """`senro-io` terminated, as when its pod is evicted: lost at once, not after another exec into nothing."""
+
+    async def end(far: FarSide) -> ExecResult:
+        await far.stdout(DATA[:10])
+        ended = {"name": "senro-io", "state": {"terminated": {"exitCode": 143, "reason": "Error"}}}
+        scene.cluster.show(scene.pod, {"phase": "Running", "containerStatuses": [ended]})
+        raise StreamBroken(ASKED, cause="reset by peer")
+
+    with pytest.raises(ReadBackLost, match=r"the pod went away before its workspaces were read back: .*10 bytes"):
+        await scene.read(end)
+    assert scene.cluster.calls.count("exec") == 1
+    assert scene.untouched()
 
 
 async def test_the_count_is_found_behind_many_warnings(scene: Scene) -> None:

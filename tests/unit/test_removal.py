@@ -5,6 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from senro.app.objects import UNSEEN_SECONDS
 from senro.app.observer import PodObserver
 from senro.app.removal import ASK_SECONDS, CANCEL_GRACE, Removal
 from senro.domain.errors import Unreachable
@@ -63,7 +64,7 @@ async def test_pod_and_secret_are_removed(scene: Scene) -> None:
     """By uid, with the pod's own grace, told to the ledger; what the observer sees of it is no disruption."""
     scene.cluster.stubborn = True
     await scene.create()
-    assert await scene.removal.run() is True
+    assert await scene.removal.run() == "put_away"
     assert scene.gone
     assert scene.cluster.graces == [None]
     assert scene.removal.observer is not None
@@ -80,7 +81,7 @@ async def test_pod_and_secret_are_removed(scene: Scene) -> None:
 
 async def test_nothing_was_created(scene: Scene) -> None:
     """No request, no event."""
-    assert await scene.removal.run() is True
+    assert await scene.removal.run() == "put_away"
     assert (scene.cluster.calls, scene.app.ledger.lines) == ([], [])
 
 
@@ -88,7 +89,7 @@ async def test_only_the_secret_was_created(scene: Scene) -> None:
     """The attempt ended before its pod's create was sent."""
     scene.removal.secret = scene.secret
     await scene.cluster.create_secret(scene.secret)
-    assert await scene.removal.run() is True
+    assert await scene.removal.run() == "put_away"
     assert scene.gone
     assert scene.app.ledger.lines == []
 
@@ -101,7 +102,7 @@ async def test_a_secret_whose_create_was_given_up_is_removed_again(tmp_path: Pat
         group.start_soon(scene.removal.run)
         await until(lambda: scene.app.clock.sleepers == 1)
         await scene.cluster.create_secret(scene.secret)
-        await scene.app.clock.advance(1)
+        await scene.app.clock.advance(UNSEEN_SECONDS)
     assert scene.gone
 
 
@@ -111,7 +112,7 @@ async def test_a_create_that_was_never_answered_is_looked_for(scene: Scene, ther
     scene.removal.manifest = scene.manifest
     if there:
         await scene.cluster.create_pod(scene.manifest)
-    assert await scene.removal.run() is True
+    assert await scene.removal.run() == "put_away"
     assert scene.gone
     assert len(scene.app.ledger.events) == there
 
@@ -120,7 +121,7 @@ async def test_a_pod_that_may_not_be_deleted_is_told(scene: Scene) -> None:
     """In the cluster's words, with what to type; the Secret is removed all the same."""
     await scene.create()
     scene.cluster.fail("delete_pod", refused("delete pod", 403, "Forbidden", 'cannot delete resource "pods"'))
-    assert await scene.removal.run() is False
+    assert await scene.removal.run() == "unconfirmed"
     assert list(scene.cluster.secrets) == []
     deleted, note = scene.app.ledger.events
     assert isinstance(deleted, PodDeleted)
@@ -139,13 +140,14 @@ async def test_whoever_asks_twice_is_told_what_stays(scene: Scene, method: str) 
     async with anyio.create_task_group() as group:
 
         async def remove() -> None:
-            assert await scene.removal.run() is False
+            assert await scene.removal.run() == "unconfirmed"
 
         group.start_soon(remove)
         await until(lambda: method in scene.cluster.calls[2:])
         scene.attempt.clean_ups.abandon()
     assert isinstance(scene.app.ledger.events[0], PodDeleted)
-    assert scene.remedy in scene.app.told.notes[-1][1]
+    assert scene.remedy in scene.app.recorder.left
+    assert any(scene.remedy in message for _, message in scene.app.told.notes)
 
 
 async def test_a_removal_is_shielded(scene: Scene) -> None:
@@ -163,7 +165,7 @@ async def test_a_cancelled_run_does_not_wait_for_a_long_grace(scene: Scene) -> N
     scene.cluster.stubborn = True
     await scene.create()
     scene.attempt.clean_ups.hurry()
-    assert await scene.removal.run() is True
+    assert await scene.removal.run() == "put_away"
     assert scene.cluster.graces == [CANCEL_GRACE]
 
 

@@ -8,14 +8,16 @@ import pytest
 
 from senro.app import staging
 from senro.app.observer import PodObserver
-from senro.app.staging import TRIES, Staging
-from senro.domain.errors import StreamBroken
+from senro.app.staging import Staging
+from senro.domain.errors import ClusterError, StreamBroken, Unreachable
 from senro.domain.events import Event, TransferBroken, Transferred
 from senro.domain.exec_protocol import ExecFailure, ExecResult, ExitCode, StatusLost
 from senro.domain.tar import Member
 from senro.domain.transfer import proof_line, sentinel_name, staging_command
+from senro.domain.transfer_policy import PATIENCE_SECONDS, TRIES
 from senro.domain.verdict import DidRun, Infra, InfraKind, Memory, Patience
 from senro.domain.workspace import Workspace
+from tests.fakes.clock import pass_time
 from tests.fakes.cluster import Command, FakeCluster, FarSide, refused
 from tests.support_app import NONCE, OVER, STARTED, WAITING, App, SteadyWatch, pod_plan, pod_with
 from tests.support_files import read_events
@@ -100,6 +102,7 @@ class Scene:
         self.staging = Staging(attempt, STAGING, self.cluster, self.observer, parts)
         async with anyio.create_task_group() as group:
             group.start_soon(self.observer.run)
+            group.start_soon(pass_time, self.app.clock)
             with anyio.fail_after(60):
                 result = await self.staging.run()
             group.cancel_scope.cancel()
@@ -169,6 +172,14 @@ async def test_a_proof_while_input_is_left_is_a_proof(scene: Scene) -> None:
     assert await scene.stage(run) is None
 
 
+UNOPENED: list[ClusterError] = [
+    refused(ASKED, 500, message="error dialing backend"),
+    refused(ASKED, 503, message="etcd has no leader"),
+    refused(ASKED, 429, "TooManyRequests", "slow down", retry_after=3),
+    Unreachable(ASKED, cause="ConnectError: refused", sent=False),
+]
+"""What an apiserver or a kubelet that restarts says to an exec."""
+
 FAILURES: list[tuple[Command, str]] = [
     (broken_after(0), "reset by peer"),
     (broken_after(2), "reset by peer"),
@@ -196,15 +207,58 @@ async def test_a_broken_staging_is_repeated(scene: Scene, failure: Command, word
     assert len(broken.message) < 10_000
     assert isinstance(done, Transferred)
     assert done.tries == 2
-    assert "staging broke, try 1 of 3" in scene.app.told.notes[0][1]
+    assert "staging broke (1 of 3 tries): " in scene.app.told.notes[0][1]
 
 
-@pytest.mark.parametrize("code", [403, 404, 500])
-async def test_an_exec_that_does_not_open_is_repeated(scene: Scene, code: int) -> None:
-    """A refusal before the 101 is a broken try."""
-    scene.cluster.fail("exec", refused(ASKED, code, message="no"))
+@pytest.mark.parametrize("times", [1, 2, 3, 6, 20])
+@pytest.mark.parametrize("error", UNOPENED, ids=["500", "503", "429", "connection"])
+async def test_an_exec_that_does_not_open_is_no_try(scene: Scene, error: ClusterError, times: int) -> None:
+    """Nothing was moved: it is opened again however often it is refused, and all three tries are left after it."""
+    for _ in range(times):
+        scene.cluster.fail("exec", error)
+    assert await scene.stage(broken_after(1), broken_after(1), script) is None
+    broken = [event for event in scene.events if isinstance(event, TransferBroken)]
+    assert [event.tries for event in broken] == [0] * times + [1, 2]
+    done = scene.events[-1]
+    assert isinstance(done, Transferred)
+    assert done.tries == 3
+    assert len(scene.cluster.execs) == 3
+
+
+async def test_a_control_plane_that_asks_for_time_gets_it(scene: Scene) -> None:
+    """Retry-After is waited for before the exec is opened again."""
+    before = scene.app.clock.monotonic()
+    scene.cluster.fail("exec", refused(ASKED, 429, retry_after=42))
     assert await scene.stage(script) is None
-    assert [type(event) for event in scene.events] == [TransferBroken, Transferred]
+    assert 42 <= scene.app.clock.monotonic() - before < 60
+
+
+@pytest.mark.parametrize("error", UNOPENED, ids=["500", "503", "429", "connection"])
+async def test_a_control_plane_that_stays_away_ends_the_attempt(scene: Scene, error: ClusterError) -> None:
+    """A quarter of an hour of refusals, and no longer: the last one is told, and the step did not run."""
+    before = scene.app.clock.monotonic()
+    for _ in range(500):
+        scene.cluster.fail("exec", error)
+    infra = await scene.stage()
+    assert infra is not None
+    assert infra.did_run is DidRun.NO
+    assert str(error) in infra.message
+    assert PATIENCE_SECONDS <= scene.app.clock.monotonic() - before < PATIENCE_SECONDS + 60
+    assert scene.cluster.execs == []
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(401, InfraKind.UNAUTHORIZED), (403, InfraKind.FORBIDDEN), (422, InfraKind.ADMISSION)],
+)
+async def test_a_refusal_that_no_repetition_mends_ends_at_once(scene: Scene, code: int, kind: InfraKind) -> None:
+    """A right that is missing is named as what it is, after one request; it is not a broken transfer."""
+    scene.cluster.fail("exec", refused(ASKED, code, "Forbidden", 'cannot create resource "pods/exec"'))
+    infra = await scene.stage(script)
+    assert infra is not None
+    assert (infra.kind, infra.did_run) == (kind, DidRun.NO)
+    assert 'cannot create resource "pods/exec"' in infra.message
+    assert scene.cluster.calls.count("exec") == 1
 
 
 async def test_three_tries_are_enough(scene: Scene) -> None:

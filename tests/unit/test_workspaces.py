@@ -36,7 +36,7 @@ class Scene:
 
     async def open(self) -> None:
         await self.workspaces.open(self.app.plan)
-        await self.workspaces.prepare(self.step)
+        await self.workspaces.prepare(self.step, again=False)
 
     def place(self, name: str) -> Path:
         return self.folder / "runs" / RUN_ID / "workspaces" / name
@@ -100,17 +100,19 @@ async def test_a_step_workspace_is_a_fresh_copy(scene: Scene) -> None:
     assert folder != scene.place("tmp")
     (folder / "file").write_bytes(b"changed")
     (folder / "more").write_bytes(b"")
-    await scene.workspaces.prepare(scene.step)
+    await scene.workspaces.prepare(scene.step, again=True)
     assert names(folder) == ["file", "main.o"]
     assert (folder / "file").read_bytes() == b"file"
 
 
 async def test_what_an_attempt_did_is_undone(scene: Scene) -> None:
-    """`restore` puts every workspace of the step back to its last snapshot."""
+    """`restore` puts every workspace that the step writes back to its last snapshot; `prepare` does what is its own."""
     await scene.open()
     for index in range(3):
         (scene.folder_of(index) / "left").write_bytes(b"")
     await scene.workspaces.restore(scene.step)
+    assert names(scene.folder_of(2)) == ["file", "left", "main.o"]
+    await scene.workspaces.prepare(scene.step, again=True)
     assert read_folder(scene.folder_of(0)) == FIRST
     assert names(scene.folder_of(1)) == []
     assert names(scene.folder_of(2)) == ["file", "main.o"]

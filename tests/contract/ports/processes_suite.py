@@ -154,6 +154,37 @@ class ProcessesSuite:
         assert sink.stdout == b"ready\nbye\n"
 
     @pytest.mark.slow  # the shell needs time to come up on a busy machine
+    async def test_kill_all(self, processes: Processes) -> None:
+        """Whoever asks twice does not wait for a grace: what ignores SIGTERM is gone at once. It may be repeated."""
+        sink = Sink()
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as group:
+                group.start_soon(processes.run, command("ignores TERM", grace=3600.0), sink)
+                await sink.ready.wait()
+                group.cancel_scope.cancel()
+                with anyio.CancelScope(shield=True):
+                    await anyio.lowlevel.checkpoint()
+                    processes.kill_all()
+                    processes.kill_all()
+        processes.kill_all()
+
+    async def test_kill_all_ends_what_nobody_cancelled(self, processes: Processes) -> None:
+        """Each group that runs is killed, with the code of SIGKILL."""
+        ends: list[ProcessEnd] = []
+
+        async def run(sink: Sink) -> None:
+            ends.append(await processes.run(command("hangs"), sink))
+
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as group:
+                sinks = Sink(), Sink()
+                for sink in sinks:
+                    group.start_soon(run, sink)
+                for sink in sinks:
+                    await sink.ready.wait()
+                processes.kill_all()
+        assert ends == [ProcessEnd(code=137)] * 2
+
     async def test_grace_ends(self, processes: Processes) -> None:
         """A command that ignores SIGTERM is killed once the grace is over."""
         end = await processes.run(command("ignores TERM", timeout=1.0, grace=0.05), Sink())
