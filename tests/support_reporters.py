@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 
+from rich.console import Console
+
+from senro.app.reporters.live import LiveReporter
 from senro.ports.reporter import Reporter, RunSummary, StepInfo, StepRow
 from tests.fakes.clock import FakeClock
 
@@ -47,6 +51,30 @@ SUMMARY = RunSummary(
         "results": ("sha256:" + "cd" * 32, f"{FOLDER}/workspaces/results"),
     },
 )
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal; it has no file descriptor and so no size."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+class Gone(io.StringIO):
+    """A pipe that nobody reads any more."""
+
+    def write(self, _text: str) -> int:
+        raise BrokenPipeError(32, "Broken pipe")
+
+
+def drawn(reporter: LiveReporter, width: int) -> str:
+    """The table as it is now, in so many columns."""
+    console = Console(file=io.StringIO(), width=width, height=20, _environ={})
+    with console.capture() as captured:
+        console.print(reporter.table())
+    return "".join(line.rstrip() + "\n" for line in captured.get().splitlines())
 
 
 def tell(reporter: Reporter, clock: FakeClock, look: Callable[[str], None] = lambda _moment: None) -> None:

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
 import io
-import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 from senro.app.reporters import choose
@@ -18,7 +15,7 @@ from senro.app.reporters.quiet import QuietReporter
 from senro.app.reporters.summary import closing, verdict
 from senro.ports.reporter import Reporter, RunState, RunSummary, StepInfo, StepRow
 from tests.fakes.clock import FakeClock
-from tests.support_reporters import FOLDER, RUN, STEPS, SUMMARY, tell
+from tests.support_reporters import FOLDER, RUN, STEPS, SUMMARY, Terminal, drawn, tell
 
 PLAIN = """\
 [00:00] run 20261129T231308Z-5f0c9a: 4 steps, records in /runs/20261129T231308Z-5f0c9a
@@ -137,22 +134,6 @@ test/late               skipped
 }
 
 
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal; it has no file descriptor and so no size."""
-
-    encoding = "utf-8"
-
-    def isatty(self) -> bool:
-        return True
-
-
-class Gone(io.StringIO):
-    """A pipe that nobody reads any more."""
-
-    def write(self, _text: str) -> int:
-        raise BrokenPipeError(32, "Broken pipe")
-
-
 def live(width: int, clock: FakeClock, *, height: int = 20, colours: bool = False) -> tuple[LiveReporter, Terminal]:
     stream = Terminal()
     console = Console(
@@ -166,13 +147,6 @@ def live(width: int, clock: FakeClock, *, height: int = 20, colours: bool = Fals
         _environ={"TERM": "xterm"},
     )
     return LiveReporter(stream, clock, console=console, refresh=False), stream
-
-
-def drawn(reporter: LiveReporter, width: int) -> str:
-    console = Console(file=io.StringIO(), width=width, height=20, _environ={})
-    with console.capture() as captured:
-        console.print(reporter.table())
-    return "".join(line.rstrip() + "\n" for line in captured.get().splitlines())
 
 
 def test_plain() -> None:
@@ -331,21 +305,6 @@ def test_lines_are_cut_on_a_terminal_only() -> None:
         assert "y" * 100 in stream.getvalue()
 
 
-@pytest.mark.parametrize("make", ["plain", "quiet", "live"])
-def test_a_stream_that_is_gone(make: str) -> None:
-    """A closed pipe or a closed stream ends no run."""
-    closed = io.StringIO()
-    closed.close()
-    for stream in (Gone(), closed):
-        clock = FakeClock()
-        tell(
-            LiveReporter(stream, clock, refresh=False)
-            if make == "live"
-            else choose(stream, plain=make == "plain", quiet=make == "quiet", clock=clock, environ={}),
-            clock,
-        )
-
-
 def test_an_ascii_stream() -> None:
     """What the stream's encoding lacks is written as escapes."""
     raw = io.BytesIO()
@@ -374,95 +333,3 @@ def test_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen(ascii_terminal, TERM="xterm") is PlainReporter
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     assert chosen(Terminal(), TERM="xterm") is PlainReporter
-
-
-IDS = st.sampled_from(["a", "b", "wörk/flöw", "", "evil\x1b]0;title\x07\r\n"])
-TEXTS = st.text() | st.text(alphabet="\x1b[];m\x07\r\n\t\x9b\u202e\ud800a0[/red]", max_size=30)
-STATES = st.sampled_from(
-    ["pending", "running", "succeeded", "recovered", "failed", "timed_out", "cancelled", "skipped_upstream_failed"]
-)
-ROWS = st.builds(
-    StepRow,
-    step_id=IDS,
-    state=STATES,
-    attempts=st.integers(0, 3),
-    seconds=st.none() | st.floats(0, 1e6),
-    detail=st.lists(TEXTS, max_size=2),
-    hint=TEXTS,
-    kind=TEXTS,
-    node=TEXTS,
-    words=TEXTS,
-    log=TEXTS,
-)
-SUMMARIES = st.builds(
-    RunSummary,
-    run_id=TEXTS,
-    state=st.sampled_from(["succeeded", "succeeded_with_recovery", "partial", "failed", "cancelled"]),
-    folder=TEXTS,
-    seconds=st.floats(0, 1e6),
-    rows=st.lists(ROWS, max_size=3),
-    workspaces=st.dictionaries(TEXTS, st.tuples(TEXTS, TEXTS), max_size=2),
-)
-CALLS = st.one_of(
-    st.tuples(st.just("run_started"), st.lists(st.builds(StepInfo, step_id=IDS, where=TEXTS), max_size=3)),
-    st.tuples(st.just("step_state"), IDS, STATES, st.integers(0, 3), TEXTS),
-    st.tuples(
-        st.just("transfer"),
-        IDS,
-        st.sampled_from(["in", "out"]),
-        st.integers(0, 10**12),
-        st.none() | st.integers(0, 10**12),
-    ),
-    st.tuples(st.just("log_line"), IDS, st.sampled_from(["stdout", "stderr"]), TEXTS),
-    st.tuples(st.just("note"), IDS, TEXTS),
-    st.tuples(st.just("run_ended"), SUMMARIES),
-    st.tuples(st.just("close")),
-    st.tuples(st.just("pass"), st.floats(0, 10)),
-)
-
-
-def call(reporter: Reporter, clock: FakeClock, told: tuple[object, ...]) -> None:
-    match told:
-        case ("run_started", list(steps)):
-            reporter.run_started(RUN, FOLDER, steps)
-        case ("step_state", str(step), state, int(attempt), str(phase)):
-            reporter.step_state(step, state, attempt=attempt, phase=phase)  # type: ignore[arg-type]  # drawn from its words
-        case ("transfer", str(step), direction, int(done), (int() | None) as total):
-            reporter.transfer(step, direction, done, total)  # type: ignore[arg-type]  # as above
-        case ("log_line", str(step), stream, str(text)):
-            reporter.log_line(step, stream, text)  # type: ignore[arg-type]  # as above
-        case ("note", str(step), str(text)):
-            reporter.note(step, text)
-        case ("run_ended", RunSummary() as result):
-            reporter.run_ended(result)
-        case ("close",):
-            reporter.close()
-        case ("pass", float(seconds)):
-            clock.move(seconds)
-        case _:
-            raise AssertionError(told)
-
-
-@pytest.mark.parametrize("kind", ["base", "plain", "quiet", "live"])
-@given(calls=st.lists(CALLS, max_size=12))
-def test_any_order_of_calls(kind: str, calls: list[tuple[object, ...]]) -> None:
-    """Every reporter takes every call in any order, and nothing in a text reaches the terminal as a command."""
-    clock, stream = FakeClock(), Terminal()
-    reporter: Reporter = Reporter()
-    if kind == "plain":
-        reporter = PlainReporter(Lines(stream), clock)
-    elif kind == "quiet":
-        reporter = QuietReporter(Lines(stream))
-    elif kind == "live":
-        reporter, stream = live(60, clock)
-    tables = ""
-    for told in calls:
-        call(reporter, clock, told)
-        if isinstance(reporter, LiveReporter):
-            tables += drawn(reporter, 60)
-    reporter.close()
-    written = stream.getvalue() + tables
-    if kind == "live":
-        # rich's own: cursor up, erase line, hide and show the cursor, styles, and a return before each drawing.
-        written = re.sub(r"\x1b\[(\d*[AK]|\?25[lh]|[\d;]*m)|\r", "", written)
-    assert re.findall(r"[^\n -~\u00a0-\U0010ffff]|[\u202a-\u202e\u2066-\u2069\ud800-\udfff]", written) == []

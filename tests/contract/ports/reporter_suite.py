@@ -1,0 +1,175 @@
+"""What every `Reporter` must do, whatever it shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TextIO
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from senro.ports.reporter import Reporter, RunSummary, StepInfo, StepRow
+from tests.fakes.clock import FakeClock
+from tests.support_reporters import FOLDER, RUN, SUMMARY, Gone, Terminal, tell
+
+IDS = st.sampled_from(["a", "b", "wörk/flöw", "", "evil\x1b]0;title\x07\r\n"])
+TEXTS = st.text() | st.text(alphabet="\x1b[];m\x07\r\n\t\x9b\u202e\ud800a0[/red]", max_size=30)
+STATES = st.sampled_from(
+    ["pending", "running", "succeeded", "recovered", "failed", "timed_out", "cancelled", "skipped_upstream_failed"]
+)
+ROWS = st.builds(
+    StepRow,
+    step_id=IDS,
+    state=STATES,
+    attempts=st.integers(0, 3),
+    seconds=st.none() | st.floats(0, 1e6),
+    detail=st.lists(TEXTS, max_size=2),
+    hint=TEXTS,
+    kind=TEXTS,
+    node=TEXTS,
+    words=TEXTS,
+    log=TEXTS,
+)
+SUMMARIES = st.builds(
+    RunSummary,
+    run_id=TEXTS,
+    state=st.sampled_from(["succeeded", "succeeded_with_recovery", "partial", "failed", "cancelled"]),
+    folder=TEXTS,
+    seconds=st.floats(0, 1e6),
+    rows=st.lists(ROWS, max_size=3),
+    workspaces=st.dictionaries(TEXTS, st.tuples(TEXTS, TEXTS), max_size=2),
+)
+STARTS = st.tuples(st.just("run_started"), st.lists(st.builds(StepInfo, step_id=IDS, where=TEXTS), max_size=3))
+ENDS = st.tuples(st.just("run_ended"), SUMMARIES)
+CLOSE = ("close",)
+BETWEEN = st.one_of(
+    st.tuples(st.just("step_state"), IDS, STATES, st.integers(0, 3), TEXTS),
+    st.tuples(
+        st.just("transfer"),
+        IDS,
+        st.sampled_from(["in", "out"]),
+        st.integers(0, 10**12),
+        st.none() | st.integers(0, 10**12),
+    ),
+    st.tuples(st.just("log_line"), IDS, st.sampled_from(["stdout", "stderr"]), TEXTS),
+    st.tuples(st.just("note"), IDS, TEXTS),
+    st.tuples(st.just("pass"), st.floats(0, 10)),
+)
+Call = tuple[object, ...]
+
+
+@st.composite
+def legal_runs(draw: st.DrawFn) -> list[Call]:
+    """The calls of one run in the order that the port promises; a run may break, before its start too."""
+    calls: list[Call] = []
+    if draw(st.integers(0, 9)):
+        calls = [draw(STARTS), *draw(st.lists(BETWEEN, max_size=12)), *draw(st.lists(ENDS, max_size=1))]
+    return calls + [CLOSE] * draw(st.integers(1, 2))
+
+
+ANY_CALLS = st.lists(STARTS | BETWEEN | ENDS | st.just(CLOSE), max_size=12)
+
+
+def call(reporter: Reporter, clock: FakeClock, told: Call) -> None:
+    """Make one call; "pass" lets time pass instead."""
+    match told:
+        case ("run_started", list(steps)):
+            reporter.run_started(RUN, FOLDER, steps)
+        case ("step_state", str(step), state, int(attempt), str(phase)):
+            reporter.step_state(step, state, attempt=attempt, phase=phase)  # type: ignore[arg-type]  # drawn from its words
+        case ("transfer", str(step), direction, int(done), (int() | None) as total):
+            reporter.transfer(step, direction, done, total)  # type: ignore[arg-type]  # as above
+        case ("log_line", str(step), stream, str(text)):
+            reporter.log_line(step, stream, text)  # type: ignore[arg-type]  # as above
+        case ("note", str(step), str(text)):
+            reporter.note(step, text)
+        case ("run_ended", RunSummary() as result):
+            reporter.run_ended(result)
+        case ("close",):
+            reporter.close()
+        case ("pass", float(seconds)):
+            clock.move(seconds)
+        case _:
+            raise AssertionError(told)
+
+
+def commands_in(written: str) -> list[str]:
+    """What a terminal would obey instead of showing it, newlines apart; lone surrogates, which no stream takes."""
+    return re.findall(r"[^\n -~\u00a0-\U0010ffff]|[\u202a-\u202e\u2066-\u2069\ud800-\udfff]", written)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A new reporter on a stream, and its clock.
+
+    `written` gives what it has written in all, `drawn` what it would draw now; without its own commands to a terminal.
+    """
+
+    reporter: Reporter
+    clock: FakeClock
+    written: Callable[[], str]
+    drawn: Callable[[], str] = str
+
+
+class ReporterSuite:
+    """The conformance suite of `senro.ports.reporter.Reporter`. Subclass it and give `subject`."""
+
+    def subject(self, stream: TextIO) -> Subject:
+        """A reporter on this stream; one that shows nothing leaves it alone."""
+        raise NotImplementedError
+
+    def test_a_run(self) -> None:
+        """A whole run as the engine tells it, with a retry, a failure and a skipped step, raises nothing."""
+        subject = self.subject(Terminal())
+        looks: list[str] = []
+        tell(subject.reporter, subject.clock, lambda _: looks.append(subject.drawn()))
+        assert commands_in("".join(looks) + subject.written()) == []
+
+    def test_any_legal_run(self) -> None:
+        """Every order that the port promises, with any text, raises nothing and commands no terminal."""
+        given(legal_runs())(self._tell)()
+
+    def test_any_calls(self) -> None:
+        """Nor does any other order: no mistake of a caller's may end a run."""
+        given(ANY_CALLS)(self._tell)()
+
+    def test_a_run_that_broke(self) -> None:
+        """`close` is all that is needed: before the start, after it, and once more."""
+        runs: list[list[Call]] = [[CLOSE], [CLOSE, CLOSE], [("run_started", []), CLOSE, CLOSE]]
+        for calls in runs:
+            self._tell(calls)
+
+    def test_nothing_is_answered(self) -> None:
+        """A reporter decides nothing: no call gives anything back that somebody might wait for."""
+        reporter = self.subject(Terminal()).reporter
+        answers: list[object] = [
+            reporter.run_started(RUN, FOLDER, []),  # type: ignore[func-returns-value]  # that is what is tested
+            reporter.step_state("a", "running", attempt=1),  # type: ignore[func-returns-value]  # as above
+            reporter.transfer("a", "in", 1, None),  # type: ignore[func-returns-value]  # as above
+            reporter.log_line("a", "stdout", "x"),  # type: ignore[func-returns-value]  # as above
+            reporter.note("a", "x"),  # type: ignore[func-returns-value]  # as above
+            reporter.run_ended(SUMMARY),  # type: ignore[func-returns-value]  # as above
+            reporter.close(),  # type: ignore[func-returns-value]  # as above
+        ]
+        assert set(answers) == {None}
+
+    @pytest.mark.parametrize("closed", [False, True])
+    def test_a_stream_that_is_gone(self, closed: bool) -> None:
+        """A pipe that nobody reads, or a stream that was closed, ends no run."""
+        stream = Gone()
+        if closed:
+            stream.close()
+        subject = self.subject(stream)
+        tell(subject.reporter, subject.clock)
+
+    def _tell(self, calls: list[Call]) -> None:
+        subject = self.subject(Terminal())
+        drawn = ""
+        for told in calls:
+            call(subject.reporter, subject.clock, told)
+            drawn += subject.drawn()
+        subject.reporter.close()
+        assert commands_in(drawn + subject.written()) == []

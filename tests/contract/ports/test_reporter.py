@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import re
+from typing import TextIO
+
+from rich.console import Console
+
+from senro.app.reporters.lines import Lines, SafeStream
+from senro.app.reporters.live import LiveReporter
+from senro.app.reporters.plain import PlainReporter
+from senro.app.reporters.quiet import QuietReporter
+from senro.ports.reporter import Reporter
+from tests.contract.ports.reporter_suite import ReporterSuite, Subject
+from tests.fakes.clock import FakeClock
+from tests.support_app import Told
+from tests.support_reporters import drawn
+
+WIDTH = 60
+"""Columns: as many as it takes for every column of the table."""
+
+_OF_RICH = r"\x1b\[(\d*[AK]|\?25[lh]|[\d;]*m)|\r"
+"""rich's own: cursor up, erase line, hide and show the cursor, styles, and a return before each drawing."""
+
+
+def _text(stream: TextIO) -> str:
+    """What was written; a stream that is closed has lost it."""
+    return "" if stream.closed else stream.getvalue()  # type: ignore[attr-defined]  # the suite's streams are StringIOs
+
+
+class Partial(Reporter):
+    """A library user's own, who cares about notes alone."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, step_id: str, message: str) -> None:
+        self.notes.append(f"{step_id!r}: {message!r}")
+
+
+class TestBase(ReporterSuite):
+    """The base class, whose methods are empty."""
+
+    def subject(self, stream: TextIO) -> Subject:
+        return Subject(Reporter(), FakeClock(), lambda: _text(stream))
+
+
+class TestPartial(ReporterSuite):
+    """One method overridden, the others as they are."""
+
+    def subject(self, stream: TextIO) -> Subject:
+        del stream
+        reporter = Partial()
+        return Subject(reporter, FakeClock(), lambda: "\n".join(map(ascii, reporter.notes)))
+
+
+class TestTold(ReporterSuite):
+    """The reporter of the application's tests, which shows nothing."""
+
+    def subject(self, stream: TextIO) -> Subject:
+        return Subject(Told(), FakeClock(), lambda: _text(stream))
+
+
+class TestPlain(ReporterSuite):
+    def subject(self, stream: TextIO) -> Subject:
+        clock = FakeClock()
+        return Subject(PlainReporter(Lines(stream), clock), clock, lambda: _text(stream))
+
+
+class TestQuiet(ReporterSuite):
+    def subject(self, stream: TextIO) -> Subject:
+        return Subject(QuietReporter(Lines(stream)), FakeClock(), lambda: _text(stream))
+
+
+class TestLive(ReporterSuite):
+    """The table, drawn when the suite looks instead of by rich's thread."""
+
+    def subject(self, stream: TextIO) -> Subject:
+        clock = FakeClock()
+        console = Console(
+            file=SafeStream(stream),  # type: ignore[arg-type]  # a stream in all that rich uses
+            width=WIDTH,
+            height=20,
+            force_terminal=True,
+            color_system="standard",
+            highlight=False,
+            legacy_windows=False,
+            _environ={"TERM": "xterm"},
+        )
+        reporter = LiveReporter(stream, clock, console=console, refresh=False)
+        return Subject(reporter, clock, lambda: re.sub(_OF_RICH, "", _text(stream)), lambda: drawn(reporter, WIDTH))
