@@ -73,6 +73,7 @@ class _Watch:
         self._bookmarks = request.flag("allowWatchBookmarks")
         self._tabular = wants_table(request)
         self._told_columns = False
+        self._told_last = False
         self._known: set[str] = set()
         seconds = request.parameter("timeoutSeconds") or str(_LONGEST_SECONDS)
         if not seconds.isdigit():
@@ -124,11 +125,12 @@ class _Watch:
                 await self._storage.changed()
 
     def _next_bookmark(self, end: float) -> float:
-        """About once a minute, and two seconds before the end."""
+        """About once a minute, and once two seconds before the end, or at once where that has passed."""
         now, last = anyio.current_time(), end - _BOOKMARK_BEFORE_END
-        if not self._bookmarks or now >= last:
+        if not self._bookmarks or self._told_last:
             return float("inf")
-        return min(now + _BOOKMARK_SECONDS, last)
+        self._told_last = now + _BOOKMARK_SECONDS >= last
+        return max(now, last) if self._told_last else now + _BOOKMARK_SECONDS
 
     def _told(self, change: Change) -> bytes:
         document = change.document
