@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 
 import anyio
+import httpx
 import pytest
 from anyio.streams.tls import TLSStream
 
@@ -350,8 +351,32 @@ async def test_leaving_while_requests_are_on_their_way(alpn: str) -> None:
 
 
 async def test_a_cluster_that_was_left() -> None:
-    """A request afterwards is told so, and is not sent."""
+    """A request afterwards is told so, and is neither sent nor repeated."""
     async with connected(configuration(1)) as cluster:
         pass
+    with anyio.fail_after(SOON), pytest.raises(Unreachable, match="the client was closed"):
+        await cluster.read_pod("ci", "a")
     with pytest.raises(Unreachable, match=r"the client was closed.*nothing was sent"):
         await cluster.create_pod(POD)
+
+
+async def test_leaving_does_not_wait_for_what_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client whose closing hangs is not waited for beyond the bound; the requests are ended all the same."""
+    monkeypatch.setattr("senro.adapters.apiserver.exchanges.LEAVE_SECONDS", 0.05)
+    server = Http2Server(CREATED, until=anyio.Event())
+    clients: list[httpx.AsyncClient] = []
+    async with tls_server(server) as port:
+        with anyio.fail_after(SOON):
+            async with anyio.create_task_group() as group, connected(configuration(port)) as cluster:
+                assert isinstance(cluster, ApiserverCluster)
+                clients.append(cluster._rest._client)
+                group.start_soon(expect_the_end, cluster)
+                await until(lambda: server.requests)
+                monkeypatch.setattr(clients[0], "aclose", anyio.sleep_forever)
+        monkeypatch.undo()
+        await clients[0].aclose()
+
+
+async def expect_the_end(cluster: Cluster) -> None:
+    with pytest.raises(Unreachable, match="the client was closed"):
+        await cluster.read_pod("ci", "a")

@@ -116,11 +116,11 @@ class Exchange(Generic[_T]):
             finally:
                 await self._give_up()
             raise
-        if self._left and not self._results:
-            raise self.closed()
-        if self._error is not None:
+        if self._results:
+            return self._results[0]
+        if self._error is not None and not self._left:
             raise self._error
-        return self._results[0]
+        raise self.closed()
 
     async def leave(self) -> None:
         """End a request whose client is about to be closed, which ends those over HTTP/2; whoever waits is told."""

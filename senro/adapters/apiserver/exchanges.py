@@ -25,7 +25,8 @@ class Exchanges:
     def __init__(self, group: anyio.abc.TaskGroup) -> None:
         self._group = group
         self._live: set[Exchange[Any]] = set()
-        self._closed = False
+        self.closed = False
+        """Whether the connection was left: then nothing is sent any more."""
 
     def __len__(self) -> int:
         """How many are under way, those that nobody waits for any more included."""
@@ -41,7 +42,7 @@ class Exchanges:
         body: bytes | None = None,
     ) -> _T:
         """Send the request and wait for its result; raises what it came to."""
-        if self._closed:
+        if self.closed:
             raise exchange.closed()
         request = exchange.request(method, target, headers, body)
         self._live.add(exchange)
@@ -50,16 +51,18 @@ class Exchanges:
 
     async def end(self, *clients: httpx.AsyncClient) -> None:
         """End what is under way and close the clients, whoever is cancelled, within LEAVE_SECONDS."""
-        self._closed = True
-        with anyio.move_on_after(LEAVE_SECONDS, shield=True):
-            for exchange in tuple(self._live):
-                await exchange.leave()
-            for client in clients:
-                await client.aclose()
-            for exchange in tuple(self._live):
-                await exchange.ended.wait()
-        for exchange in self._live:
-            exchange.cancel()
+        self.closed = True
+        try:
+            with anyio.move_on_after(LEAVE_SECONDS, shield=True):
+                for exchange in tuple(self._live):
+                    await exchange.leave()
+                for client in clients:
+                    await client.aclose()
+                for exchange in tuple(self._live):
+                    await exchange.ended.wait()
+        finally:
+            for exchange in self._live:
+                exchange.cancel()
 
     async def _run(self, exchange: Exchange[Any], request: httpx.Request) -> None:
         try:

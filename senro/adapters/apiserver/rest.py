@@ -89,7 +89,7 @@ class Rest:
                 return await self.once(asked, method, target, body=body)
             except ClusterError as error:
                 wanted = repetition(error)
-                if wanted is None:
+                if wanted is None or self._exchanges.closed:
                     raise
                 wait = max(wanted, pause * (0.5 + self._chance.fraction() / 2))
                 budget = unreachable_seconds if isinstance(error, Unreachable) else BUDGET_SECONDS
