@@ -94,6 +94,11 @@ class Socket:
                 break
         return bytes(self._buffer)
 
+    def document(self) -> Object:
+        """The body as JSON."""
+        found: Object = json.loads(self.body())
+        return found
+
     def send(self, payload: bytes, opcode: int = 2, *, final: bool = True, masked: bool = True) -> None:
         """One frame; the mask is zeroes, which RFC 6455 does not forbid."""
         first = (0x80 if final else 0) | opcode

@@ -68,7 +68,7 @@ class FileSystem:
         for folder in self._folders_with_absent_tools():
             self._rebuild(folder)
         for target, mount in self._mounts:
-            self._open_parents(target, partial(_mount_error, mount.source, mount.target))
+            self._open_parents(target, partial(_mount_error, mount, self._root))
             if self._mounted(posixpath.dirname(target)) is None:
                 (self._root / target.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
 
@@ -230,10 +230,10 @@ def _tool_folders() -> set[str]:
     }
 
 
-def _mount_error(source: Path, target: str, place: str) -> StartError:
+def _mount_error(mount: Mount, root: Path, _place: str) -> StartError:
     return StartError(
-        f'error during container init: error mounting "{source}" to rootfs at "{target}": '
-        f"open o_path procfd: open {place}: not a directory"
+        f'error during container init: error mounting "{mount.source}" to rootfs at "{mount.target}": '
+        f"open o_path procfd: open {root}{mount.target}: not a directory"
     )
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _UNHELPFUL = "Preemption is not helpful for scheduling."
 _NO_VICTIMS = "No preemption victims found for incoming pod."
-_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
 @dataclass(slots=True)
@@ -195,9 +194,8 @@ def _counted(words: Counter[str]) -> list[str]:
 
 
 def priority_of(pod: Object) -> int:
-    """A pod's priority: what it was admitted with, or its class' own."""
-    given = int(pod["spec"].get("priority") or 0)
-    return given or _CLASSES.get(pod["spec"].get("priorityClassName") or "", 0)
+    """A pod's priority, as it was admitted with."""
+    return int(pod["spec"].get("priority") or 0)
 
 
 def victims(pod: Object, room: NodeRoom) -> list[Object] | None:
