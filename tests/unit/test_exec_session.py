@@ -341,10 +341,17 @@ async def test_an_exception_comes_out_as_it_is() -> None:
 async def test_a_cancellation_leaves_nothing_open() -> None:
     """A context that is cancelled while it receives says goodbye and ends within its scope."""
     stream = FakeNetworkStream([])
-    with anyio.move_on_after(0.02) as scope:
-        async with opened(stream) as session:
-            await session.receive()
-    assert scope.cancelled_caught
+    async with anyio.create_task_group() as group:
+
+        async def use() -> None:
+            async with opened(stream) as session:
+                await session.receive()
+                pytest.fail("there was nothing to receive")
+
+        group.start_soon(use)
+        while not stream.reads:
+            await anyio.lowlevel.checkpoint()
+        group.cancel_scope.cancel()
     assert client_frames(stream.written) == [(8, True, b"\x03\xe8")]
 
 
