@@ -242,6 +242,7 @@ class Client:
         stdin: bool = False,
         stdout: bool = True,
         stderr: bool = True,
+        tty: bool = False,
         protocol: str | None = V5,
         headers: dict[str, str] | None = None,
         namespace: str = "ci",
@@ -250,7 +251,11 @@ class Client:
         """An exec's connection behind its handshake, whatever was answered."""
         query = [("container", container)] if container else []
         query += [("command", word) for word in command]
-        query += [(key, "true") for key, wanted in (("stdin", stdin), ("stdout", stdout), ("stderr", stderr)) if wanted]
+        query += [
+            (key, "true")
+            for key, wanted in (("stdin", stdin), ("stdout", stdout), ("stderr", stderr), ("tty", tty))
+            if wanted
+        ]
         target = f"/api/v1/namespaces/{namespace}/pods/{quote(name)}/exec?{urlencode(query)}"
         fields = {
             "Host": "127.0.0.1",
