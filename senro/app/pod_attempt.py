@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -261,7 +261,12 @@ class PodAttempt:
                     )
                 elif isinstance(answer, Ending):
                     attempt.phase(words)
-            await observer.until(lambda current, seen=seen: current.observations > seen)  # type: ignore[misc]
+            await observer.until(_newer_than(seen))
+
+
+def _newer_than(seen: int) -> Callable[[PodObserver], bool]:
+    """That more was observed than these so many times."""
+    return lambda observer: observer.observations > seen
 
 
 @asynccontextmanager
