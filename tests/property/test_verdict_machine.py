@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -24,13 +26,21 @@ from senro.domain.verdict import (
     wants_events,
 )
 from tests.support_cluster_model import BY_CLIENTS, BY_KUBELET, Cluster
+from tests.support_pods import MAYBE, Choose
 from tests.support_verdict import UID
 
-CODES = st.sampled_from([0, 0, 1, 3, 137, 143])
+SECONDS = (1.0, 0.0, 0.4, 3.0, 6.0, 30.0, 400.0)
+CODES = (0, 0, 1, 3, 137, 143)
+CLIENTS = tuple(sorted(BY_CLIENTS))
+REASONS = tuple(sorted(set(BY_KUBELET) - {"limit"}))
+TENTHS = tuple(tenth / 10 for tenth in range(-50, 51))
 
 
 class ClusterMachine(RuleBasedStateMachine):
-    """Anything may happen at any moment, and the poller looks whenever it likes."""
+    """Anything may happen at any moment, and the poller looks whenever it likes.
+
+    What may happen now is said by `may_*`, which `played` asks too.
+    """
 
     cluster: Cluster
     reads_events: bool
@@ -43,20 +53,23 @@ class ClusterMachine(RuleBasedStateMachine):
         self.sign_was_seen = False
         self.finish_was_seen = False
 
-    @initialize(skew=st.floats(-5, 5), guarded=st.booleans(), reads_events=st.booleans())
+    @initialize(skew=st.sampled_from(TENTHS), guarded=st.booleans(), reads_events=st.booleans())
     def create(self, *, skew: float, guarded: bool, reads_events: bool) -> None:
         self.cluster, self.reads_events = Cluster(skew, guarded=guarded), reads_events
 
-    @rule(seconds=st.sampled_from([0.0, 0.4, 1.0, 3.0, 6.0, 30.0, 400.0]))
+    @rule(seconds=st.sampled_from(SECONDS))
     def wait(self, seconds: float) -> None:
         self.cluster.wait(seconds)
 
     # The pod's own life
 
-    @precondition(lambda self: not self.cluster.placed and not self.cluster.metadata)
+    @precondition(lambda self: self.may_place())
     @rule()
     def place(self) -> None:
         self.cluster.place()
+
+    def may_place(self) -> bool:
+        return not (self.cluster.placed or self.cluster.metadata or self.cluster.exists_no_more)
 
     @precondition(lambda self: self.may_start())
     @rule()
@@ -65,89 +78,122 @@ class ClusterMachine(RuleBasedStateMachine):
 
     def may_start(self) -> bool:
         cluster = self.cluster
-        untouched = cluster.placed and cluster.process.started is None and not cluster.kubelet_reason
-        return untouched and not (cluster.metadata or cluster.final or cluster.exists_no_more or cluster.lost)
+        untouched = self.may_report() and cluster.process.started is None
+        return untouched and not (cluster.metadata or cluster.kubelet_reason)
 
-    @precondition(lambda self: self.cluster.process.alive)
-    @rule(code=CODES)
+    @precondition(lambda self: self.may_end())
+    @rule(code=st.sampled_from(CODES))
     def end(self, code: int) -> None:
-        # A deadline's kill with 0 leaves no trace either; the run's own timeout comes before it.
+        # A deadline's kill that lets the command end with 0 leaves no trace; the run's own timeout comes before it.
         untraced = self.cluster.kubelet_reason == "deadline" and code == 0
         self.cluster.end(137 if untraced else code)
 
-    @precondition(lambda self: self.kubelet_works())
+    def may_end(self) -> bool:
+        return self.cluster.process.alive
+
+    @precondition(lambda self: self.may_report())
     @rule()
     def report(self) -> None:
         self.cluster.report()
 
-    @precondition(lambda self: self.kubelet_works() and self.may_finalise())
+    def may_report(self) -> bool:
+        cluster = self.cluster
+        return cluster.placed and not (cluster.lost or cluster.final or cluster.exists_no_more)
+
+    @precondition(lambda self: self.may_finalise())
     @rule()
     def finalise(self) -> None:
         self.cluster.finalise()
 
-    def kubelet_works(self) -> bool:
-        cluster = self.cluster
-        return cluster.placed and not (cluster.lost or cluster.final or cluster.exists_no_more)
-
     def may_finalise(self) -> bool:
         cluster = self.cluster
         never_started = cluster.process.started is None and bool(cluster.kubelet_reason or cluster.metadata)
-        return never_started or cluster.reported_end is not None
+        return self.may_report() and (never_started or cluster.reported_end is not None)
 
     # What the cluster does to it
 
-    @precondition(lambda self: not self.cluster.exists_no_more)
-    @rule(who=st.sampled_from(sorted(BY_CLIENTS)))
+    @precondition(lambda self: self.may_mark())
+    @rule(who=st.sampled_from(CLIENTS))
     def mark(self, who: str) -> None:
         self.cluster.mark(who)
 
-    @precondition(lambda self: self.kubelet_works() and not self.cluster.kubelet_reason)
-    @rule(why=st.sampled_from(sorted(BY_KUBELET)))
-    def kill(self, why: str) -> None:
-        if self.cluster.process.ended is None and (why != "limit" or self.cluster.guarded):
-            self.cluster.kill(why)
+    def may_mark(self) -> bool:
+        return not self.cluster.exists_no_more
 
-    @precondition(lambda self: self.cluster.placed and not self.keeps_a_reason())
+    @precondition(lambda self: self.may_kill())
+    @rule(why=st.sampled_from(REASONS))
+    def kill(self, why: str) -> None:
+        self.cluster.kill(why)
+
+    def may_kill(self) -> bool:
+        return self.may_report() and not self.cluster.kubelet_reason and self.cluster.process.ended is None
+
+    @precondition(lambda self: self.may_outgrow_its_limit())
+    @rule(code=st.sampled_from(CODES))
+    def outgrow_its_limit(self, code: int) -> None:
+        self.cluster.kill("limit")
+        if self.cluster.process.alive:
+            self.cluster.end(code)
+
+    def may_outgrow_its_limit(self) -> bool:
+        return self.may_kill() and self.cluster.guarded
+
+    @precondition(lambda self: self.may_lose_node())
     @rule()
     def lose_node(self) -> None:
         self.cluster.lose()
 
-    def keeps_a_reason(self) -> bool:
-        """A kubelet that dies between an end that it caused and the phase takes its reason with it: nobody can know."""
+    def may_lose_node(self) -> bool:
+        """A kubelet that dies between an end that it caused and the phase takes its reason with it: none can know."""
         cluster = self.cluster
-        return bool(cluster.kubelet_reason) and not cluster.final
+        return cluster.placed and (cluster.final or not cluster.kubelet_reason)
 
-    @precondition(lambda self: self.cluster.lost and not self.cluster.final)
+    @precondition(lambda self: self.may_silence())
     @rule()
     def silence(self) -> None:
-        if self.cluster.conditions.get("Ready", {}).get("status") == "True":
-            self.cluster.silence()
+        self.cluster.silence()
 
-    @precondition(lambda self: self.cluster.lost)
+    def may_silence(self) -> bool:
+        cluster = self.cluster
+        reported_ready = cluster.conditions.get("Ready", {}).get("status") == "True"
+        return cluster.lost and reported_ready and not (cluster.final or cluster.exists_no_more)
+
+    @precondition(lambda self: self.may_come_back())
     @rule()
     def come_back(self) -> None:
         self.cluster.lost = False
 
-    @precondition(lambda self: self.cluster.placed and not self.cluster.final and not self.keeps_a_reason())
+    def may_come_back(self) -> bool:
+        return self.cluster.lost
+
+    @precondition(lambda self: self.may_reboot())
     @rule()
     def reboot(self) -> None:
-        if self.cluster.process.alive:
-            self.cluster.reboot()
+        self.cluster.reboot()
 
-    @precondition(lambda self: bool(self.cluster.metadata) and (self.cluster.final or not self.cluster.placed))
+    def may_reboot(self) -> bool:
+        return self.may_lose_node() and self.cluster.process.alive and not self.cluster.final
+
+    @precondition(lambda self: self.may_remove())
     @rule()
     def remove(self) -> None:
         self.cluster.remove()
 
-    @precondition(lambda self: not self.cluster.exists_no_more)
+    def may_remove(self) -> bool:
+        return bool(self.cluster.metadata) and (self.cluster.final or not self.cluster.placed)
+
+    @precondition(lambda self: self.may_mark())
     @rule()
     def force_delete(self) -> None:
         self.cluster.force()
 
-    @precondition(lambda self: self.cluster.lost and not self.cluster.final and not self.cluster.exists_no_more)
+    @precondition(lambda self: self.may_collect())
     @rule()
     def collect(self) -> None:
         self.cluster.collect()
+
+    def may_collect(self) -> bool:
+        return self.cluster.lost and not self.cluster.final and not self.cluster.exists_no_more
 
     # What the run does
 
@@ -161,7 +207,8 @@ class ClusterMachine(RuleBasedStateMachine):
         self._observe()
         if before.settled:
             assert self.answer == before
-        elif self.cancelled:
+            return
+        if self.cancelled:
             assert isinstance(self.answer, Cancelled) or held is not None
         self._agree()
         self.sign_was_seen = self.sign_was_seen or self.memory.sign is not None
@@ -238,6 +285,60 @@ class ClusterMachine(RuleBasedStateMachine):
         self.poll()
         if cluster.placed:
             assert self.answer.settled, self.answer
+
+
+# How often each happens where a play draws by chance, and from what its argument is taken; polls are frequent.
+MOVES: dict[str, tuple[int, dict[str, tuple[object, ...]]]] = {
+    "poll": (8, {}),
+    "wait": (4, {"seconds": SECONDS}),
+    "place": (4, {}),
+    "start": (4, {}),
+    "end": (2, {"code": CODES}),
+    "report": (6, {}),
+    "finalise": (3, {}),
+    "mark": (1, {"who": CLIENTS}),
+    "kill": (1, {"why": REASONS}),
+    "outgrow_its_limit": (1, {"code": CODES}),
+    "lose_node": (1, {}),
+    "silence": (4, {}),
+    "come_back": (1, {}),
+    "reboot": (1, {}),
+    "remove": (2, {}),
+    "force_delete": (1, {}),
+    "collect": (1, {}),
+    "cancel": (1, {}),
+}
+
+STEPS = 40
+
+
+def played(choose: Choose) -> None:
+    """The same without shrinking, and quickly: a play of `STEPS` moves, told in the note of its failure."""
+    machine, told = ClusterMachine(), []
+    created = {"skew": choose(TENTHS), "guarded": choose(MAYBE), "reads_events": choose(MAYBE)}
+    machine.create(**created)
+    try:
+        for _ in range(STEPS):
+            may = [name for name, (often, _) in MOVES.items() if _may(machine, name) for _ in range(often)]
+            name = choose(may)
+            arguments = {key: choose(options) for key, options in MOVES[name][1].items()}
+            told.append(f"{name}({arguments or ''})")
+            getattr(machine, name)(**arguments)
+        machine.teardown()
+    except AssertionError as error:
+        error.add_note(f"created {created}: {', '.join(told)}")
+        raise
+
+
+def _may(machine: ClusterMachine, name: str) -> bool:
+    allowed = getattr(machine, f"may_{name}", None)
+    return allowed is None or bool(allowed())
+
+
+def test_a_thousand_plays() -> None:
+    """A thousand plays drawn by chance, from one seed each: the classifier agrees in all of them."""
+    for seed in range(1_000):
+        played(random.Random(seed).choice)
 
 
 TestCluster = ClusterMachine.TestCase
