@@ -14,6 +14,7 @@ import anyio
 from senro.devcluster.apiserver.websocket import BINARY, CLOSE, PING, PONG, TEXT, BrokenFrameError, FrameReader
 from senro.devcluster.apiserver.websocket import close_frame as _close_frame
 from senro.devcluster.apiserver.websocket import frame as _frame
+from senro.devcluster.apiserver.websocket import frame_head as _head
 
 if TYPE_CHECKING:
     from anyio.streams.tls import TLSStream
@@ -30,7 +31,7 @@ _CHUNK = 32_768
 _END_SECONDS = 0.05
 """How soon after the end of its output a command's own end is noticed."""
 
-_OUTPUT_READ = 131_072
+_OUTPUT_READ = 524_288
 _READ = 262_144
 _DATA = frozenset({0, TEXT, BINARY})
 _STDIN, _STDOUT, _STDERR, _RESIZE, _CLOSE_SIGNAL = 0, 1, 2, 4, 255
@@ -236,7 +237,6 @@ class ExecSession:
     async def _pump_until_end(self, channel: int, scope: anyio.CancelScope) -> None:
         output, wanted = self._outputs[channel], self._wanted[channel]
         kept = b""
-        prefix = bytes((channel,))
         cut = self._cut if self._cut is not None and channel == _STDOUT and self._cut.direction == "stdout" else None
         began = False
         while data := await output.receive(_OUTPUT_READ):
@@ -249,10 +249,8 @@ class ExecSession:
                 data, kept = (kept + data)[: -self._keep_back], (kept + data)[-self._keep_back :]
             if cut is not None:
                 data = data[: cut.take(len(data))]
-            # Several messages in one write: one encryption, one system call.
-            frames = [_frame(BINARY, prefix + data[at : at + _CHUNK]) for at in range(0, len(data), _CHUNK)]
-            if frames:
-                await self._send(b"".join(frames))
+            if data:
+                await self._send(_messages(channel, data))
             if cut is not None and cut.done:
                 scope.cancel()
                 return
@@ -273,6 +271,16 @@ class ExecSession:
         async with self._sending:
             await self._stream.send(data)
         self._last_moved = self._clock.seconds()
+
+
+def _messages(channel: int, data: bytes) -> bytes:
+    """Output as messages of at most 32 KiB, put together with one copy: one encryption, one system call for all."""
+    view = memoryview(data)
+    pieces: list[bytes | memoryview] = []
+    for at in range(0, len(data), _CHUNK):
+        piece = view[at : at + _CHUNK]
+        pieces += (_head(BINARY, len(piece) + 1), bytes((channel,)), piece)
+    return b"".join(pieces)
 
 
 def terminal_sizes(text: bytes) -> list[tuple[int, int]]:

@@ -85,12 +85,16 @@ class FrameReader:
 
 def frame(opcode: int, payload: bytes) -> bytes:
     """One unfragmented frame of the server."""
-    size = len(payload)
+    return frame_head(opcode, len(payload)) + payload
+
+
+def frame_head(opcode: int, size: int) -> bytes:
+    """What stands before so many bytes of payload."""
     if size < 126:
-        return bytes((0x80 | opcode, size)) + payload
+        return bytes((0x80 | opcode, size))
     if size < 65_536:
-        return struct.pack("!BBH", 0x80 | opcode, 126, size) + payload
-    return struct.pack("!BBQ", 0x80 | opcode, 127, size) + payload
+        return struct.pack("!BBH", 0x80 | opcode, 126, size)
+    return struct.pack("!BBQ", 0x80 | opcode, 127, size)
 
 
 def close_frame(code: int) -> bytes:
