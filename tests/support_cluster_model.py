@@ -18,6 +18,9 @@ NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 FINAL_WITHIN = 15.0
 """A kubelet writes the phase this soon after it reported the last end: typically 1 to 3 s (facts row 137)."""
 
+REPORTED_WITHIN = 3.0
+"""The kubelet looks at its containers every second (facts row 165)."""
+
 OWN_LIMIT = 'Usage of EmptyDir volume "d" exceeds the limit "8Mi". '
 
 BY_KUBELET = {
@@ -87,6 +90,13 @@ class Cluster:
     # What happens
 
     def wait(self, seconds: float) -> None:
+        if self.kubelet_reason and self.process.ended is not None and self.reported_end is None:
+            # What it ended itself a kubelet reports soon, and is not lost meanwhile (`has_a_secret`).
+            left = max(self.process.ended + REPORTED_WITHIN - self.now, 0.0)
+            if seconds > left:
+                self.now += left
+                seconds -= left
+                self.report()
         if self.reported_end is not None and not self.final and not self.lost:
             left = self.reported_end + FINAL_WITHIN - self.now
             if seconds > left:
@@ -223,7 +233,10 @@ class Cluster:
         return {"exitCode": code, "reason": reason, **times}
 
     def _condition(self, kind: str, status: str, reason: str, at: float) -> None:
-        self.conditions[kind] = {"type": kind, "status": status, "reason": reason, "lastTransitionTime": _stamp(at)}
+        """Its time is that of its last change of status; another reason leaves it."""
+        before = self.conditions.get(kind, {})
+        since = before["lastTransitionTime"] if before.get("status") == status else _stamp(at)
+        self.conditions[kind] = {"type": kind, "status": status, "reason": reason, "lastTransitionTime": since}
 
     def _node(self, at: float) -> str:
         return _stamp(at + self.skew)

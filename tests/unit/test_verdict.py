@@ -490,8 +490,8 @@ def test_hidden_evictions(spec: dict[str, Any], hides: bool) -> None:
 def test_failed_without_an_end(reason: str, message: str, kind: InfraKind, step: dict[str, Any] | None) -> None:
     """Row 10: a Failed pod whose step shows no end is Infra by its reason, and did not run if nothing says so."""
     failed = look(pod_document(step, phase="Failed", status={"reason": reason, "message": message}))
-    # What a lost node was about to start, it may have started.
-    unseen = DidRun.MAYBE if kind is InfraKind.NODE_LOST else DidRun.NO
+    # What a lost node was about to start, it may have started; so it is where no kubelet gave a reason.
+    unseen = DidRun.MAYBE if kind is InfraKind.NODE_LOST or not reason else DidRun.NO
     assert (kind_of(last(failed)), ran(last(failed))) == (kind, unseen)
     assert ran(last(RUNS, failed)) is DidRun.YES
     created = look(pod_document(waiting_for(), container={"containerID": "containerd://1"}))

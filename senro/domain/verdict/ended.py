@@ -102,7 +102,8 @@ def without_end(seen: Seen) -> Infra:
     if seen.status.state.running is not None:
         # Only phase and condition are written by the collector of pods (facts rows 90 and 158).
         return seen.infra(InfraKind.NODE_LOST, alive=seen.silent_since is not None)
-    if seen.node and seen.sign is not None and seen.sign.kind is InfraKind.NODE_LOST:
-        # So it is with a step that was waiting when its node was last heard of: it may have started since.
-        return seen.infra(InfraKind.NODE_LOST, ran=DidRun.YES if seen.ran else DidRun.MAYBE)
+    if seen.node and (not seen.pod.status.reason or (seen.sign is not None and seen.sign.kind is InfraKind.NODE_LOST)):
+        # A kubelet that refuses or ends a pod says why, and leaves nothing waiting. Without its word, what waited when
+        # the node was last heard of may have started since.
+        return seen.infra(InfraKind.RUNTIME, ran=DidRun.YES if seen.ran else DidRun.MAYBE)
     return seen.infra(InfraKind.RUNTIME)
