@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import urllib.request
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlencode
@@ -134,10 +135,10 @@ def phase_of(cluster: DevCluster, prefix: str, phase: str) -> int:
     )
 
 
-def wait_for(holds: object, seconds: float) -> float:
+def wait_for(holds: Callable[[], bool], seconds: float) -> float:
     """Seconds until it holds."""
     began = time.perf_counter()
-    while not holds():  # type: ignore[operator] - a function without arguments
+    while not holds():
         if time.perf_counter() - began > seconds:
             raise TimeoutError(f"not after {seconds} s")
         threading.Event().wait(0.02)
