@@ -6,9 +6,9 @@ from typing import cast
 
 import pytest
 
-from senro.devcluster import DISRUPTIONS, POINTS
+from senro.devcluster import DISRUPTIONS, IMAGE, POINTS
 from senro.devcluster.faults import Point
-from tests.support_devcluster import IMAGE, Client, Object, pod_manifest, state_of
+from tests.support_devcluster import Client, Object, pod_manifest, state_of
 
 GO = "mkfifo /ctl/go && read line < /ctl/go"
 
