@@ -56,7 +56,11 @@ def refusal(spec: Object, level: str, version: str) -> str:
 
 
 def _containers(spec: Object) -> list[Object]:
-    return [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
+    return [
+        container
+        for kind in ("initContainers", "containers", "ephemeralContainers")
+        for container in spec.get(kind) or []
+    ]
 
 
 def _context(holder: Object) -> Object:
@@ -75,6 +79,7 @@ def _named(spec: Object, broken: Callable[[Object], bool]) -> str:
 def _baseline(spec: Object, *, restricted: bool) -> Iterator[str]:
     if not restricted:
         yield from _capabilities_baseline(spec)
+    yield from _host_process_and_apparmor(spec)
     shared = [f"{field}=true" for field in ("hostNetwork", "hostPID", "hostIPC") if spec.get(field)]
     if shared:
         yield f"host namespaces ({', '.join(shared)})"
@@ -93,6 +98,24 @@ def _baseline(spec: Object, *, restricted: bool) -> Iterator[str]:
     unsafe = [entry["name"] for entry in _context(spec).get("sysctls") or [] if entry["name"] not in _SYSCTLS]
     if unsafe:
         yield f"forbidden sysctls ({', '.join(unsafe)})"
+
+
+def _host_process_and_apparmor(spec: Object) -> Iterator[str]:
+    def hosted(holder: Object) -> bool:
+        return bool((_context(holder).get("windowsOptions") or {}).get("hostProcess"))
+
+    def unconfined(holder: Object) -> bool:
+        return (_context(holder).get("appArmorProfile") or {}).get("type") == "Unconfined"
+
+    if who := _pod_and_containers(spec, unconfined):
+        yield f'forbidden AppArmor profile ({who} must not set AppArmor profile type to "Unconfined")'
+    if who := _pod_and_containers(spec, hosted):
+        yield f"hostProcess ({who} must not set securityContext.windowsOptions.hostProcess=true)"
+
+
+def _pod_and_containers(spec: Object, broken: Callable[[Object], bool]) -> str:
+    """Who breaks a rule that the pod itself can break as well: `pod and container "a"`."""
+    return " and ".join((["pod"] if broken(spec) else []) + ([told] if (told := _named(spec, broken)) else []))
 
 
 def _capabilities_baseline(spec: Object) -> Iterator[str]:
@@ -121,9 +144,8 @@ def _unconfined(spec: Object) -> Iterator[str]:
     def broken(holder: Object) -> bool:
         return (_context(holder).get("seccompProfile") or {}).get("type") == "Unconfined"
 
-    who = (["pod"] if broken(spec) else []) + ([told] if (told := _named(spec, broken)) else [])
-    if who:
-        yield f'seccompProfile ({" and ".join(who)} must not set securityContext.seccompProfile.type to "Unconfined")'
+    if who := _pod_and_containers(spec, broken):
+        yield f'seccompProfile ({who} must not set securityContext.seccompProfile.type to "Unconfined")'
 
 
 def _selinux(spec: Object) -> Iterator[str]:
@@ -131,9 +153,8 @@ def _selinux(spec: Object) -> Iterator[str]:
         options = _context(holder).get("seLinuxOptions") or {}
         return options.get("type", "") not in _SELINUX_TYPES or bool(options.get("user") or options.get("role"))
 
-    who = (["pod"] if broken(spec) else []) + ([told] if (told := _named(spec, broken)) else [])
-    if who:
-        yield f"seLinuxOptions ({' and '.join(who)} set forbidden securityContext.seLinuxOptions)"
+    if who := _pod_and_containers(spec, broken):
+        yield f"seLinuxOptions ({who} set forbidden securityContext.seLinuxOptions)"
 
 
 def _restricted(spec: Object) -> Iterator[str]:
@@ -183,11 +204,8 @@ def _non_root(spec: Object) -> Iterator[str]:
         yield f"runAsNonRoot != true ({denied} must not set securityContext.runAsNonRoot=false)"
     elif not whole and silent:
         yield f"runAsNonRoot != true (pod or {silent} must set securityContext.runAsNonRoot=true)"
-    who = ["pod"] if _context(spec).get("runAsUser") == 0 else []
-    if told := _named(spec, lambda container: _context(container).get("runAsUser") == 0):
-        who.append(told)
-    if who:
-        yield f"runAsUser=0 ({' and '.join(who)} must not set runAsUser=0)"
+    if who := _pod_and_containers(spec, lambda holder: _context(holder).get("runAsUser") == 0):
+        yield f"runAsUser=0 ({who} must not set runAsUser=0)"
 
 
 def _seccomp_restricted(spec: Object) -> Iterator[str]:

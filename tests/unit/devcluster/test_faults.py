@@ -181,3 +181,30 @@ def test_a_fault_that_cannot_be_is_refused(client: Client) -> None:
         client.cluster.faults.vanish_pod(at="noon")  # type: ignore[arg-type]  # what the type forbids
     with pytest.raises(ValueError, match="at least 1"):
         client.cluster.faults.drop_status(times=0)
+
+
+def test_an_answer_is_lost_and_the_write_took_effect(client: Client, name: str) -> None:
+    """`lose_answer` handles the request and closes the connection: the Secret is there, the client was told nothing."""
+    client.cluster.faults.lose_answer(method="POST", path_contains="/secrets")
+    document = {"metadata": {"name": name}, "stringData": {"k": "v"}}
+    with pytest.raises(httpx.RemoteProtocolError):
+        client.http.post("/api/v1/namespaces/ci/secrets", json=document)
+    again = client.http.post("/api/v1/namespaces/ci/secrets", json=document)
+    assert (again.status_code, again.json()["reason"]) == (409, "AlreadyExists")
+    client.http.delete(f"/api/v1/namespaces/ci/secrets/{name}")
+
+
+def test_flow_control_answers_in_plain_text(client: Client) -> None:
+    """`throttle` answers as APF does: 429, no Status, and Retry-After."""
+    client.cluster.faults.throttle(times=1, retry_after=3)
+    answer = client.http.get("/api/v1/nodes")
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "3")
+    assert answer.text == "Too many requests, please try again later.\n"
+    assert client.http.get("/api/v1/nodes").status_code == 200
+
+
+def test_a_token_expires(client: Client) -> None:
+    """`expire_token` answers 401 so many times, and then the token is good again."""
+    client.cluster.faults.expire_token(times=2)
+    statuses = [client.http.get("/api/v1/nodes").status_code for _ in range(3)]
+    assert statuses == [401, 401, 200]
