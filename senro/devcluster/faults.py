@@ -16,12 +16,6 @@ if TYPE_CHECKING:
     from senro.devcluster.apiserver.http import Answer, Request
     from senro.devcluster.objects import Object
 
-Point = Literal[
-    "scheduling", "image", "stage", "release", "start", "middle", "term", "after-exit", "read-back", "delete",
-    "staging", "running", "reading",
-]  # fmt: skip
-"""Moments of a pod's life. `staging`, `running` and `reading` are older names of `stage`, `middle` and `read-back`."""
-
 POINTS = {
     "scheduling": "it was created, and no node has it yet",
     "image": "the image of its first container is about to be looked for",
@@ -34,7 +28,7 @@ POINTS = {
     "read-back": "an exec in its senro-io begins",
     "delete": "its deletion was asked for, and has not begun",
 }
-"""What each point is."""
+"""Moments of a pod's life at which a fault may strike, and what each is."""
 
 _OLD_NAMES = {"staging": "stage", "running": "middle", "reading": "read-back"}
 _OBSERVED = {**_OLD_NAMES, "term": "middle"}
@@ -119,7 +113,7 @@ class Faults:
         step: str = "",
         reason: str = "Evicted",
         times: int = 1,
-        at: Point = "running",
+        at: str = "middle",
         grace_seconds: int | None = 1,
     ) -> None:
         """Take away the next `times` pods of a step (label senro.dev/step, annotation senro.dev/step-id, or name).
@@ -131,7 +125,7 @@ class Faults:
             raise ValueError(f"reason {reason!r} is none of {', '.join(DISRUPTIONS)}")
         self._arm("fail", _Armed(times, step=step, reason=reason, point=point, grace_seconds=grace_seconds))
 
-    def vanish_pod(self, *, step: str = "", times: int = 1, at: Point = "running") -> None:
+    def vanish_pod(self, *, step: str = "", times: int = 1, at: str = "middle") -> None:
         """Remove pods with no trace: the object is gone, and so are the processes."""
         self._arm("vanish", _Armed(times, step=step, point=_checked_point(at)))
 

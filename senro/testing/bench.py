@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import senro
 from senro import k8s
 from senro.domain.events import Event, PodCreated, PodDeleted, decode_event
-from senro.domain.names import label_value
+from senro.domain.names import MANAGED_LABEL, label_value
+from senro.domain.targets import Local, Pod
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,7 +71,9 @@ class Bench:
         self.results.append(result)
         return result
 
-    def one(self, *command: str, on: k8s.Pod | None = None, run: Mapping[str, Any] | None = None, **step: Any) -> Any:
+    def one(
+        self, *command: str, on: Pod | Local | None = None, run: Mapping[str, Any] | None = None, **step: Any
+    ) -> Any:
         """Run a pipeline of one step, `w.s`, in a pod: `step` are the step's options, `run` those of the run."""
         pipeline = senro.Pipeline("one")
         pipeline.workflow("w", on=on or self.pod()).step("s", command, **step)
@@ -129,12 +132,10 @@ class Bench:
         for result in self.results:
             created = set(self.pods(result))
             gone = {event.pod for event in self.of(PodDeleted, result) if event.confirmed}
-            _require(not created - gone, "not confirmed as deleted", sorted(created - gone))
+            _require("not confirmed as deleted", sorted(created - gone))
         if self.cluster is not None:
-            pods = [pod["metadata"]["name"] for pod in self.cluster.pods(self.namespace)]
-            _require(not pods, "pods left in the cluster", pods)
-            secrets = [secret["metadata"]["name"] for secret in self.cluster.secrets(self.namespace)]
-            _require(not secrets, "Secrets left in the cluster", secrets)
+            _require(*_left("pods", self.cluster.pods()))
+            _require(*_left("Secrets", self.cluster.secrets()))
 
     def _run(self, result: senro.Result | None) -> senro.Result:
         if result is None and not self.results:
@@ -149,8 +150,14 @@ class Bench:
         return self.cluster
 
 
-def _require(held: bool, problem: str, names: list[str]) -> None:  # noqa: FBT001 - an assertion's condition
-    if not held:
+def _left(kind: str, documents: list[dict[str, Any]]) -> tuple[str, list[str]]:
+    """What senro made and did not remove; what the test itself made is its own affair."""
+    ours = [item["metadata"] for item in documents if (item["metadata"].get("labels") or {}).get(MANAGED_LABEL)]
+    return f"{kind} left in the cluster", [f"{meta['namespace']}/{meta['name']}" for meta in ours]
+
+
+def _require(problem: str, names: list[str]) -> None:
+    if names:
         raise AssertionError(f"{problem}: {', '.join(names)}")
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from senro.devcluster import DevClusterThread
-from tests.support_e2e import Bench, RealBench, real_cluster
+from senro.testing import Bench
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -18,22 +18,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def served(request: pytest.FixtureRequest) -> Iterator[object]:
-    """The embedded cluster, one for all tests of a worker; None where a real one is used."""
-    if request.config.getoption("--cluster") == "real":
-        yield None
-        return
-    with DevClusterThread(namespaces=("ci", "other")) as cluster:
-        yield cluster
+def devcluster_options() -> Mapping[str, Any]:
+    """Two namespaces, so that a test can find nothing of a run where it does not belong."""
+    return {"namespaces": ("ci", "other")}
 
 
 @pytest.fixture
-def bench(served: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+def bench(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     """Runs pipelines on the cluster in a folder of the test's own, and tells what they left behind."""
     monkeypatch.chdir(tmp_path)
-    if served is None:
-        yield RealBench(tmp_path, *real_cluster(os.environ))
+    if request.config.getoption("--cluster") == "embedded":
+        yield request.getfixturevalue("senro_bench")
         return
-    bench = Bench.embedded(tmp_path, served)
+    needed = ("SENRO_K8S_SERVER", "SENRO_TEST_IMAGE", "SENRO_TEST_NAMESPACE")
+    if missing := [name for name in needed if not os.environ.get(name)]:
+        pytest.fail(f"set {', '.join(missing)} to run on a real cluster")
+    bench = Bench.remote(
+        tmp_path, os.environ, image=os.environ["SENRO_TEST_IMAGE"], namespace=os.environ["SENRO_TEST_NAMESPACE"]
+    )
     yield bench
     bench.check_nothing_is_left()

@@ -12,7 +12,7 @@ import pytest
 import senro
 from senro.domain.events import Event, PodCreated, PodDeleted, RunEnded, decode_event
 from senro.ports.reporter import Direction, StepState
-from tests.support_e2e import Bench
+from senro.testing import Bench
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,9 @@ import pytest
 import yaml
 
 from senro.domain.events import AttemptEnded, PodDeleted, RunEnded, StepEnded, decode_event
-from tests.support_e2e import ROOT, Bench
+from senro.testing import Bench
+
+ROOT = Path(__file__).parents[2]
 
 PIPELINE = """
 import senro

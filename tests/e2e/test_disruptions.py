@@ -7,7 +7,7 @@ import pytest
 import senro
 from senro import retry
 from senro.domain.events import PodCreated
-from tests.support_e2e import Bench
+from senro.testing import Bench
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from senro.domain.events import (
     WorkspaceOpened,
 )
 from senro.domain.run_state import at_start, fold, roll_up
-from tests.support_e2e import Bench
+from senro.testing import Bench
 
 
 def test_a_command_that_succeeds(bench: Bench) -> None:

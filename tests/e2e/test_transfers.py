@@ -20,7 +20,7 @@ from senro.domain.events import (
 )
 from senro.domain.transfer import IO_CONTAINER, STAGE_CONTAINER, sentinel_name
 from senro.ports.trees import Packed
-from tests.support_e2e import Bench
+from senro.testing import Bench
 
 pytestmark = pytest.mark.slow
 
@@ -196,7 +196,8 @@ def test_a_tree_with_every_kind_of_name(bench: Bench) -> None:
     p.workflow("d", needs=["c"]).step("back", ["true"], mounts=[src.at("/w")])
     result = bench.run(p)
     assert result.state == "succeeded"
-    digests = {event.digest for event in (*bench.of(WorkspaceOpened), *bench.of(SnapshotTaken))}
+    digests = {event.digest for event in bench.of(WorkspaceOpened)}
+    digests |= {event.digest for event in bench.of(SnapshotTaken)}
     assert digests == {result.workspaces["src"].digest}
     assert len(bench.of(AttemptEnded)) == 4
     assert len(bench.of(PodCreated)) == 2
