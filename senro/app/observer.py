@@ -108,7 +108,7 @@ class PodObserver:
         """Judge what was seen, with the Events about it where they are wanted and may be read."""
         observation = replace(asked, pod=pod, at=self._clock.monotonic())
         answer, memory = observe(self._memory, observation)
-        if self._list_events is not None and wants_events(answer, memory, observation.at):
+        if self._list_events is not None and wants_events(answer, memory, observation.at, pod):
             events = await self._events(self._list_events)
             if events is not None:
                 answer, memory = observe(self._memory, replace(observation, events=events))

@@ -81,3 +81,28 @@ async def test_an_identity_that_may_not_list_is_asked_once() -> None:
     listing = Listing(None)
     await answer_with(listing)
     assert listing.asked == 1
+
+
+async def test_every_zero_without_a_second_container_is_looked_up() -> None:
+    """Where Events may be listed, a pod without a limit of its own is not believed its 0 unchecked either."""
+    alone = recorded("exit-zero", "r-exit-zero")
+    pods = [seen.pod for seen in alone.observations if seen.pod is not None][: alone.ours]
+    listing = Listing([replace(EVICTED, message="The node was low on resource: memory. ", uid=pods[0].uid)])
+    clock = FakeClock()
+    observer = PodObserver(
+        ScriptedWatch(*pods[1:]),
+        pods[0],
+        Memory.start(uid=pods[0].uid),
+        Patience(began=clock.monotonic(), start_timeout=300.0),
+        clock,
+        list_events=listing,
+    )
+    await observer.run()
+    assert isinstance(observer.answer, Infra)
+    assert (observer.answer.kind, listing.asked) == (InfraKind.EVICTED, 1)
+
+
+def replace(event: ClusterEvent, *, message: str, uid: str) -> ClusterEvent:
+    """The same Event about another pod, in other words."""
+    reference = ObjectReference(uid=uid)
+    return ClusterEvent(event.reason, message, reference, first_timestamp="2026-11-29T23:13:09Z")

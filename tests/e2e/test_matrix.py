@@ -1,0 +1,174 @@
+"""Every disruption at every point of a step's life, every trouble of every request: who is blamed, what is left.
+
+`make soak` runs the whole of both matrices, `make test` a seeded tenth; each prints its size and what it counted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+import senro
+from senro import retry, secret
+from senro.devcluster import POINTS
+from senro.domain.events import AttemptEnded, PodCreated, PodDeleted
+from senro.domain.outcome import Outcome
+from senro.testing import Bench
+
+pytestmark = [pytest.mark.slow, pytest.mark.bubblewrap]
+
+SOAK = os.environ.get("SENRO_TEST_PROFILE") == "soak"
+SEED = 20261130
+AT_ONCE = 10
+"""Steps of one run, each with a disruption of its own."""
+
+REASONS = ("Evicted", "Preempted", "Tainted", "Deleted", "ForceDeleted", "NodePressure", "NodeShutdown", "")
+"""The empty one vanishes without a trace."""
+
+FINISHED = frozenset({"after-exit", "read-back", "delete"})
+"""The points at which the command has ended by itself."""
+
+
+class Case(NamedTuple):
+    """One disruption of one step."""
+
+    reason: str
+    point: str
+    workspace: bool
+
+
+def some(cases: list[Any]) -> list[Any]:
+    """All of them in `make soak`, else a tenth, always the same."""
+    return cases if SOAK else random.Random(SEED).sample(cases, max(1, len(cases) // 10))
+
+
+DISRUPTIONS = some([Case(*case) for case in itertools.product(REASONS, POINTS, (False, True))])
+BATCHES = [DISRUPTIONS[at : at + AT_ONCE] for at in range(0, len(DISRUPTIONS), AT_ONCE)]
+
+
+def step_script(path: str) -> str:
+    """Half a second of work that ends with 0, also when it is told to stop."""
+    return f"trap 'exit 0' TERM; echo $SENRO_ATTEMPT {path}; i=0; while [ $i -lt 10 ]; do sleep 0.05; i=$((i+1)); done"
+
+
+@pytest.mark.parametrize(
+    "batch", BATCHES, ids=lambda batch: "-".join(sorted({case.reason or "none" for case in batch}))
+)
+def test_disruptions(bench: Bench, batch: list[Case], capsys: pytest.CaptureFixture[str]) -> None:
+    """No disrupted step is a success or its command's failure, no finished one is Infra, no two runs of one overlap."""
+    pipeline = senro.Pipeline("matrix")
+    workflow = pipeline.workflow("w", on=bench.pod(grace=2))
+    for number, case in enumerate(batch):
+        workspace = senro.Workspace(f"ws{number}")
+        workflow.step(
+            f"s{number}",
+            ["sh", "-c", step_script(f"> /w/f{number}" if case.workspace else "")],
+            mounts=[workspace.at("/w")] if case.workspace else [],
+            retry=retry.on_infra(attempts=3, delay=0.01),
+        )
+        point = (
+            case.point
+            if case.workspace
+            else {"stage": "image", "release": "start", "read-back": "after-exit"}.get(case.point, case.point)
+        )
+        if case.reason:
+            bench.faults.fail_pod(step=f"w.s{number}", reason=case.reason, at=point, grace_seconds=1)
+        else:
+            bench.faults.vanish_pod(step=f"w.s{number}", at=point)
+    result = bench.run(pipeline)
+    counted: Counter[str] = Counter()
+    for number, case in enumerate(batch):
+        outcomes = [event.outcome for event in bench.of(AttemptEnded) if event.step == f"w.s{number}"]
+        counted[judge(case, outcomes[0])] += 1
+        assert outcomes[-1].kind == "succeeded", (case, outcomes)
+        check_order(bench, f"w.s{number}")
+        if case.workspace:
+            assert bench.tree(f"ws{number}") == {f"f{number}": f"{len(outcomes)}\n".encode()}, case
+    assert result.ok
+    with capsys.disabled():
+        sys.stdout.write(f"\n  {len(batch)} of {len(DISRUPTIONS)} disruptions: {dict(counted)}\n")
+
+
+def judge(case: Case, first: Outcome) -> str:
+    """What the first attempt came to, in a word; fails where the wrong one is blamed."""
+    if case.point not in FINISHED:
+        assert first.kind == "infra", (case, first)
+        assert first.infra_kind in {"evicted", "preempted", "deleted", "vanished", "node-lost", "stage-failed"}, (
+            case,
+            first,
+        )
+        return "infra"
+    if first.kind == "succeeded":
+        return "finished"
+    assert first.kind == "infra", (case, first)
+    if first.infra_kind == "transfer":
+        assert case.workspace, (case, first)
+        assert (first.code, first.did_run) == (0, "yes")
+        return "finished, files lost"
+    # Both were first seen together, or the pod was gone before anybody could look: nobody can know.
+    assert "tie" in first.notes or first.infra_kind == "vanished", (case, first)
+    return "tie"
+
+
+def check_order(bench: Bench, step: str) -> None:
+    """No pod of a step is created before the one before it was seen gone."""
+    alive = 0
+    for event in bench.events():
+        if isinstance(event, PodCreated) and event.step == step:
+            assert alive == 0
+            alive += 1
+        elif isinstance(event, PodDeleted) and event.step == step and event.confirmed:
+            alive -= 1
+
+
+TROUBLES: dict[str, Callable[[Any, str, str], None]] = {
+    "dropped before": lambda faults, method, path: faults.drop_connection(times=2, method=method, path_contains=path),
+    "answer lost": lambda faults, method, path: faults.lose_answer(times=1, method=method, path_contains=path),
+    "429": lambda faults, method, path: faults.throttle(times=2, method=method, path_contains=path, retry_after=1),
+    "502": lambda faults, method, path: faults.answer(502, "bad gateway", times=2, method=method, path_contains=path),
+    "503": lambda faults, method, path: faults.answer(503, "down", times=2, method=method, path_contains=path),
+    "504": lambda faults, method, path: faults.answer(504, "late", times=1, method=method, path_contains=path),
+}
+"""What befalls a request, before and after it took effect."""
+
+REQUESTS = (
+    ("GET", "/version"),
+    ("POST", "/secrets"),
+    ("POST", "/pods"),
+    ("PATCH", "/secrets/"),
+    ("GET", "/pods/"),
+    ("GET", "/log"),
+    ("GET", "/exec"),
+    ("DELETE", "/pods/"),
+    ("DELETE", "/secrets/"),
+)
+"""Every request of an attempt."""
+
+TROUBLED = some(list(itertools.product(TROUBLES, REQUESTS)))
+
+
+@pytest.mark.parametrize(("trouble", "request_of"), TROUBLED, ids=str)
+def test_troubles(bench: Bench, trouble: str, request_of: tuple[str, str]) -> None:
+    """A request that fails in a way that may pass is no failure of the step: it runs once, and all of it arrives."""
+    TROUBLES[trouble](bench.faults, *request_of)
+    source = senro.Workspace("src")
+    pipeline = senro.Pipeline("trouble")
+    pipeline.workflow("w", on=bench.pod()).step(
+        "s",
+        ["sh", "-c", 'echo ran; wc -c < "$TOKEN" > /w/size; sleep 0.2'],
+        mounts=[source.at("/w")],
+        secrets={"TOKEN": "token"},
+    )
+    result = bench.run(pipeline, secrets={"token": secret.value("0123456789")})
+    assert (result.state, result.steps["w.s"].attempts) == ("succeeded", 1), bench.events()
+    assert bench.log("w.s") == b"ran\n"
+    assert bench.tree("src")["size"].strip() == b"10"
+    assert bench.starts() == 1
+    assert result.left == ()
