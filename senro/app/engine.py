@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from senro.app.clean_ups import CleanUps
     from senro.app.recorder import Recorder
+    from senro.app.removal import Removal
     from senro.app.services import Services
     from senro.app.workspaces import Workspaces
     from senro.domain.pipeline import Step
@@ -208,12 +209,29 @@ class Engine:
             raise
         if outcome.kind == "succeeded" and not self._limited(attempt.step):
             # What needs this step need not wait until the kubelet has put its pod away.
-            removals.start_soon(running.removal.run)
+            removals.start_soon(self._put_away, running.removal)
             return outcome, True
         gone = await running.removal.run()
         ended = outcome.kind in ("succeeded", "failed") or outcome.did_run == "no"
         alive = not ended and (gone == "unconfirmed" or (gone == "was_gone" and outcome.may_be_alive))
         return replace(outcome, may_be_alive=alive), gone != "unconfirmed" and not alive
+
+    async def _put_away(self, removal: Removal) -> None:
+        """Beside the steps, or after the last of them. What is shielded is told here that its run was cancelled."""
+        gone = False
+
+        async def hurry_when_cancelled() -> None:
+            try:
+                await anyio.sleep_forever()
+            finally:
+                if not gone:
+                    self._clean_ups.hurry()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(hurry_when_cancelled)
+            await removal.run()
+            gone = True
+            group.cancel_scope.cancel()
 
     def _limited(self, step: Step) -> bool:
         return any(target == step.on for target, _ in self._pods)

@@ -106,7 +106,9 @@ class PodObserver:
 
     async def _take(self, pod: Pod | None, asked: Observation) -> None:
         """Judge what was seen, with the Events about it where they are wanted and may be read."""
-        observation = replace(asked, pod=pod, at=self._clock.monotonic())
+        # A pod that is gone tells no time of its end: what was done to it while the poll was under way explains it.
+        told = asked if pod is not None else self._observation(None)
+        observation = replace(told, pod=pod, at=self._clock.monotonic())
         answer, memory = observe(self._memory, observation)
         if self._list_events is not None and wants_events(answer, memory, observation.at, pod):
             events = await self._events(self._list_events)

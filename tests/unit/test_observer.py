@@ -124,6 +124,20 @@ async def test_what_the_coordinator_did_counts_from_the_next_question(flag: str,
     assert isinstance(observer.answer, answer)
 
 
+@pytest.mark.parametrize(("flag", "answer"), [("cancelled", Cancelled), ("timed_out", TimedOut)])
+async def test_a_pod_that_goes_while_a_poll_is_under_way_was_taken_by_us(flag: str, answer: type) -> None:
+    """Its absence tells no time: what the coordinator did meanwhile explains it, and the cluster is not blamed."""
+    watch = ScriptedWatch()
+    observer = observer_of(watch, created=pod_with(STARTED, phase="Running"))
+    async with anyio.create_task_group() as group:
+        group.start_soon(observer.run)
+        await until(lambda: watch.asked == 1)
+        setattr(observer, flag, True)
+        observer.deletion_asked = True
+        watch.put(None)
+    assert isinstance(observer.answer, answer)
+
+
 async def test_a_finish_seen_before_the_cancellation_stands() -> None:
     """The poll that was under way when the run was cancelled shows the end: the command's own verdict."""
     watch = ScriptedWatch()
