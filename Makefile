@@ -23,9 +23,12 @@ lint: $(VENV)/.dev
 test-cluster: $(VENV)/.dev
 	@$(PYTEST) -q tests/e2e tests/contract/ports/test_cluster.py --cluster=real
 
-# Every property with two thousand examples, every matrix in full.
+# Every property with two thousand examples, every matrix in full; then, for SOAK_SECONDS, runs with faults drawn from
+# seeds, and as long again the end-to-end suite in troubles drawn from seeds. A failure prints its seed.
+SOAK_SECONDS ?= 300
 soak: $(VENV)/.dev
-	@SENRO_TEST_PROFILE=soak $(PYTEST) -q -n 2 tests
+	@SENRO_TEST_PROFILE=soak $(PYTEST) -q -n 2 tests --ignore=tests/soak
+	@SOAK_SECONDS=$(SOAK_SECONDS) $(PYTEST) -q tests/soak
 
 # Ten minutes (FUZZ_SECONDS) of any bytes, and of the verdicts' laws with twenty thousand examples of each.
 fuzz: $(VENV)/.dev

@@ -39,7 +39,7 @@ _KEPT_SHORT = re.compile(r"<(\d+) characters, beginning '(.*)'>", re.DOTALL)
 _LONG = 100_000
 """A longer string was kept as its length and its beginning (recordings/README.md)."""
 
-_INFORMATION = ("gave up waiting", "event: ", "the garbage collector", "followed from", "read once more", "kubelet")
+_INFORMATION = ("gave up waiting", "the garbage collector", "followed from", "read once more", "kubelet")
 
 
 class World:
@@ -117,6 +117,10 @@ class World:
         """Do what a note says; a note that only tells something is passed over."""
         if note.startswith("the same two as an identity"):
             self.as_administrator = True
+            return
+        if found := re.fullmatch(r"event: (\w+) (\w+): (.*)", note):
+            told = [(item["type"], item["reason"], item["message"]) for item in self.cluster.events("ci")]
+            assert found.groups() in told, (note, told)
             return
         if not note.startswith("administrator: "):
             assert note.startswith(_INFORMATION), note

@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 
 from senro.testing import Bench
+from tests.soak.drawing import troubles
+
+OF_THEIR_OWN = frozenset({"test_disruptions.py", "test_matrix.py"})
+"""Files whose tests arm troubles of their own, and look at what is seen of a pod that is gone a moment later."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,7 +32,13 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     """Runs pipelines on the cluster in a folder of the test's own, and tells what they left behind."""
     monkeypatch.chdir(tmp_path)
     if request.config.getoption("--cluster") == "embedded":
-        yield request.getfixturevalue("senro_bench")
+        bench: Bench = request.getfixturevalue("senro_bench")
+        seed = os.environ.get("SENRO_TROUBLE_SEED")
+        if seed and request.path.name not in OF_THEIR_OWN:
+            # `make soak` repeats the suite in troubles that no test may notice (tests/soak/test_suite.py).
+            for name, arguments in troubles(f"{seed} {request.node.nodeid}"):
+                getattr(bench.faults, name)(**arguments)
+        yield bench
         return
     needed = ("SENRO_K8S_SERVER", "SENRO_TEST_IMAGE", "SENRO_TEST_NAMESPACE")
     if missing := [name for name in needed if not os.environ.get(name)]:

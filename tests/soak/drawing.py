@@ -135,4 +135,21 @@ def _lost_answer(random_source: random.Random, _steps: tuple[str, ...]) -> tuple
     return "lose_answer", {"method": method, "path_contains": path}
 
 
-__all__ = ["FAILURE", "Draw", "draw"]
+def troubles(seed: str) -> list[tuple[str, dict[str, Any]]]:
+    """Troubles of requests that no run may notice, for a test that knows nothing of them."""
+    random_source = random.Random(seed)
+    return [_unnoticed(random_source) for _ in range(random_source.randint(1, 3))]
+
+
+def _unnoticed(random_source: random.Random) -> tuple[str, dict[str, Any]]:
+    where: dict[str, Any] = {"method": "GET", "path_contains": "/pods/", "times": random_source.randint(1, 2)}
+    kinds: list[tuple[str, dict[str, Any]]] = [
+        ("throttle", {**where, "retry_after": 0}),
+        ("answer", {**where, "status": random_source.choice([500, 502, 503, 504]), "text": "not now\n"}),
+        ("drop_connection", where),
+        ("refuse_connection", {"times": 1}),
+    ]
+    return random_source.choice(kinds)
+
+
+__all__ = ["FAILURE", "Draw", "draw", "troubles"]
