@@ -131,6 +131,72 @@ async def test_a_pod_that_may_not_be_deleted_is_told(scene: Scene) -> None:
     assert note.message.endswith(f"delete it with: {scene.remedy}")
 
 
+async def test_a_secret_that_may_not_be_deleted_is_told(scene: Scene) -> None:
+    """With a remedy of its own, in the cluster's words; the pod is put away, and nothing is said of it."""
+    await scene.create()
+    scene.cluster.fail("delete_secret", refused("delete secret", 403, "Forbidden", "cannot delete secrets"))
+    assert await scene.removal.run() == "put_away"
+    remedy = scene.remedy.replace("delete pod", "delete secret")
+    assert scene.app.recorder.left == [remedy]
+    deleted, note = scene.app.ledger.events
+    assert isinstance(deleted, PodDeleted)
+    assert deleted.confirmed
+    assert isinstance(note, Noted)
+    assert "cannot delete secrets" in note.message
+    assert note.message.endswith(f"delete it with: {remedy}")
+
+
+async def test_a_secret_that_cannot_be_deleted_is_told(scene: Scene) -> None:
+    """503 without an end: tried until the bound, which the pod does not wait for, and then told by itself."""
+    await scene.create()
+    for _ in range(10_000):
+        scene.cluster.fail("delete_secret", refused("delete secret", 503))
+    async with anyio.create_task_group() as group:
+
+        async def remove() -> None:
+            assert await scene.removal.run() == "put_away"
+
+        group.start_soon(remove)
+        await until(lambda: not scene.cluster.pods and scene.cluster.calls.count("delete_secret") > 3)
+        scene.attempt.clean_ups.abandon()
+    assert scene.app.recorder.left == [scene.remedy.replace("delete pod", "delete secret")]
+
+
+@pytest.mark.parametrize("secret", [True, False])
+async def test_a_pod_that_was_refused_was_never_there(scene: Scene, secret: bool) -> None:
+    """The apiserver said no: one look, no wait, no event and no remedy; the Secret is removed."""
+    scene.removal.manifest, scene.removal.refused = scene.manifest, True
+    if secret:
+        scene.removal.secret = scene.secret
+        await scene.cluster.create_secret(scene.secret)
+    before = scene.app.clock.monotonic()
+    assert await scene.removal.run() == "put_away"
+    assert scene.gone
+    assert scene.cluster.calls.count("read_pod") == 1
+    assert (scene.app.clock.monotonic(), scene.app.ledger.lines, scene.app.recorder.left) == (before, [], [])
+
+
+async def test_a_pod_that_somebody_else_removed(scene: Scene) -> None:
+    """Its object is gone, which says nothing of its processes: that is told apart from what was put away."""
+    pod = await scene.create()
+    scene.cluster.vanish(pod)
+    assert await scene.removal.run() == "was_gone"
+    assert scene.gone
+    (event,) = scene.app.ledger.events
+    assert isinstance(event, PodDeleted)
+    assert event.confirmed
+
+
+async def test_a_pod_that_a_timeout_removed(scene: Scene) -> None:
+    """The deletion that was asked for before is ours too: when nothing is left of it, it was put away."""
+    pod = await scene.create()
+    assert scene.removal.observer is not None
+    scene.removal.observer.timed_out = True
+    await scene.removal.ask(scene.removal.observer, grace_seconds=None)
+    scene.cluster.vanish(pod)
+    assert await scene.removal.run() == "put_away"
+
+
 @pytest.mark.parametrize("method", ["delete_pod", "read_pod", "delete_secret"])
 async def test_whoever_asks_twice_is_told_what_stays(scene: Scene, method: str) -> None:
     """Abandoned while the cluster does not answer: it ends at once, unconfirmed, with what to type."""

@@ -2,17 +2,22 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from senro.adapters.fs import FolderContentStore
 from senro.domain.errors import TreeError
-from senro.domain.events import SnapshotTaken, WorkspaceOpened
-from senro.domain.pipeline import Step
+from senro.domain.events import Noted, SnapshotTaken, WorkspaceOpened
+from senro.domain.pipeline import Pipeline, Step
+from senro.domain.plan import Plan, build_plan
+from senro.domain.targets import local
 from senro.domain.tree import Tree
 from senro.domain.workspace import Workspace
 from tests.fakes.ledger import RUN_ID
 from tests.support_app import App, pod_plan
 from tests.support_files import directory, file, names, read_folder
+from tests.support_plan import RUNNER
 
 pytestmark = pytest.mark.anyio
 
@@ -182,3 +187,82 @@ async def test_the_summary_has_what_was_opened(scene: Scene) -> None:
     summary = scene.workspaces.summary(scene.app.plan)
     assert summary["src"] == (FIRST.digest, str(scene.place("src")))
     assert list(summary) == ["src", "out", "tmp"]
+
+
+class Sticky(FolderContentStore):
+    """A store that puts a snapshot in place and cannot remove what was there before, or fails before it."""
+
+    rule = "leftover"
+
+    async def restore(self, digest: str, folder: str) -> Tree:
+        if self.rule == "leftover":
+            await super().restore(digest, folder)
+        raise TreeError(folder, self.rule, "Permission denied")
+
+
+@pytest.mark.parametrize("how", ["prepare", "restore", "written_through"])
+async def test_what_cannot_be_removed_after_a_restore_is_a_note(scene: Scene, how: str) -> None:
+    """The snapshot is in place; that an old folder lies beside it is told, and stops nothing."""
+    await scene.open()
+    object.__setattr__(scene.app.services, "content", Sticky(str(scene.folder / "cache")))
+    for index in range(3):
+        (scene.folder_of(index) / "left").write_bytes(b"")
+    calls: dict[str, Any] = {
+        "prepare": lambda: scene.workspaces.prepare(scene.step, again=True),
+        "restore": lambda: scene.workspaces.restore(scene.step),
+        "written_through": lambda: scene.workspaces.written_through(scene.step),
+    }
+    await calls[how]()
+    put_right = {"prepare": [2], "restore": [0, 1], "written_through": [2]}[how]
+    for index in put_right:
+        assert "left" not in names(scene.folder_of(index))
+    notes = [event.message for event in scene.app.ledger.events if isinstance(event, Noted)]
+    assert notes == [f"{scene.folder_of(index)}: Permission denied" for index in put_right]
+    assert scene.workspaces.packed(scene.step)[0].tree == FIRST
+
+
+async def test_a_restore_that_failed_is_raised(scene: Scene) -> None:
+    """Any other rule says that the folder is as it was, and nothing may start from it."""
+    await scene.open()
+    store = Sticky(str(scene.folder / "cache"))
+    store.rule = "io"
+    object.__setattr__(scene.app.services, "content", store)
+    with pytest.raises(TreeError, match="Permission denied"):
+        await scene.workspaces.prepare(scene.step, again=True)
+
+
+def readers(*, after: bool, on: Any = None) -> Plan:
+    """Two steps that mount one workspace read-only, the second after the first or beside it."""
+    pipeline = Pipeline("release")
+    workflow = pipeline.workflow("build", on=on or local())
+    workflow.step("a", ["a"], mounts=[OUT.at("/out", "ro")])
+    workflow.step("b", ["b"], mounts=[OUT.at("/out", "ro")], needs=["a"] if after else [])
+    return build_plan(pipeline)
+
+
+async def test_readers_beside_each_other_have_copies_of_their_own(tmp_path: Path) -> None:
+    """What one of two local steps does to its read-only mount the other cannot see, and only the one is found out."""
+    app = App(tmp_path, readers(after=False))
+    await app.workspaces.open(app.plan)
+    one, other = (planned.step for planned in app.plan.steps)
+    for step in (one, other):
+        await app.workspaces.prepare(step, again=False)
+    folders = [Path(app.workspaces.place(step, step.mounts[0]).folder) for step in (one, other)]
+    shared = tmp_path / "runs" / RUN_ID / "workspaces" / "out"
+    assert len({*folders, shared}) == 3
+    (folders[0] / "made").write_bytes(b"")
+    assert await app.workspaces.written_through(one) == ("out",)
+    assert await app.workspaces.written_through(other) == ()
+    assert [names(folder) for folder in (*folders, shared)] == [[], [], []]
+
+
+async def test_a_reader_of_its_own_needs_no_copy(tmp_path: Path) -> None:
+    """Steps that can only run one after the other use the workspace's own folder, and so does a pod's step."""
+    for folder, plan in (("a", readers(after=True)), ("b", readers(after=False, on=RUNNER))):
+        (tmp_path / folder).mkdir()
+        app = App(tmp_path / folder, plan)
+        await app.workspaces.open(app.plan)
+        for planned in app.plan.steps:
+            await app.workspaces.prepare(planned.step, again=False)
+            place = app.workspaces.place(planned.step, planned.step.mounts[0])
+            assert place.folder == str(tmp_path / folder / "runs" / RUN_ID / "workspaces" / "out")
