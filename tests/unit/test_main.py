@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from senro import __version__
 from senro.app.main import _exit, main
-from senro.domain.errors import ConfigurationError, Refusal, SenroError
+from senro.domain.errors import ConfigurationError, Refusal, RunBroken, SenroError, StoreError
 
 ROOT = Path(__file__).parents[2]
 
@@ -129,6 +129,17 @@ def raises(error: BaseException) -> int:
             2,
             "senro: the configuration was refused: 1 problem\n  SENRO_K8S_SERVER: it is not set\n",
         ),
+        (
+            RunBroken("runs/1", StoreError("events.jsonl", "No space left on device")),
+            1,
+            "senro: the run broke: events.jsonl: No space left on device; what it did until then is told in runs/1\n",
+        ),
+        (
+            ExceptionGroup("", [ExceptionGroup("", [RunBroken("runs/1", SenroError("no"))])]),
+            1,
+            "senro: the run broke: no; what it did until then is told in runs/1\n",
+        ),
+        (ExceptionGroup("", [SenroError("no")]), 2, "senro: no\n"),
         (KeyboardInterrupt(), 130, ""),
     ],
     ids=lambda value: type(value).__name__,
@@ -136,7 +147,7 @@ def raises(error: BaseException) -> int:
 def test_errors_end_in_a_code_and_a_sentence(
     error: BaseException, code: int, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What senro refuses is no traceback; an interruption is 130."""
+    """What senro refuses is no traceback; a run that broke after it began is 1, an interruption 130."""
     with pytest.raises(SystemExit) as caught:
         _exit(lambda: raises(error))
     assert caught.value.code == code
