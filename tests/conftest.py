@@ -21,3 +21,12 @@ settings.load_profile(os.environ.get("SENRO_TEST_PROFILE", "test"))
 def anyio_backend() -> str:
     """Asyncio is what httpx, and so senro, runs on."""
     return "asyncio"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests have recorded as their `summary`; workers of pytest-xdist cannot print it themselves."""
+    for reports in (terminalreporter.getreports("passed"), terminalreporter.getreports("failed")):
+        for report in reports:
+            for name, value in getattr(report, "user_properties", ()):
+                if name == "summary":
+                    terminalreporter.write_line(str(value))

@@ -21,6 +21,7 @@ _NODE = (
 _PIPES = "stdout and stderr are two pipes: which of two lines written at once comes first is not decided"
 _PATHS = "the runtime names the folder of this machine where a real one names /var/lib/kubelet"
 _SCHEDULER = "the read and the scheduler race for the first milliseconds of the pod: 204 until a node is named"
+_MOMENT = "the pod is deleted a few milliseconds after its creation: how far its kubelet has come by then is a race"
 _TICKS = "how many lines were printed until the pod was deleted is a matter of milliseconds"
 _LAST_WORD = (
     "process 1 of the container ends while the exec that released it reports: Success, 137 and no status are all seen "
@@ -64,6 +65,7 @@ _ALWAYS: dict[str, tuple[Key, ...]] = {
 _MAY: dict[str, tuple[Key, ...]] = {
     _PIPES: (("logs", 9), ("logs", 12), ("logs", 13), ("logs", 14), ("logs", 18)),
     _SCHEDULER: (("logs", 1),),
+    _MOMENT: (("refused", 10),),
     _TICKS: (("logs-interrupted", 5),),
     _LAST_WORD: (("workspace-round-trip", 6),),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -18,7 +19,7 @@ _AT_ONCE = 8
 
 @pytest.mark.slow
 @pytest.mark.bubblewrap
-def test_every_recorded_exchange_is_answered_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_recorded_exchange_is_answered_as_it_was(record_property: Callable[[str, object], None]) -> None:
     """Status codes, reasons, messages, bodies and sequences of pod states are the recorded ones, or in the table."""
     with DevClusterThread() as cluster:
         if cluster.mode != "bubblewrap":
@@ -27,8 +28,9 @@ def test_every_recorded_exchange_is_answered_as_it_was(capsys: pytest.CaptureFix
         outcomes = {outcome.key: outcome for found in threads.map(replay, SCENARIOS) for outcome in found}
     every = {(name, number) for name in SCENARIOS for number in range(len(recording(name)["exchanges"]))}
     differing = {key for key, outcome in outcomes.items() if not outcome.equal}
-    with capsys.disabled():
-        print(f"\nrecorded exchanges equal on the embedded cluster: {len(every - differing)} of {len(every)}")  # noqa: T201 - the ratio is meant to be read
+    record_property(
+        "summary", f"recorded exchanges equal on the embedded cluster: {len(every - differing)} of {len(every)}"
+    )
     assert outcomes.keys() == every
     unexpected = sorted(differing - DIFFERENCES.keys() - SOMETIMES.keys())
     assert not unexpected, "\n" + "\n".join(str(outcomes[key]) for key in unexpected)
