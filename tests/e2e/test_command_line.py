@@ -7,12 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 import yaml
 
-from senro.domain.events import AttemptEnded, PodDeleted, RunEnded, StepEnded, decode_event
+from senro.app.local_attempt import GRACE_SECONDS
+from senro.domain.events import AttemptEnded, CancelRequested, PodDeleted, RunEnded, StepEnded, decode_event
 from senro.testing import Bench
 
 ROOT = Path(__file__).parents[2]
@@ -191,6 +193,47 @@ def test_ctrl_c(bench: Bench, moment: str) -> None:
     assert not (run / "workspaces" / "src" / "big").exists()
 
 
+STUBBORN = """
+import senro
+p = senro.Pipeline("cli")
+p.workflow("w").step("s", ["sh", "-c", "trap '' TERM INT; echo begun $$; while :; do sleep 0.1; done"])
+"""
+
+
+def test_a_second_ctrl_c_waits_for_nothing(bench: Bench) -> None:
+    """A local step that ignores SIGTERM is killed at once, before its grace is over; exit 130 and a whole ledger."""
+    (bench.folder / "pipeline.py").write_text(STUBBORN)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "senro", "run", "pipeline.py", "--plain"],
+        cwd=bench.folder,
+        env=bench.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    output = ""
+    for line in process.stdout:
+        output += line
+        if "w.s | begun" in line:
+            step = int(line.split()[-1])
+            process.send_signal(signal.SIGINT)
+        if "cancelling: SIGINT" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output + rest
+    assert "Traceback" not in output + rest
+    with pytest.raises(ProcessLookupError):
+        os.kill(step, 0)
+    ledger = events(bench.folder)
+    asked = next(event.at for event in ledger if isinstance(event, CancelRequested))
+    ended = next(event.at for event in ledger if isinstance(event, RunEnded))
+    assert datetime.fromisoformat(ended) - datetime.fromisoformat(asked) < timedelta(seconds=GRACE_SECONDS)
+    assert [event.state for event in ledger if isinstance(event, StepEnded)] == ["cancelled"]
+    assert [event.state for event in ledger if isinstance(event, RunEnded)] == ["cancelled"]
+
+
 def test_the_example_of_the_readme(bench: Bench) -> None:
     """`senro run examples/release.py` with the variables of `senro devcluster` in another process does the same."""
     server = subprocess.Popen(
@@ -226,3 +269,19 @@ def test_the_demo(bench: Bench) -> None:
     assert "ship.publish  recovered  2 attempts" in done.stdout
     assert "succeeded with recovery" in done.stdout
     assert done.stderr == ""
+
+
+def test_the_demo_has_no_part_in_the_users_own_cluster(bench: Bench) -> None:
+    """With any SENRO_K8S_* of a cluster of the user's in the environment, the demo uses its own all the same."""
+    elsewhere = {
+        "SENRO_K8S_SERVER": "https://127.0.0.1:1",
+        "SENRO_K8S_TOKEN": "made-up-token",
+        "SENRO_K8S_TOKEN_FILE": "/nowhere/token",
+        "SENRO_K8S_CA_FILE": "/nowhere/ca.crt",
+        "SENRO_K8S_PROXY": "http://127.0.0.1:1",
+        "SENRO_K8S_NAMESPACE": "elsewhere",
+    }
+    done = bench.cli("demo", "--plain", env=elsewhere)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ship.publish  recovered  2 attempts" in done.stdout
+    assert "made-up-token" not in done.stdout + done.stderr

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -133,12 +135,87 @@ def test_the_end_of_stdout_is_missing_with_status_success(bench: Bench, lost: in
     check_whole(bench, bench.run(pipeline(bench)), "out", tries)
 
 
+class When(senro.Reporter):
+    """Arms a fault when the step comes to a phase; the last moment before the exec of the read-back is `running`."""
+
+    def __init__(self, phase: str, arm: Callable[[], object]) -> None:
+        self._phase = phase
+        self._arm: Callable[[], object] | None = arm
+
+    def step_state(self, step_id: str, state: str, *, attempt: int, phase: str = "") -> None:
+        """Told by the run."""
+        if step_id and state and attempt and phase == self._phase and self._arm is not None:
+            self._arm()
+            self._arm = None
+
+
+REFUSALS: dict[str, Callable[[Any, int], object]] = {
+    "500": lambda faults, times: faults.refuse_handshake(times=times),
+    "503": lambda faults, times: faults.answer(503, "shutting down", times=times, path_contains="/exec"),
+    "429": lambda faults, times: faults.answer(429, "slow down", times=times, path_contains="/exec", retry_after=1),
+    "dropped": lambda faults, times: faults.drop_connection(times=times, path_contains="/exec"),
+}
+"""How a control plane or a kubelet that restarts refuses an exec."""
+
+
 @pytest.mark.bubblewrap
-def test_a_refused_handshake(bench: Bench) -> None:
-    """An exec that the apiserver could not hand to the kubelet is tried again."""
+@pytest.mark.parametrize(
+    ("phase", "how", "times"),
+    [
+        *[(phase, how, 4) for phase in ("staging", "reading back") for how in ("503", "429", "dropped")],
+        ("staging", "500", 4),
+        ("reading back", "500", 6),
+    ],
+)
+def test_a_refused_handshake(bench: Bench, phase: str, how: str, times: int) -> None:
+    """It is no try: refused more often than a transfer is tried, the files go in and come back all the same."""
     content(bench.folder)
-    bench.faults.refuse_handshake(times=2)
-    check_whole(bench, bench.run(pipeline(bench)), "in", 3)
+    result = bench.run(pipeline(bench), reporter=When(phase, lambda: REFUSALS[how](bench.faults, times)))
+    assert bench.faults.pending() == 0
+    check_whole(bench, result, "in" if phase == "staging" else "out", times + 1)
+    assert [event.tries for event in bench.of(TransferBroken)] == [0] * times
+    assert [event.tries for event in bench.of(Transferred)] == [1, 1]
+
+
+@pytest.mark.bubblewrap
+def test_refusals_leave_all_tries(bench: Bench) -> None:
+    """Refused, cut, refused, cut, refused: the third try is still there, and brings everything back."""
+    content(bench.folder)
+
+    def arm() -> None:
+        bench.faults.refuse_handshake(times=3)
+        bench.faults.cut_exec("stdout", 5000, container=IO_CONTAINER, times=2)
+
+    result = bench.run(pipeline(bench), reporter=When("reading back", arm))
+    check_whole(bench, result, "out", 6)
+    assert [event.tries for event in bench.of(TransferBroken)] == [0, 0, 0, 1, 2]
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize("phase", ["staging", "reading back"])
+def test_an_exec_that_is_forbidden(bench: Bench, phase: str) -> None:
+    """A right that is missing is named after one request, and neither the transfer nor the step is repeated."""
+    content(bench.folder)
+    words = 'pods "x" is forbidden: User "u" cannot create resource "pods/exec" in API group ""'
+    src = senro.Workspace("src", path="project")
+    p = senro.Pipeline("forbidden")
+    p.workflow("w", on=bench.pod()).step(
+        "s", ["sh", "-c", "rm empty"], mounts=[src.at("/w")], workdir="/w", retry=senro.retry.on_infra(attempts=3)
+    )
+    result = bench.run(
+        p, reporter=When(phase, lambda: bench.faults.answer(403, words, times=99, path_contains="/exec"))
+    )
+    left = bench.faults.pending()
+    bench.faults.clear()
+    outcome = result.steps["w.s"].outcome
+    assert outcome is not None
+    assert (result.state, outcome.kind, result.steps["w.s"].attempts) == ("failed", "infra", 1)
+    assert outcome.infra_kind == ("forbidden" if phase == "staging" else "transfer")
+    assert (outcome.did_run, outcome.code) == (("no", None) if phase == "staging" else ("yes", 0))
+    assert 'cannot create resource "pods/exec"' in outcome.message
+    assert left == 98
+    assert set(bench.tree("src")) == {"a.bin", "deep/er/b.txt", "empty", "link"}
+    assert bench.starts() == (0 if phase == "staging" else 1)
 
 
 @pytest.mark.bubblewrap
