@@ -212,7 +212,7 @@ def test_a_second_ctrl_c_waits_for_nothing(bench: Bench) -> None:
         text=True,
     )
     assert process.stdout is not None
-    output = ""
+    output, step = "", 0
     for line in process.stdout:
         output += line
         if "w.s | begun" in line:
