@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,10 @@ def silent() -> dict[str, Any]:
 def failing(site: Site, method: str, error: ClusterError, times: int = 1000) -> None:
     for _ in range(times):
         site.cluster.fail(method, error)
+
+
+def _is_gone(site: Site, name: str) -> bool:
+    return ("ci", name) not in site.cluster.pods
 
 
 async def test_a_pod_and_a_secret_come_and_go(tmp_path: Path) -> None:
@@ -228,7 +233,7 @@ class TestLimits:
                 await reach(lambda: site.cluster.pods)
                 pod = site.pod()
                 site.cluster.show(pod, ended())
-                await reach(lambda pod=pod: ("ci", pod.name) not in site.cluster.pods)  # type: ignore[misc]
+                await reach(partial(_is_gone, site, pod.name))
 
         with anyio.fail_after(20):
             async with anyio.create_task_group() as group:

@@ -1,6 +1,6 @@
 """What becomes of one pod, from the scheduler to its removal: the status sequences of the recordings.
 
-Longer than most files here: the order of one pod's states is one idea, and it is read from top to bottom.
+More than 500 lines: the order of one pod's states is one idea, and it is read from top to bottom.
 """
 
 from __future__ import annotations
