@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
 import re
 import signal
 import subprocess
@@ -152,6 +153,8 @@ class PathMap:
             if not any(place == private for place in places):
                 (self._root / private.lstrip("/")).mkdir(parents=True, exist_ok=True)
                 places[private] = self._root / private.lstrip("/")
+        # Under the pod, not under the container: its containers share their volumes.
+        _bring_together(places, config.folder.parent.parent / "shared")
         self._places = places
         longest_first = sorted(places, key=len, reverse=True)
         # A path begins where no letter of a longer path stands before it, and ends at a slash or where a word ends.
@@ -178,6 +181,29 @@ class PathMap:
             words = os.strerror(error.errno or 0).lower()
             raise StartError(f"error during container init: mkdir {workdir}: {words}") from error
         return path
+
+
+def _bring_together(places: dict[str, Path], shared: Path) -> None:
+    """Give the folders above mount paths a place too, where the host has none of that name (`/senro/ws`).
+
+    A command may go there and expect the volumes as folders below, and not as links: so the volume itself is moved
+    there, and where it was stays a link to it.
+    """
+    for target, source in list(places.items()):
+        parent = posixpath.dirname(target)
+        if parent in {"", "/"} or os.path.lexists("/" + target.split("/")[1]):
+            continue
+        below = shared / target.lstrip("/")
+        below.parent.mkdir(parents=True, exist_ok=True)
+        if not os.path.lexists(below):
+            if source.is_symlink() or shared.parent not in source.parents:
+                below.symlink_to(source)
+            else:
+                source.rename(below)
+                source.symlink_to(below)
+        while parent != "/":
+            places.setdefault(parent, shared / parent.lstrip("/"))
+            parent = posixpath.dirname(parent)
 
 
 def _words(shown: str, tried: str, error: OSError) -> str:

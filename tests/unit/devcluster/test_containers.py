@@ -158,7 +158,9 @@ def test_mapped_paths_stand_in_every_text(mapped: Client, name: str) -> None:
     mapped.create(pod_manifest(name, ["sh", "-c", script.replace("$", "$$")], **manifest))
     mapped.finished(name)
     lines = mapped.log(name).text.splitlines()
-    assert lines[:3] == ["x", "x", "/senro/ws/01"]
+    assert lines[:2] == ["x", "x"]
+    # A name that only begins like a mount's is another one below the same folder.
+    assert lines[2].endswith("/shared/senro/ws/01")
     assert lines[3].endswith("/volumes/w")
 
 
@@ -298,3 +300,29 @@ def test_capabilities_are_what_was_asked_for(client: Client, name: str, capabili
     result = client.run(name, ["sh", "-c", "cat /senro/ws/0/f 2>/dev/null || echo denied"])
     assert result.channel(1).decode().strip() == wanted
     client.delete(name, gracePeriodSeconds=0)
+
+
+def test_a_mapped_container_finds_its_volumes_below_a_folder(mapped: Client, name: str) -> None:
+    """What stands above a mount path is a folder too, in every container of the pod, and holds the volume itself."""
+    volumes = [{"name": "ws-0", "emptyDir": {}}]
+    stage = {
+        "name": "senro-stage",
+        "image": IMAGE,
+        "command": ["sh", "-c", "cd /senro/ws && echo in > 0/file && tar -cf - 0 | tar -tf - | sort"],
+        "volumeMounts": [{"name": "ws-0", "mountPath": "/senro/ws/0"}],
+    }
+    step = {"volumeMounts": [{"name": "ws-0", "mountPath": "/project"}]}
+    command = ["sh", "-c", "cd /project && cat file && cat /project/file"]
+    mapped.create(pod_manifest(name, command, volumes=volumes, initContainers=[stage], step=step))
+    mapped.finished(name)
+    assert mapped.log(name, "senro-stage").text == "0/\n0/file\n"
+    assert mapped.log(name).text == "in\nin\n"
+
+
+def test_a_mapped_container_is_held_to_its_memory_limit(mapped: Client, name: str) -> None:
+    """Without a cgroup its resident memory is watched: the process that grew is killed, and the reason says so."""
+    grow = "import time; kept = bytearray(200 * 2**20); time.sleep(60)"
+    step = {"resources": {"limits": {"memory": "64Mi"}}}
+    mapped.create(pod_manifest(name, ["python3", "-c", grow], step=step))
+    ended = state_of(mapped.finished(name), "step")["terminated"]
+    assert (ended["reason"], ended["exitCode"]) == ("OOMKilled", 137)
