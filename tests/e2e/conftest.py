@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from senro.devcluster import DevCluster
 from senro.testing import Bench
 from tests.soak.drawing import troubles
 
@@ -32,6 +33,9 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     """Runs pipelines on the cluster in a folder of the test's own, and tells what they left behind."""
     monkeypatch.chdir(tmp_path)
     if request.config.getoption("--cluster") == "embedded":
+        cluster: DevCluster = request.getfixturevalue("devcluster")
+        if request.node.get_closest_marker("bubblewrap") is not None and cluster.mode != "bubblewrap":
+            pytest.skip(f"bubblewrap cannot run: {cluster.mode_reason}")
         bench: Bench = request.getfixturevalue("senro_bench")
         seed = os.environ.get("SENRO_TROUBLE_SEED")
         if seed and request.path.name not in OF_THEIR_OWN:

@@ -190,6 +190,7 @@ def test_two_workspaces_in_one_pod(bench: Bench) -> None:
     assert (bench.tree("one"), bench.tree("two"), bench.tree("three")) == ({"x": b"3\n"}, {"y": b"3\n"}, {"f": b"3\n"})
 
 
+@pytest.mark.bubblewrap
 def test_what_a_step_sees(bench: Bench) -> None:
     """Variables arrive as they were written, `$` included, with senro's own beside them; the coordinator's do not."""
     src = senro.Workspace("my-src")

@@ -161,7 +161,7 @@ def test_mapped_paths_stand_in_every_text(mapped: Client, name: str) -> None:
     assert lines[:2] == ["x", "x"]
     # A name that only begins like a mount's is another one below the same folder.
     assert lines[2].endswith("/shared/senro/ws/01")
-    assert lines[3].endswith("/volumes/w")
+    assert lines[3].endswith("/shared/senro/ws/0")
 
 
 def test_the_mode_says_why(cluster: DevCluster, mapped_cluster: DevCluster) -> None:
