@@ -82,7 +82,8 @@ def open_exec(request: Request, pod: Object, kubelet: Kubelet, faults: Faults) -
     if offered and not protocol:
         # An empty 403 from the WebSocket server itself: no Status, no RBAC (recording exec-basics).
         return Response(403, (("connection", "close"),), close=True)
-    opened = _Exec(answer, asked_container, request.parameters("command"), streams, protocol or V1)
+    node = kubelet.nodes[pod["spec"]["nodeName"]]
+    opened = _Exec(node.gone, answer, asked_container, request.parameters("command"), streams, protocol or V1)
 
     async def run(stream: TLSStream, first: bytes) -> None:
         await _run(opened, stream, first, kubelet, faults)
@@ -159,8 +160,9 @@ def _refuse_handshake(request: Request) -> Response | None:
 
 @dataclass(frozen=True, slots=True)
 class _Exec:
-    """An exec that was let in."""
+    """An exec that was let in. `node_gone` is set when the node's kubelet goes."""
 
+    node_gone: anyio.Event
     container: Container
     name: str
     command: list[str]
@@ -192,6 +194,7 @@ async def _run(opened: _Exec, stream: TLSStream, first: bytes, kubelet: Kubelet,
         container=opened.container,
         process=process,
         clock=kubelet.clock,
+        cut_off=opened.node_gone,
         stdin=ends.stdin,
         stdout=ends.stdout,
         stderr=ends.stderr,

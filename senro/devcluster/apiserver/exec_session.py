@@ -61,6 +61,8 @@ class Wants:
 class ExecSession:
     """A running command and its client.
 
+    `cut_off` is set when the kubelet between them goes: the connection breaks, and the command goes on.
+
     `attend` belongs to the cluster and lives as long as the command; `converse` belongs to the connection. When the
     client goes first, the command's stdin ends, and its output is read and thrown away.
     """
@@ -73,6 +75,7 @@ class ExecSession:
         container: Container,
         process: Process,
         clock: Clock,
+        cut_off: anyio.Event,
         stdin: WriteEnd,
         stdout: ReadEnd,
         stderr: ReadEnd | None,
@@ -83,6 +86,7 @@ class ExecSession:
         self._container = container
         self._process = process
         self._clock = clock
+        self._cut_off = cut_off
         self._stdin = stdin
         self._outputs = {_STDOUT: stdout}
         if stderr is not None:
@@ -116,6 +120,7 @@ class ExecSession:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._listen, tasks.cancel_scope)
                 tasks.start_soon(self._watch_idleness, tasks.cancel_scope)
+                tasks.start_soon(_cancel_after, self._cut_off, tasks.cancel_scope)
                 for channel in self._outputs if self._terminal is None else ():
                     tasks.start_soon(self._watch_closing, channel)
                 async with anyio.create_task_group() as pumps:
@@ -300,6 +305,11 @@ def terminal_sizes(text: bytes) -> list[tuple[int, int]]:
             if isinstance(width, int) and isinstance(height, int) and max(width, height) < 65_536:
                 sizes.append((width, height))
     return sizes
+
+
+async def _cancel_after(event: anyio.Event, scope: anyio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()
 
 
 async def _drain(output: ReadEnd) -> None:

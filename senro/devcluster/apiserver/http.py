@@ -19,6 +19,10 @@ BODY_LIMIT = 3_145_728
 """Bytes of a request's body that are taken (facts/api-rules.md section 11)."""
 
 
+class AbortedError(Exception):
+    """An answer whose body ends in the middle: the connection (HTTP/1.1) or the stream (HTTP/2) is reset."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One request. `path` is decoded, `query` in its order, header names are lower case.

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import anyio
 import h2.config
 import h2.connection
+import h2.errors
 import h2.events
 import h2.exceptions
 import h2.settings
 
-from senro.devcluster.apiserver.http import BODY_LIMIT, Response, Upgrade, request_from, text_response
+from senro.devcluster.apiserver.http import BODY_LIMIT, AbortedError, Response, Upgrade, request_from, text_response
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -141,8 +142,13 @@ class Http2Connection:
             await self._send(stream_id, answer.body)
         else:
             await self._flush()
-            async for piece in answer.body:
-                await self._send(stream_id, piece)
+            try:
+                async for piece in answer.body:
+                    await self._send(stream_id, piece)
+            except AbortedError:
+                self._connection.reset_stream(stream_id, h2.errors.ErrorCodes.INTERNAL_ERROR)
+                await self._flush()
+                return
         self._connection.end_stream(stream_id)
         await self._flush()
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from senro.devcluster.apiserver.http import Response, audited, json_response
+from senro.devcluster.apiserver.http import AbortedError, Response, audited, json_response
 from senro.devcluster.apiserver.status import Cause, bad_request, failure, invalid
 from senro.devcluster.clock import nanoseconds_text
-from senro.devcluster.containers.log import LogFilter, tail
+from senro.devcluster.containers.log import CutOffError, LogFilter, tail
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -152,8 +152,11 @@ async def _stream(log: ContainerLog, options: _Options) -> AsyncIterator[bytes]:
             yield piece
         if not options.follow:
             return
-    async for records in log.records(follow=options.follow, position=position):
-        if piece := chosen.apply(records):
-            yield piece
-        if chosen.full:
-            return
+    try:
+        async for records in log.records(follow=options.follow, position=position):
+            if piece := chosen.apply(records):
+                yield piece
+            if chosen.full:
+                return
+    except CutOffError as error:
+        raise AbortedError from error

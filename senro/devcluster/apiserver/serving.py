@@ -12,6 +12,7 @@ from anyio.abc import SocketAttribute
 from anyio.streams.tls import TLSAttribute, TLSStream
 
 from senro.devcluster.apiserver.certificates import subject_of
+from senro.devcluster.apiserver.http import AbortedError
 from senro.devcluster.apiserver.http1 import serve_http1
 from senro.devcluster.apiserver.http2 import serve_http2
 
@@ -76,7 +77,7 @@ async def _serve_connection(
 
         serve_protocol = serve_http2 if _attribute(secured, TLSAttribute.alpn_protocol) == "h2" else serve_http1
         await serve_protocol(secured, handle_as)
-    except* (anyio.BrokenResourceError, anyio.EndOfStream, anyio.ClosedResourceError, OSError):
+    except* (AbortedError, anyio.BrokenResourceError, anyio.EndOfStream, anyio.ClosedResourceError, OSError):
         # The client went away, or never spoke TLS (ssl.SSLError and TimeoutError are OSErrors): its own affair, and
         # there is nobody left to tell.
         pass

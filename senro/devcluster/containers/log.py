@@ -30,6 +30,10 @@ _TIME_LENGTH = 30
 """Characters of a record's time."""
 
 
+class CutOffError(Exception):
+    """The kubelet that a log was followed through is gone; the log itself goes on."""
+
+
 class _LogFile:
     """One file of a log. It is closed when nobody holds it any more: neither the log, nor a reader."""
 
@@ -81,6 +85,7 @@ class ContainerLog:
         self._second = -1
         self._second_text = b""
         self._changed = anyio.Event()
+        self._cuts = 0
         self.ended = False
         self.container_id = ""
         """Whose it is, as `containerd://...`."""
@@ -116,6 +121,11 @@ class ContainerLog:
         self.ended = True
         self._notify()
 
+    def cut_off(self) -> None:
+        """Everybody who follows it now gets `CutOffError`."""
+        self._cuts += 1
+        self._notify()
+
     def close(self) -> None:
         """Give the files back; the log has no readers any more."""
         self._newest.close()
@@ -126,12 +136,17 @@ class ContainerLog:
         return self._newest.read(self._newest.size, 0)
 
     def records(self, *, follow: bool, position: int = 0) -> AsyncIterator[bytes]:
-        """Whole records, many at a time, from that byte of the newest file; with `follow` until the end."""
+        """Whole records, many at a time, from that byte of the newest file; with `follow` until the end.
+
+        `CutOffError` where the kubelet goes meanwhile.
+        """
         return self._records_from(self._newest, position, follow=follow)
 
     async def _records_from(self, file: _LogFile, position: int, *, follow: bool) -> AsyncIterator[bytes]:
-        kept = b""
+        kept, cuts = b"", self._cuts
         while True:
+            if self._cuts != cuts:
+                raise CutOffError
             changed, ended = self._changed, self.ended
             data = file.read(_READ, position)
             if data:

@@ -189,9 +189,11 @@ def _bring_together(places: dict[str, Path], shared: Path) -> None:
     A command may go there and expect the volumes as folders below, and not as links: so the volume itself is moved
     there, and where it was stays a link to it.
     """
-    for target, source in list(places.items()):
+    mounted = dict(places)
+    for target, source in mounted.items():
         parent = posixpath.dirname(target)
-        if parent in {"", "/"} or os.path.lexists("/" + target.split("/")[1]):
+        below_another = any(target.startswith(place + "/") for place in mounted)
+        if parent in {"", "/"} or below_another or os.path.lexists("/" + target.split("/")[1]):
             continue
         below = shared / target.lstrip("/")
         below.parent.mkdir(parents=True, exist_ok=True)

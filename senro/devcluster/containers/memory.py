@@ -29,7 +29,7 @@ class Cgroups:
     def __init__(self, name: str) -> None:
         self.folder: Path | None = None
         self._number = 0
-        for parent in _own_folders():
+        for parent in own_folders():
             folder = parent / name
             if _try(folder):
                 self.folder = folder
@@ -51,7 +51,7 @@ class Cgroups:
             remove(self.folder)
 
 
-def _own_folders() -> Iterable[Path]:
+def own_folders() -> Iterable[Path]:
     """The folders of this process' own cgroups that have a memory controller: v2's, then v1's."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()

@@ -202,6 +202,12 @@ class Kubelet:
         self._storage.update(PODS, meta["namespace"], meta["name"], fail)
         self._delete(meta["namespace"], meta["name"], 0)
 
+    def cut_off(self, node: str) -> None:
+        """A node's kubelet is gone: what was open through it breaks."""
+        for worker in self._workers.values():
+            if worker.node is not None and worker.node.name == node:
+                worker.cut_off()
+
     def catch_up(self, node: str) -> None:
         """A node's kubelet is back: it reports, and does what it was told meanwhile."""
         for worker in list(self._workers.values()):

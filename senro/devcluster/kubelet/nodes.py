@@ -50,6 +50,7 @@ class NodeControllers:
     def silence(self, name: str) -> None:
         """The kubelet of a node is heard of no more."""
         self._kubelet.nodes[name].fall_silent()
+        self._kubelet.cut_off(name)
         self._kubelet.tasks.start_soon(self._notice_silence, name)
 
     async def _notice_silence(self, name: str) -> None:
@@ -96,6 +97,7 @@ class NodeControllers:
     def remove(self, name: str) -> None:
         """The node is gone from the cluster; its pods are collected after a while (pod GC)."""
         self._kubelet.nodes[name].fall_silent()
+        self._kubelet.cut_off(name)
         self._storage.remove(NODES, "", name)
         self._kubelet.tasks.start_soon(self._collect_orphans, name)
 

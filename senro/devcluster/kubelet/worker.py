@@ -490,6 +490,11 @@ class PodWorker:
         if self.state.start_time and not self.state.final:
             self._publish()
 
+    def cut_off(self) -> None:
+        """Its node has fallen silent: who follows a log through it is cut off."""
+        for running in self._starter.running.values():
+            running.log.cut_off()
+
     def is_reachable(self) -> bool:
         """Whether its node's kubelet talks to the apiserver."""
         return self.node is None or not self.node.silent

@@ -14,6 +14,7 @@ import anyio
 import pytest
 
 from senro.devcluster import IMAGE, DevCluster, DevClusterThread
+from senro.devcluster.containers.memory import own_folders
 from tests.support_devcluster import Client, Object, pod_manifest, state_of
 
 WORKSPACE = {
@@ -271,14 +272,16 @@ def test_nothing_is_left_behind_by_a_signal(
     process, words = server
     word = f"33{process.pid}"
     client = Client(Served(words))  # type: ignore[arg-type]  # what a client needs of one
-    client.create(pod_manifest("left", ["sh", "-c", f"sleep {word} & sleep {word}"]))
+    limited = {"resources": {"limits": {"memory": "256Mi"}}}
+    client.create(pod_manifest("left", ["sh", "-c", f"sleep {word} & sleep {word}"], step=limited))
     client.running("left")
     client.close()
     assert marked(word)
+    cgroups = [parent / Path(words["folder"]).name for parent in own_folders()]
     process.send_signal(number)
     assert process.wait(10) == (-9 if number is signal.SIGKILL else 0)
     # Its end of file is what the watchman sees; it is soon, and the suite's own time limit is the bound.
-    while marked(word) or Path(words["folder"]).exists():
+    while marked(word) or Path(words["folder"]).exists() or any(cgroup.exists() for cgroup in cgroups):
         os.sched_yield()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 from senro.devcluster import DevCluster, DevClusterThread, VirtualClock
@@ -204,6 +205,33 @@ def test_one_silent_node_leaves_the_other_alone(client: Client) -> None:
     last = cluster.states("ci", "far")[-1]
     assert (last["status"]["phase"], condition(last, "DisruptionTarget")) == ("Failed", ("True", "DeletionByPodGC"))
     assert "running" in last["status"]["containerStatuses"][0]["state"]
+
+
+@pytest.mark.parametrize("http2", [False, True])
+def test_what_is_open_to_a_node_breaks_as_it_falls_silent(pair: DevCluster, *, http2: bool) -> None:
+    """A followed log and an exec end in the middle; what runs there runs on, and is there again afterwards."""
+    client = Client(pair, http2=http2)
+    name = f"open-{http2}".lower()
+    command = ["sh", "-c", "echo up; sleep 600"]
+    client.create(pod_manifest(name, command, nodeSelector={"kubernetes.io/hostname": "one"}))
+    client.running(name)
+    with client.exec(name, ["sleep", "600"], stdin=True) as session:
+        assert session.frame() == (2, b"\x01")
+        path = f"/api/v1/namespaces/ci/pods/{name}/log"
+        with client.http.stream("GET", path, params={"follow": "true"}) as log:
+            lines = log.iter_lines()
+            assert next(lines) == "up"
+            pair.silence_node("one")
+            with pytest.raises(httpx.RemoteProtocolError):
+                next(lines)
+        result = session.finish()
+    assert (result.close_code, result.status) == (None, None)
+    pair.revive_node("one")
+    pair.advance(5)
+    assert client.log(name).text == "up\n"
+    assert client.run(name, ["true"]).exit_code == 0
+    client.delete(name, gracePeriodSeconds=0)
+    client.close()
 
 
 def condition(document: Object, kind: str) -> tuple[str, str | None]:
