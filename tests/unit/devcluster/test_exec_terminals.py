@@ -44,6 +44,7 @@ def test_a_terminal_is_one(request: pytest.FixtureRequest, name: str, protocol: 
     with client.exec(name, ["sh"], stdin=True, tty=True, protocol=protocol) as session:
         assert session.frame() == (2, b"\x01")
         session.send(b'\x04{"Width": 100, "Height": 40}')
+        session.stdin(b"PS1='ready> '\n")
         session.stdin(b"stty size; echo $TERM; echo oops >&2; test -t 0 && echo terminal $((6 * 7))\n")
         told = until(session, b"terminal 42\r\n")
         assert b"40 100\r\n" in told
@@ -52,9 +53,12 @@ def test_a_terminal_is_one(request: pytest.FixtureRequest, name: str, protocol: 
         session.send(b'\x04{"width":120,"height":50}')
         session.stdin(b"stty size\n")
         until(session, b"50 120\r\n")
-        session.stdin(b"echo begun $((6 * 7)); sleep 50\n")
+        # It says so itself, and so has the terminal by then.
+        session.stdin(b"sh -c 'echo begun $((6 * 7)); exec sleep 50'\n")
         until(session, b"begun 42\r\n")
         session.stdin(b"\x03")
+        # What is typed before the shell is back at its prompt may go with the line that was interrupted.
+        until(session, b"ready> ")
         session.stdin(b"echo next $((6 * 7))\n")
         until(session, b"next 42\r\n")
         session.stdin(b"exit 5\n")
