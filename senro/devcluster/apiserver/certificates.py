@@ -72,7 +72,7 @@ def write_serving_files(folder: Path) -> ServingFiles:
 
 def write_client_files(files: ServingFiles, folder: Path, user: str, groups: Sequence[str]) -> tuple[Path, Path]:
     """A client's certificate and key as PEM: the user is its CN, its groups are its O (x509 authentication)."""
-    key = ec.generate_private_key(ec.SECP256R1())
+    key, public_key = ec.generate_private_key(ec.SECP256R1()), files.authority_key.public_key()
     names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
     subject = x509.Name([*names, x509.NameAttribute(NameOID.COMMON_NAME, user)])
     certificate = (
@@ -80,6 +80,8 @@ def write_client_files(files: ServingFiles, folder: Path, user: str, groups: Seq
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        # From Python 3.13 on `ssl` is strict about RFC 5280, section 4.2.1.1, which wants it of all but the authority.
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(public_key), critical=False)
         .sign(files.authority_key, hashes.SHA256())
     )
     written = folder / "client.crt", folder / "client.key"
