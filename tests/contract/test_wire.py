@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import struct
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import anyio
@@ -229,6 +229,39 @@ async def test_a_followed_log() -> None:
     assert heads[0].startswith(
         b"GET /api/v1/namespaces/ci/pods/a/log?container=step&timestamps=true&follow=true HTTP/1.1\r\n"
     )
+
+
+async def test_a_hundred_follows_starve_nobody() -> None:
+    """While more logs are followed than any pool of short requests has room for, a poll is answered as ever."""
+    follows = 120
+    asked = 0
+
+    async def log(stream: TLSStream) -> None:
+        nonlocal asked
+        await read_head(stream)
+        asked += 1
+        await stream.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n.\n\r\n")
+        await anyio.sleep_forever()
+
+    rest = Http2Server(b'{"metadata": {"name": "a", "namespace": "ci", "uid": "u-1"}}')
+
+    async def handler(stream: TLSStream) -> None:
+        await (rest if alpn_of(stream) == "h2" else log)(stream)
+
+    async with (
+        tls_server(handler) as port,
+        connected(configuration(port)) as cluster,
+        AsyncExitStack() as open_logs,
+    ):
+        for number in range(follows):
+            pieces = await open_logs.enter_async_context(cluster.follow_log("ci", f"a-{number}", "step"))
+            assert await anext(aiter(pieces)) == b".\n"
+        with anyio.fail_after(20):
+            for _ in range(3):
+                pod = await cluster.read_pod("ci", "a")
+                assert pod is not None
+    assert asked == follows
+    assert rest.connections == 1
 
 
 async def test_a_quiet_log(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,13 @@ def events(folder: Path) -> list[object]:
     """The ledger of the only run below `folder`."""
     (ledger,) = folder.glob(".senro/runs/*/events.jsonl")
     return [decode_event(line) for line in ledger.read_bytes().splitlines()]
+
+
+def seconds_to_end(ledger: list[object]) -> float:
+    """From the request to cancel the run to its end."""
+    asked = next(event.at for event in ledger if isinstance(event, CancelRequested))
+    ended = next(event.at for event in ledger if isinstance(event, RunEnded))
+    return (datetime.fromisoformat(ended) - datetime.fromisoformat(asked)).total_seconds()
 
 
 def test_a_run_that_succeeds(bench: Bench) -> None:
@@ -153,9 +161,17 @@ def test_no_kubeconfig_and_no_service_account_is_ever_read(bench: Bench) -> None
 
 
 @pytest.mark.bubblewrap
-@pytest.mark.parametrize("moment", ["staging", "running", "reading back"])
-def test_ctrl_c(bench: Bench, moment: str) -> None:
-    """SIGINT while staging, running or reading back: exit 130, every step cancelled, nothing left in the cluster."""
+@pytest.mark.parametrize(
+    ("moment", "asked"),
+    [
+        ("staging", signal.SIGINT),
+        ("running", signal.SIGINT),
+        ("reading back", signal.SIGINT),
+        ("running", signal.SIGTERM),
+    ],
+)
+def test_ctrl_c(bench: Bench, moment: str, asked: signal.Signals) -> None:
+    """Staging, running or reading back: exit 130 within 10 s, every step cancelled, nothing left in the cluster."""
     script = {
         "staging": "true",
         "running": "trap '' TERM INT; echo begun; sleep 300",
@@ -177,12 +193,14 @@ def test_ctrl_c(bench: Bench, moment: str) -> None:
         output += line
         if wanted in line:
             break
-    process.send_signal(signal.SIGINT)
+    process.send_signal(asked)
     rest, _ = process.communicate(timeout=60)
     assert process.returncode == 130, output + rest
+    assert f"cancelling: {asked.name}" in rest
     assert "cancelled" in rest.splitlines()[-1]
     assert "Traceback" not in output + rest
     ledger = events(bench.folder)
+    assert seconds_to_end(ledger) < 10
     assert [event.state for event in ledger if isinstance(event, StepEnded)] == ["cancelled"]
     assert [event.outcome.kind for event in ledger if isinstance(event, AttemptEnded)] == ["cancelled"]
     assert [event.state for event in ledger if isinstance(event, RunEnded)] == ["cancelled"]
@@ -227,17 +245,17 @@ def test_a_second_ctrl_c_waits_for_nothing(bench: Bench) -> None:
     with pytest.raises(ProcessLookupError):
         os.kill(step, 0)
     ledger = events(bench.folder)
-    asked = next(event.at for event in ledger if isinstance(event, CancelRequested))
-    ended = next(event.at for event in ledger if isinstance(event, RunEnded))
-    assert datetime.fromisoformat(ended) - datetime.fromisoformat(asked) < timedelta(seconds=GRACE_SECONDS)
+    assert seconds_to_end(ledger) < GRACE_SECONDS
     assert [event.state for event in ledger if isinstance(event, StepEnded)] == ["cancelled"]
     assert [event.state for event in ledger if isinstance(event, RunEnded)] == ["cancelled"]
 
 
 def test_the_example_of_the_readme(bench: Bench) -> None:
     """`senro run examples/release.py` with the variables of `senro devcluster` in another process does the same."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
     server = subprocess.Popen(
-        [sys.executable, "-m", "senro", "devcluster"],
+        [sys.executable, "-m", "senro", "devcluster", "--port", str(port)],
         env={name: value for name, value in bench.environ.items() if not name.startswith("SENRO_K8S_")},
         stdout=subprocess.PIPE,
         text=True,
@@ -252,6 +270,7 @@ def test_the_example_of_the_readme(bench: Bench) -> None:
             if "Ctrl-C" in line:
                 break
         assert set(exported) == {"SENRO_K8S_SERVER", "SENRO_K8S_CA_FILE", "SENRO_K8S_TOKEN_FILE"}
+        assert exported["SENRO_K8S_SERVER"] == f"https://127.0.0.1:{port}"
         done = bench.cli("run", str(ROOT / "examples" / "release.py"), env=exported)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "checked: whole, and read-only" in done.stdout
@@ -260,6 +279,16 @@ def test_the_example_of_the_readme(bench: Bench) -> None:
         server.send_signal(signal.SIGINT)
         server.communicate(timeout=30)
     assert server.returncode == 0
+
+
+def test_a_port_that_is_taken(bench: Bench) -> None:
+    """`senro devcluster --port` of a port that somebody has: exit 2 and a sentence."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = bench.cli("devcluster", "--port", str(port))
+    assert done.returncode == 2
+    assert f"port {port} cannot be served: Address already in use" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_the_demo(bench: Bench) -> None:

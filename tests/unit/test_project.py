@@ -164,6 +164,16 @@ def test_the_readme_shows_the_idea_first() -> None:
     assert code < min(installing)
 
 
+def test_the_readmes_pipeline_is_one() -> None:
+    """What the README shows first is a pipeline without a mistake, once its digest is written out."""
+    code = README[README.index("```python") + len("```python") :]
+    names: dict[str, Any] = {}
+    exec(code[: code.index("```")].replace("9f2c…", "9f2c" * 16), names)
+    plan = names["p"].build()
+    assert [planned.step.id for planned in plan.steps] == ["build.make", "deploy.apply"]
+    assert [workspace.name for workspace in plan.workspaces] == ["src"]
+
+
 def test_the_readme_names_two_commands() -> None:
     """The first block of shell lines is `make demo` and `make test`, and no other is needed for either."""
     first = README[README.index("```\n", README.index("## Try it")) + 4 :]
