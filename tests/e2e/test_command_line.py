@@ -15,7 +15,15 @@ import pytest
 import yaml
 
 from senro.app.local_attempt import GRACE_SECONDS
-from senro.domain.events import AttemptEnded, CancelRequested, PodDeleted, RunEnded, StepEnded, decode_event
+from senro.domain.events import (
+    AttemptEnded,
+    AttemptStarted,
+    CancelRequested,
+    PodDeleted,
+    RunEnded,
+    StepEnded,
+    decode_event,
+)
 from senro.testing import Bench
 
 ROOT = Path(__file__).parents[2]
@@ -72,6 +80,26 @@ def test_a_run_that_fails(bench: Bench) -> None:
     assert done.returncode == 1
     assert "exited 7" in done.stdout
     assert "w.s" in done.stdout
+
+
+BESIDE = """
+import senro
+p = senro.Pipeline("cli")
+for name in "abc":
+    p.workflow(name).step("s", ["sleep", "0.2"])
+"""
+
+
+def test_the_options_of_a_run(bench: Bench) -> None:
+    """`--run-dir` is where the run's folder is made, `--jobs 1` lets one step begin when the other has ended."""
+    (bench.folder / "pipeline.py").write_text(BESIDE)
+    done = bench.cli("run", "pipeline.py", "--run-dir", "kept/here", "--jobs", "1")
+    assert done.returncode == 0, done.stderr
+    (ledger,) = bench.folder.glob("kept/here/*/events.jsonl")
+    order = [decode_event(line) for line in ledger.read_bytes().splitlines()]
+    steps = [type(event) for event in order if isinstance(event, AttemptStarted | AttemptEnded)]
+    assert steps == [AttemptStarted, AttemptEnded] * 3
+    assert not (bench.folder / ".senro").exists()
 
 
 @pytest.mark.parametrize(

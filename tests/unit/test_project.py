@@ -209,6 +209,16 @@ def test_the_licence_and_the_changes() -> None:
     assert senro.__version__ == PROJECT["version"]
 
 
+def test_each_port_has_its_suite() -> None:
+    """Each protocol and class of senro/ports that an adapter or a fake takes the place of has a conformance suite."""
+    suites = "".join(path.read_text() for path in ROOT.glob("tests/contract/ports/*_suite.py"))
+    for path in ROOT.glob("senro/ports/*.py"):
+        words = re.findall(r"^class (\w+)\(.*Protocol\):|^class (Reporter):", path.read_text(), re.MULTILINE)
+        parts = {"Pods", "Logs", "Execs", "Secrets", "Events"}  # Cluster is all of them
+        for name in {protocol or base for protocol, base in words} - parts - {"StepLog", "Unpacking", "Archive"}:
+            assert re.search(rf"\bfrom senro\.ports\.{path.stem} import .*\b{name}\b", suites), name
+
+
 def test_no_recording_was_touched() -> None:
     """The recordings are complete and byte for byte what was recorded: `sha256sum -c ../recordings.sha256`."""
     lines = (RECORDINGS.parent / "recordings.sha256").read_text().splitlines()
