@@ -373,17 +373,22 @@ async def test_a_client_certificate(tmp_path: Path) -> None:
     assert b"authorization" not in heads[0].lower()
 
 
-async def test_no_proxy_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_proxy_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Proxies and credentials of the environment are not for senro."""
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login somebody password made-up\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    heads: list[bytes] = []
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     monkeypatch.setenv("SSL_CERT_FILE", "/nonexistent")
 
     async def handler(stream: TLSStream) -> None:
-        await answer_http1(stream)
+        heads.append(await answer_http1(stream))
 
     async with tls_server(handler, alpn=["http/1.1"]) as port, connected(configuration(port)) as cluster:
         assert await cluster.version() == "v1.36.2"
+    assert b"\r\nAuthorization: Bearer made-up-token" in heads[0]
+    assert heads[0].lower().count(b"authorization:") == 1
 
 
 async def test_a_proxy() -> None:

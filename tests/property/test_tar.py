@@ -119,6 +119,16 @@ def test_read_back(drawn: tuple[Tree, dict[str, bytes]]) -> None:
     assert _unpacked_by_tarfile(data) == drawn[0]
 
 
+@given(trees())
+@example((Tree(), {}))
+def test_no_root_has_a_member(drawn: tuple[Tree, dict[str, bytes]]) -> None:
+    """A mount's root is the pod's own: tar would set its mode and time, which only its owner may."""
+    with tarfile.open(fileobj=io.BytesIO(archive(*drawn))) as opened:
+        names = opened.getnames()
+    assert len(names) == len(drawn[0].entries)
+    assert all(name.startswith("0/") and name != "0/" for name in names)
+
+
 @pytest.mark.slow  # a process for each example
 @given(trees())
 @example((AWKWARD, AWKWARD_CONTENTS))
