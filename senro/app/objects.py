@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from senro.domain.creation import TROUBLE_SECONDS, Final, after_refusal
-from senro.domain.errors import AlreadyExists, ClusterError, Throttled, Unavailable, Unreachable
+from senro.domain.errors import AlreadyExists, ClusterError, Throttled, Unauthorized, Unavailable, Unreachable
 from senro.domain.names import ATTEMPT_UID_ANNOTATION
 from senro.domain.pod import Pod
 from senro.ports.clock import Clock
@@ -23,6 +23,10 @@ THROTTLED_PAUSE = 1.0
 
 UNSEEN_SECONDS = 2.0
 """How long a pod is looked for whose create was never answered."""
+
+SAT_OUT = (Unreachable, Throttled, Unauthorized, Unavailable)
+"""What does not end the putting away of an object: a token that is being rotated is refused for a moment too, and
+giving up would leave the object behind. The caller's bound ends it, and names what is left."""
 
 LOOK_PAUSE, LONGEST_LOOK = 0.1, 1.0
 """Seconds between the looks at a pod that is being deleted."""
@@ -126,7 +130,7 @@ async def remove_pod(
             found = await cluster.read_pod(namespace, name)
             if found is None or found.metadata.uid != uid:
                 return True
-        except (Unreachable, Throttled, Unavailable):
+        except SAT_OUT:
             pass  # the caller's bound ends this, and names the pod
         await clock.sleep(pause)
         pause = min(pause * 1.5, LONGEST_LOOK)
@@ -149,7 +153,7 @@ async def find_unseen(
                 return pod if pod.metadata.annotations.get(ATTEMPT_UID_ANNOTATION) == nonce else None
             if clock.monotonic() >= deadline:
                 return None
-        except (Unreachable, Throttled, Unavailable):
+        except SAT_OUT:
             pass  # the caller's bound ends this, and names the pod
         await clock.sleep(pause)
         pause = min(pause * 1.5, LONGEST_LOOK)
@@ -161,7 +165,7 @@ async def remove_secret(cluster: Cluster, namespace: str, name: str, clock: Cloc
     while True:
         try:
             await cluster.delete_secret(namespace, name)
-        except (Unreachable, Throttled, Unavailable):
+        except SAT_OUT:
             await clock.sleep(pause)
             pause = min(pause * 1.5, LONGEST_LOOK)
             continue

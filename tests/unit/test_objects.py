@@ -398,7 +398,8 @@ async def test_troubles_of_the_control_plane_are_sat_out(method: str) -> None:
     """However often it fails: the pod is removed in the end."""
     clock, cluster = site()
     pod = await cluster.create_pod(POD)
-    for error in [unsent(), lost(), throttled(), unavailable()] * 5:
+    expired = refused("delete", 401, "Unauthorized", "Unauthorized")
+    for error in [unsent(), lost(), throttled(), unavailable(), expired] * 5:
         cluster.fail(method, error)
     await remove_pod(cluster, pod, clock, grace_seconds=None, force=lambda: False)
     assert cluster.pods == {}
