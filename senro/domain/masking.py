@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from senro.domain.redaction import Redactor
 
+HELD_LIMIT = 65_536
+"""Bytes beyond the longest value that are held back at most. Only values that overlap themselves on and on hold more;
+their run is cut at the end of one, after which the end of another may show, never the whole."""
+
 
 class PieceMask:
     """Masks one stream.
@@ -23,6 +27,8 @@ class PieceMask:
             self._held = b""
             return self._redactor.apply(line)
         cut = self._redactor.safe_cut(line)
+        if len(line) - cut > self._redactor.longest + HELD_LIMIT:
+            cut = max(cut, self._redactor.last_end(line))
         self._held = line[cut:]
         return self._redactor.apply(line[:cut])
 

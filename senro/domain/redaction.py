@@ -52,10 +52,18 @@ class Redactor:
             data = line.encode("utf-8", "replace")
         return self.apply(data).decode("utf-8", "replace")
 
+    @property
+    def longest(self) -> int:
+        """The bytes of the longest value, 1 where none is known."""
+        return max((len(value) for value in self._known), default=1)
+
+    def last_end(self, line: bytes) -> int:
+        """Where the last known value in `line` ends; 0 where there is none."""
+        return max((end for _, end in self._spans(line)), default=0)
+
     def safe_cut(self, line: bytes) -> int:
         """Where `line`, which goes on, may be cut: no known value crosses it, whatever comes after."""
-        longest = max((len(value) for value in self._known), default=1)
-        cut = max(0, len(line) - longest + 1)
+        cut = max(0, len(line) - self.longest + 1)
         for start, end in reversed(self._spans(line)):
             if start < cut < end:
                 cut = start

@@ -68,6 +68,9 @@ _MAY: dict[str, tuple[Key, ...]] = {
     _MOMENT: (("refused", 10),),
     _TICKS: (("logs-interrupted", 5),),
     _LAST_WORD: (("workspace-round-trip", 6),),
+    ("the pod ends at the end of its grace and is removed a moment later: the log is read in between, or after"): (
+        ("deleted-ignores-term", 7),
+    ),
 }
 
 DIFFERENCES = {key: reason for reason, keys in _ALWAYS.items() for key in keys}

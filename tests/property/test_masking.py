@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from senro.domain.masking import PieceMask
+from senro.domain.masking import HELD_LIMIT, PieceMask
 from senro.domain.redaction import SHORTEST, Redactor
 
 values = st.lists(st.text("ab\n ", min_size=1, max_size=12).map(str.encode), max_size=4)
@@ -119,3 +120,13 @@ def test_no_value_reaches_over_a_newline(secret: list[bytes], parts: list[bytes]
     mask.feed(b"", complete=True)
     fresh = PieceMask(Redactor(secret))
     assert [mask.feed(part, complete=False) for part in parts] == [fresh.feed(part, complete=False) for part in parts]
+
+
+@pytest.mark.parametrize("value", [b"0000", b"abab", b"aab" * 40])
+def test_a_value_that_repeats_for_ever_is_not_held_for_ever(value: bytes) -> None:
+    """A line of nothing else is given out as it comes, and no whole value of it ever stands in what is shown."""
+    mask = PieceMask(Redactor([value]))
+    stream = value * (3 * HELD_LIMIT // len(value))
+    given_out = [mask.feed(stream[at : at + 10_000], complete=False) for at in range(0, len(stream), 10_000)]
+    assert any(given_out)
+    assert value not in b"".join((*given_out, mask.finish()))
