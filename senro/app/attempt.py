@@ -9,8 +9,10 @@ from senro.app.clean_ups import CleanUps
 from senro.app.recorder import Recorder
 from senro.app.services import Services
 from senro.app.workspaces import Workspaces
+from senro.domain.events import TransferBroken, Transferred
 from senro.domain.pipeline import Step
 from senro.domain.podspec import AttemptIdentity
+from senro.domain.states import Direction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,3 +42,30 @@ class Attempt:
     def tell(self, message: str) -> None:
         """Tell the reporter something that the ledger has in another form."""
         self.recorder.reporter.note(self.step.id, self.recorder.redactor.text(message))
+
+    async def transfer_broke(self, direction: Direction, tries: int, message: str) -> None:
+        """Record that an opening or a try of a transfer failed; `tries` are those that count so far."""
+        await self.recorder.record(
+            TransferBroken(
+                at=self.recorder.now(),
+                step=self.step.id,
+                attempt=self.identity.attempt,
+                direction=direction,
+                tries=tries,
+                message=message,
+            )
+        )
+
+    async def transferred(self, direction: Direction, size: int, seconds: float, tries: int) -> None:
+        """Record that every carried mount has crossed: `size` bytes in `seconds`, with the so-manieth try."""
+        await self.recorder.record(
+            Transferred(
+                at=self.recorder.now(),
+                step=self.step.id,
+                attempt=self.identity.attempt,
+                direction=direction,
+                bytes=size,
+                seconds=round(seconds, 3),
+                tries=tries,
+            )
+        )

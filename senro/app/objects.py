@@ -18,9 +18,6 @@ T = TypeVar("T")
 FIRST_PAUSE, LONGEST_PAUSE, LONGEST_QUOTA_PAUSE = 0.2, 5.0, 30.0
 """Seconds between the repetitions; each pause is twice the one before, and a quota is asked more gently."""
 
-THROTTLED_PAUSE = 1.0
-"""Seconds after a 429 that names none, as `Throttled` has it."""
-
 UNSEEN_SECONDS = 2.0
 """How long a pod is looked for whose create was never answered."""
 

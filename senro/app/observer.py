@@ -22,8 +22,9 @@ ListEvents = Callable[[], Awaitable[tuple[ClusterEvent, ...] | None]]
 class PodObserver:
     """Folds what the watch sees, and lets others wait for what they need to see.
 
-    `answer` is the newest, `pod` the pod that it was given for (None: gone). Set `cancelled`, `timed_out`,
-    `deletion_asked` before you act on them: the next observation that is asked for tells the verdict.
+    `answer` is the newest, `pod` the pod that it was given for (None: gone). Set `timed_out` and
+    `deletion_asked` before you act on them: the next observation that is asked for tells the verdict. A run that is
+    cancelled cancels whoever waits here instead.
     """
 
     def __init__(
@@ -45,7 +46,6 @@ class PodObserver:
         self._looked_at = clock.monotonic()
         self._hidden = 0.0
         self.observations = 0
-        self.cancelled = False
         self.timed_out = False
         self.deletion_asked = False
         self.pod: Pod | None = created
@@ -99,7 +99,6 @@ class PodObserver:
         return Observation(
             pod=pod,
             at=self._clock.monotonic(),
-            cancelled=self.cancelled,
             timed_out=self.timed_out,
             deletion_asked=self.deletion_asked,
         )

@@ -9,7 +9,6 @@ from senro.app.attempt import Attempt
 from senro.app.staging import IDLE_SECONDS, STDERR_LIMIT
 from senro.app.transfer_failure import TransferFailure, end_words
 from senro.domain.errors import ClusterError, SenroError, TreeError
-from senro.domain.events import TransferBroken, Transferred
 from senro.domain.exec_protocol import Ended, ExecResult, ExitCode, Stderr, Stdout
 from senro.domain.pod import Pod
 from senro.domain.transfer import IO_CONTAINER, member_count, reading_command
@@ -57,12 +56,13 @@ class Reading:
             except (ClusterError, TransferFailure, TreeError) as error:
                 broken = error
             else:
-                await self._record_done(pace.tries + 1, clock.monotonic() - began)
+                self.attempt.recorder.reporter.transfer(self.attempt.step.id, "out", self.received, self.received)
+                await self.attempt.transferred("out", self.received, clock.monotonic() - began, pace.tries + 1)
                 return trees
             taken = after_break(broken)
             wait = pace.pause(taken, clock.monotonic())
             message = f"{broken} ({self.received} bytes had come)"
-            await self._record_broken(pace.tries, message)
+            await self.attempt.transfer_broke("out", pace.tries, message)
             if isinstance(broken, TreeError) and taken.move == "end" and broken.rule not in LOCAL_RULES:
                 raise ReadBackRefused(f"a workspace was refused as the step left it: {broken}") from broken
             if not await self._alive():
@@ -81,19 +81,6 @@ class Reading:
             minutes = PATIENCE_SECONDS / 60
             return ReadBackLost(f"the workspaces could not be read back for {minutes:.0f} minutes: {message}")
         return ReadBackLost(f"the workspaces could not be read back in {TRIES} tries: {message}")
-
-    async def _record_broken(self, number: int, message: str) -> None:
-        attempt = self.attempt
-        await attempt.recorder.record(
-            TransferBroken(
-                at=attempt.recorder.now(),
-                step=attempt.step.id,
-                attempt=attempt.identity.attempt,
-                direction="out",
-                tries=number,
-                message=message,
-            )
-        )
 
     async def _alive(self) -> bool:
         """Whether `senro-io` can still be asked. A control plane in trouble says nothing: the next try finds out."""
@@ -153,18 +140,3 @@ class Reading:
                         stderr = stderr[:STDERR_HEAD] + stderr[STDERR_HEAD - STDERR_LIMIT :]
                 case Ended(result=result):
                     return result, stderr
-
-    async def _record_done(self, number: int, seconds: float) -> None:
-        attempt = self.attempt
-        attempt.recorder.reporter.transfer(attempt.step.id, "out", self.received, self.received)
-        await attempt.recorder.record(
-            Transferred(
-                at=attempt.recorder.now(),
-                step=attempt.step.id,
-                attempt=attempt.identity.attempt,
-                direction="out",
-                bytes=self.received,
-                seconds=round(seconds, 3),
-                tries=number,
-            )
-        )

@@ -12,7 +12,6 @@ from senro.app.observer import PodObserver
 from senro.app.transfer_failure import TransferFailure, end_words
 from senro.domain.creation import refused
 from senro.domain.errors import ClusterError, SenroError, TreeError
-from senro.domain.events import TransferBroken, Transferred
 from senro.domain.exec_protocol import Ended, ExitCode, Stderr, Stdout
 from senro.domain.pod import Pod
 from senro.domain.transfer import MISSING_PROGRAM, STAGE_CONTAINER, StagingProof, sentinel_name, staging_command
@@ -64,7 +63,7 @@ class Staging:
                 await self._done(pace.tries + 1, clock.monotonic() - began)
                 return None
             wait = pace.pause(after_break(broken), clock.monotonic())
-            await self._record_broken(pace.tries, broken)
+            await self.attempt.transfer_broke("in", pace.tries, self._how_far(broken))
             await self._look_at_pod()
             if self._released():
                 await self._done(max(pace.tries, 1), clock.monotonic() - began)
@@ -89,19 +88,6 @@ class Staging:
         words = f"the workspaces could not be staged in {TRIES} tries: {self._how_far(error)}"
         return Infra(InfraKind.TRANSFER, ran, message=words, node=self.observer.node)
 
-    async def _record_broken(self, number: int, error: SenroError) -> None:
-        attempt = self.attempt
-        await attempt.recorder.record(
-            TransferBroken(
-                at=attempt.recorder.now(),
-                step=attempt.step.id,
-                attempt=attempt.identity.attempt,
-                direction="in",
-                tries=number,
-                message=self._how_far(error),
-            )
-        )
-
     async def _look_at_pod(self) -> None:
         # A pod that is being taken away breaks its streams first; what it comes to is the better answer. The kubelet
         # tells once a second what has ended (facts/measured.md), so a step that was released shows only then; without
@@ -124,18 +110,7 @@ class Staging:
         )
 
     async def _done(self, number: int, seconds: float) -> None:
-        attempt = self.attempt
-        await attempt.recorder.record(
-            Transferred(
-                at=attempt.recorder.now(),
-                step=attempt.step.id,
-                attempt=attempt.identity.attempt,
-                direction="in",
-                bytes=self.length,
-                seconds=round(seconds, 3),
-                tries=number,
-            )
-        )
+        await self.attempt.transferred("in", self.length, seconds, number)
         self.observer.nudge()
 
     async def _once(self) -> None:

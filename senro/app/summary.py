@@ -7,16 +7,9 @@ from senro.app.result import Result, StepResult
 from senro.domain.names import label_value
 from senro.domain.plan import Plan
 from senro.domain.targets import Pod
+from senro.domain.verdict import Note
+from senro.domain.verdict.sentences import NOTES
 from senro.ports.reporter import RunSummary, StepInfo, StepRow
-
-_NOTES = {
-    "oom": "Something in it was killed for memory.",
-    "sigkill": "It was killed by SIGKILL.",
-    "start-error": "Its command could not be started.",
-    "tie": "It ended at the same moment as its pod was taken away, so its code is not believed.",
-    "disruption-unchecked": "Whether its pod was evicted could not be checked: Events may not be read.",
-}
-"""What each of `verdict.Note` says to a person."""
 
 
 def step_infos(plan: Plan) -> list[StepInfo]:
@@ -50,7 +43,7 @@ def _row(step: StepResult, result: Result, recorder: Recorder) -> StepRow:
         return StepRow(
             step_id=step.id, state=step.state, attempts=step.attempts, seconds=recorder.seconds(step.id), log=log
         )
-    detail = [_NOTES[note] for note in outcome.notes if note in _NOTES]
+    detail = [NOTES[Note(note)] for note in outcome.notes]
     if outcome.kind == "infra":
         ran = {"yes": "had run", "no": "had not run", "maybe": "may have run"}[outcome.did_run]
         detail.insert(0, f"The cluster failed it; its command {ran}.")

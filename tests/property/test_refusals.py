@@ -1,4 +1,7 @@
-"""Every rule of `senro.domain.refusals`, broken once: the tables are long because the rules are many."""
+"""Every rule of `senro.domain.refusals`, broken once.
+
+More than 500 lines: the tables are long because the rules are many.
+"""
 
 from __future__ import annotations
 

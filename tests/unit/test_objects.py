@@ -1,3 +1,8 @@
+"""Creating and removing an attempt's objects, whatever is lost on the way.
+
+More than 500 lines: creating, finding and removing share one site and one table of cancellations.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine

@@ -7,10 +7,11 @@ from typing import Any, get_args
 import pytest
 
 from senro.app.result import Result, StepResult, WorkspaceResult
-from senro.app.summary import _NOTES, step_infos, summarise
+from senro.app.summary import step_infos, summarise
 from senro.domain.outcome import Outcome, OutcomeKind
 from senro.domain.states import StepState
 from senro.domain.verdict import Note
+from senro.domain.verdict.sentences import NOTES
 from senro.ports.reporter import StepInfo, StepRow
 from tests.support_app import App, pod_plan
 from tests.support_run import began, ended
@@ -143,7 +144,7 @@ async def test_the_words_hold_no_secret(tmp_path: Path) -> None:
 
 def test_every_note_has_a_sentence() -> None:
     """No note is dropped in silence, and every kind of outcome is in the table above."""
-    assert set(_NOTES) == {note.value for note in Note}
+    assert set(NOTES) == set(Note)
     assert {row[1].kind for row in ROWS if row[1] is not None} == set(get_args(OutcomeKind))
 
 
