@@ -62,7 +62,7 @@ ROWS: list[tuple[str, Outcome | None, StepState, dict[str, Any]]] = [
         {
             "detail": [
                 "The cluster failed it; its command had run.",
-                "It ended at the same moment as its pod was taken away, so its code is not believed.",
+                "Its end and the disruption were first seen together, too near for two machines' clocks to order.",
             ],
             "kind": "evicted",
             "node": "n",
