@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,10 +18,25 @@ settings.register_profile("fuzz", deadline=None, max_examples=20_000, suppress_h
 settings.load_profile(os.environ.get("SENRO_TEST_PROFILE", "test"))
 
 
+NO_BUBBLEWRAP = "bubblewrap cannot run"
+"""How the reason begins for which a test of the mark `bubblewrap` is skipped."""
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     """Asyncio is what httpx, and so senro, runs on."""
     return "asyncio"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail, where CI is set, what a machine of a user's may skip: nothing is proved by containers that never ran."""
+    report = yield
+    if os.environ.get("CI") and report.skipped and NO_BUBBLEWRAP in str(report.longrepr):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} has to run where CI is set. {reason}"
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -328,6 +328,14 @@ def test_the_demo(bench: Bench) -> None:
     assert done.stderr == ""
 
 
+def test_the_demo_without_bubblewrap(bench: Bench) -> None:
+    """Where bubblewrap cannot run the demo says and does the same, with its volumes mapped."""
+    done = bench.cli("demo", "--plain", env={"SENRO_DEVCLUSTER_MODE": "mapped"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ship.publish  recovered  2 attempts" in done.stdout
+    assert "succeeded with recovery" in done.stdout
+
+
 def test_the_demo_has_no_part_in_the_users_own_cluster(bench: Bench) -> None:
     """With any SENRO_K8S_* of a cluster of the user's in the environment, the demo uses its own all the same."""
     elsewhere = {

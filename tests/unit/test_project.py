@@ -193,11 +193,12 @@ def test_every_target_exists() -> None:
 
 
 def test_ci_runs_what_people_run() -> None:
-    """.ci/run ends in `make test`, stops at the first error, and can be started."""
+    """.ci/run ends in `make test`, stops at the first error, lets no test go without bubblewrap, and can be started."""
     path = ROOT / ".ci" / "run"
     lines = path.read_text().splitlines()
     assert lines[-1] == "make test"
     assert "set -euo pipefail" in lines
+    assert [line for line in lines if line.startswith("export CI=true")]
     assert path.stat().st_mode & 0o111 == 0o111
 
 
