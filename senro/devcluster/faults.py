@@ -69,6 +69,7 @@ class _Armed:
     container: str = ""
     direction: Literal["stdin", "stdout"] = "stdout"
     number: int = 0
+    seconds: float = 0.0
     step: str = ""
     reason: str = ""
     point: str = ""
@@ -98,6 +99,16 @@ class Faults:
     def drop_status(self, *, times: int = 1, container: str = "") -> None:
         """Let execs run to their end and close the connection instead of sending the status."""
         self._arm("status", _Armed(times, container))
+
+    def delay_status(self, seconds: float, *, times: int = 1, container: str = "") -> None:
+        """Send the status so many seconds of the cluster's clock after the command's end and its last output."""
+        if seconds <= 0:
+            raise ValueError("seconds must be more than 0")
+        self._arm("late", _Armed(times, container, seconds=seconds))
+
+    def hasten_status(self, last_bytes: int, *, times: int = 1, container: str = "") -> None:
+        """Send the status before the last bytes of stdout, which come between it and the close frame."""
+        self._arm("early", _Armed(times, container, number=last_bytes))
 
     def truncate_stdout(self, last_bytes: int, *, times: int = 1, container: str = "") -> None:
         """Lose the end of stdout, with status Success: what v5 does to slow readers (facts/measured.md)."""
@@ -212,6 +223,16 @@ class Faults:
     def drops_status(self, container: str) -> bool:
         """Whether this exec's status is lost."""
         return self._use("status", lambda fault: fault.container in {"", container}) is not None
+
+    def status_delay(self, container: str) -> float:
+        """Seconds by which this exec's status is late."""
+        found = self._use("late", lambda fault: fault.container in {"", container})
+        return found.seconds if found is not None else 0.0
+
+    def stdout_after_status(self, container: str) -> int:
+        """How many bytes of the end of stdout come after the status."""
+        found = self._use("early", lambda fault: fault.container in {"", container})
+        return found.number if found is not None else 0
 
     def stdout_kept_back(self, container: str) -> int:
         """How many bytes of the end of stdout are lost."""

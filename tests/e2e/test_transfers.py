@@ -135,6 +135,26 @@ def test_the_end_of_stdout_is_missing_with_status_success(bench: Bench, lost: in
     check_whole(bench, bench.run(pipeline(bench)), "out", tries)
 
 
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize(("last", "tries"), [(1, 1), (512, 1), (11_000, 2)])
+def test_a_status_before_the_last_data(bench: Bench, last: int, tries: int) -> None:
+    """An archive whose end blocks had not come with the status is read again, and is whole then."""
+    content(bench.folder)
+    bench.faults.hasten_status(last, container=IO_CONTAINER)
+    check_whole(bench, bench.run(pipeline(bench)), "out", tries)
+    assert bench.faults.pending() == 0
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize(("container", "direction"), [(STAGE_CONTAINER, "in"), (IO_CONTAINER, "out")])
+def test_a_late_status(bench: Bench, container: str, direction: str) -> None:
+    """Nothing is repeated for a status that comes after a while."""
+    content(bench.folder)
+    bench.faults.delay_status(1, container=container)
+    check_whole(bench, bench.run(pipeline(bench)), direction, 1)
+    assert bench.faults.pending() == 0
+
+
 class When(senro.Reporter):
     """Arms a fault when the step comes to a phase; the last moment before the exec of the read-back is `running`."""
 

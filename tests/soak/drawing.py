@@ -104,7 +104,7 @@ def _disruption(random_source: random.Random, steps: tuple[str, ...]) -> tuple[s
 
 def _broken_exec(random_source: random.Random, _steps: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
     container = random_source.choice(["senro-stage", "senro-io"])
-    kind = random_source.choice(["cut_exec", "drop_status", "truncate_stdout", "refuse_handshake"])
+    kind = random_source.choice(["cut_exec", "drop_status", "hasten_status", "truncate_stdout", "refuse_handshake"])
     arguments: dict[str, dict[str, Any]] = {
         "cut_exec": {
             "direction": "stdin" if container == "senro-stage" else "stdout",
@@ -112,6 +112,7 @@ def _broken_exec(random_source: random.Random, _steps: tuple[str, ...]) -> tuple
             "container": container,
         },
         "drop_status": {"container": container},
+        "hasten_status": {"last_bytes": random_source.choice([1, 20_000]), "container": "senro-io"},
         "truncate_stdout": {"last_bytes": random_source.choice([1, 1024]), "container": "senro-io"},
         "refuse_handshake": {"times": random_source.randint(1, 2)},
     }

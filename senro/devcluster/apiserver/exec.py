@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import anyio
-import msgspec
 
 from senro.devcluster.apiserver.exec_session import ExecSession, Wants
 from senro.devcluster.apiserver.http import Response, Upgrade, json_response, text_response
 from senro.devcluster.apiserver.logs import container_name
 from senro.devcluster.apiserver.status import bad_request, failure
-from senro.devcluster.apiserver.websocket import BINARY, accept_headers, close_frame, frame
+from senro.devcluster.apiserver.subprotocols import V5, Subprotocol, choose
+from senro.devcluster.apiserver.websocket import accept_headers, close_frame
 from senro.devcluster.containers.pipes import input_pipe, output_pipe, terminal_ends
 from senro.devcluster.containers.runtime import ExecError
 from senro.devcluster.kubelet.node import kubelet_translates
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from senro.devcluster.objects import Object
 
 _FIRST_NODE = "10.85.0.1"
-V5, V4, V1 = "v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io"
-_SERVED = (V5, V4, V1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +67,8 @@ def open_exec(request: Request, pod: Object, kubelet: Kubelet, faults: Faults) -
         request.flag("stdin"), request.flag("stdout"), request.flag("stderr") and not terminal, terminal=terminal
     )
     offered = [word.strip() for word in request.headers.get("sec-websocket-protocol", "").split(",") if word.strip()]
-    protocol = next((word for word in offered if word in _SERVED), "")
-    translated_before = V5 in offered and not kubelet_translates(kubelet.version)
+    protocol = choose(offered)
+    translated_before = V5.name in offered and not kubelet_translates(kubelet.version)
     if faults.refuses_handshake():
         answer: Container | _Failure = _unreachable(request, pod, asked_container, _FIRST_NODE)
     elif address := kubelet.unreachable(pod):
@@ -79,16 +77,16 @@ def open_exec(request: Request, pod: Object, kubelet: Kubelet, faults: Faults) -
         answer = _ask_kubelet(pod, asked_container, streams, kubelet)
     if isinstance(answer, _Failure):
         return _late_failure(request, streams, answer.late) if translated_before else answer.response
-    if offered and not protocol:
+    if protocol is None:
         # An empty 403 from the WebSocket server itself: no Status, no RBAC (recording exec-basics).
         return Response(403, (("connection", "close"),), close=True)
     node = kubelet.nodes[pod["spec"]["nodeName"]]
-    opened = _Exec(node.gone, answer, asked_container, request.parameters("command"), streams, protocol or V1)
+    opened = _Exec(node.gone, answer, asked_container, request.parameters("command"), streams, protocol)
 
     async def run(stream: TLSStream, first: bytes) -> None:
         await _run(opened, stream, first, kubelet, faults)
 
-    return Upgrade(accept_headers(request.headers["sec-websocket-key"], protocol), run)
+    return Upgrade(accept_headers(request.headers["sec-websocket-key"], protocol.name), run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +139,10 @@ def _late_failure(request: Request, streams: Streams, words: str) -> Upgrade:
     }
 
     async def run(stream: TLSStream, _first: bytes) -> None:
-        await stream.send(frame(BINARY, bytes((streams.first_channel,))))
-        await stream.send(_status_frame(V5, status) + close_frame(1000))
+        await stream.send(V5.first(streams.first_channel))
+        await stream.send(V5.status(status) + close_frame(1000))
 
-    return Upgrade(accept_headers(request.headers["sec-websocket-key"], V5), run)
+    return Upgrade(accept_headers(request.headers["sec-websocket-key"], V5.name), run)
 
 
 def _refuse_handshake(request: Request) -> Response | None:
@@ -167,12 +165,13 @@ class _Exec:
     name: str
     command: list[str]
     streams: Streams
-    protocol: str
+    protocol: Subprotocol
 
 
 async def _run(opened: _Exec, stream: TLSStream, first: bytes, kubelet: Kubelet, faults: Faults) -> None:
     name, streams, protocol = opened.name, opened.streams, opened.protocol
-    await stream.send(frame(BINARY, bytes((streams.first_channel,))))
+    lost, late = faults.stdout_kept_back(name), faults.stdout_after_status(name)
+    await stream.send(protocol.first(streams.first_channel))
     ends = _Ends(opened.container, streams)
     try:
         process = opened.container.exec(
@@ -184,7 +183,7 @@ async def _run(opened: _Exec, stream: TLSStream, first: bytes, kubelet: Kubelet,
         )
     except ExecError as error:
         ends.close()
-        await stream.send(_status_frame(protocol, _internal_error(str(error))) + close_frame(1000))
+        await stream.send(protocol.status(_internal_error(str(error))) + close_frame(1000))
         return
     finally:
         ends.give_away()
@@ -201,10 +200,10 @@ async def _run(opened: _Exec, stream: TLSStream, first: bytes, kubelet: Kubelet,
         wants=Wants(
             stdout=streams.stdout,
             stderr=streams.stderr,
-            half_close=protocol == V5,
+            protocol=protocol,
             terminal=ends.terminal,
             cut=faults.exec_cut(name),
-            keep_back=faults.stdout_kept_back(name),
+            keep_back=lost or late,
         ),
     )
     # The command outlives its client (facts/exec-protocol.md section 9): it belongs to the kubelet's tasks.
@@ -219,7 +218,10 @@ async def _run(opened: _Exec, stream: TLSStream, first: bytes, kubelet: Kubelet,
     if faults.drops_status(name):
         return
     status = _exit_status(await session.exit_code())
-    await stream.send(_status_frame(protocol, status) + close_frame(1000))
+    if delay := faults.status_delay(name):
+        await kubelet.clock.sleep(delay)
+    last = session.kept_back() if late and not lost else b""
+    await stream.send(protocol.status(status) + last + close_frame(1000))
     with anyio.move_on_after(1):
         # The client's close frame; the server does not insist on it.
         await stream.receive(64)
@@ -254,13 +256,6 @@ class _Ends:
         self.stdout.close()
         if self.stderr is not None:
             self.stderr.close()
-
-
-def _status_frame(protocol: str, status: Object) -> bytes:
-    if protocol == V1:
-        # The oldest protocol says nothing on success and plain text on failure.
-        return b"" if status["status"] == "Success" else frame(BINARY, b"\x03" + str(status["message"]).encode())
-    return frame(BINARY, b"\x03" + msgspec.json.encode(status))
 
 
 def _exit_status(code: int) -> Object:

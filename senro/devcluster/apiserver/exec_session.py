@@ -14,19 +14,16 @@ import anyio
 from senro.devcluster.apiserver.websocket import BINARY, CLOSE, PING, PONG, TEXT, BrokenFrameError, FrameReader
 from senro.devcluster.apiserver.websocket import close_frame as _close_frame
 from senro.devcluster.apiserver.websocket import frame as _frame
-from senro.devcluster.apiserver.websocket import frame_head as _head
 
 if TYPE_CHECKING:
     from anyio.streams.tls import TLSStream
 
+    from senro.devcluster.apiserver.subprotocols import Subprotocol
     from senro.devcluster.clock import Clock
     from senro.devcluster.containers.pipes import ReadEnd, WriteEnd
     from senro.devcluster.containers.process import Process
     from senro.devcluster.containers.runtime import Container
     from senro.devcluster.faults import Cut
-
-_CHUNK = 32_768
-"""Bytes of output in one message at most, as a real server sends them (facts/measured.md)."""
 
 _END_SECONDS = 0.05
 """How soon after the end of its output a command's own end is noticed."""
@@ -52,7 +49,7 @@ class Wants:
 
     stdout: bool
     stderr: bool
-    half_close: bool
+    protocol: Subprotocol
     terminal: int | None
     cut: Cut | None
     keep_back: int
@@ -92,11 +89,12 @@ class ExecSession:
         if stderr is not None:
             self._outputs[_STDERR] = stderr
         self._wanted = {_STDOUT: wants.stdout, _STDERR: wants.stderr}
-        self._half_close = wants.half_close
+        self._protocol = wants.protocol
         self._terminal = wants.terminal
         self._resized = 0
         self._cut = wants.cut
         self._keep_back = wants.keep_back
+        self._kept = b""
         self._stray = False
         self._last_moved = clock.seconds()
         self._sending = anyio.Lock()
@@ -145,6 +143,10 @@ class ExecSession:
             return _KILLED
         return self._process.exit_code or 0
 
+    def kept_back(self) -> bytes:
+        """The messages of the end of stdout that were kept back."""
+        return self._protocol.messages(_STDOUT, self._kept)
+
     async def discard(self) -> None:
         """Read what the command still writes, so that it can end, and throw it away."""
         try:
@@ -184,20 +186,19 @@ class ExecSession:
 
     async def _take(self, payload: bytes) -> bool:
         """One message of the client. False: the connection is over."""
-        channel = payload[0]
-        if channel == _CLOSE_SIGNAL and self._half_close:
-            if len(payload) != 2 or payload[1] >= 5:
+        channel, data = self._protocol.parse(payload)
+        if channel == _CLOSE_SIGNAL and self._protocol.half_close:
+            if len(data) != 1 or data[0] >= 5:
                 return False
-            if payload[1] == _STDIN and self._terminal is None:
+            if data[0] == _STDIN and self._terminal is None:
                 self._stdin.close()
             return True
         if channel == _RESIZE:
-            await self._resize(payload[1:])
+            await self._resize(bytes(data))
             return True
         if channel != _STDIN:
             return True  # data for a stream that was not asked for is dropped
         self._last_moved = self._clock.seconds()
-        data = memoryview(payload)[1:]
         if self._cut is not None and self._cut.direction == "stdin":
             allowed = self._cut.take(len(data))
             await self._stdin.send(data[:allowed])
@@ -241,7 +242,6 @@ class ExecSession:
 
     async def _pump_until_end(self, channel: int, scope: anyio.CancelScope) -> None:
         output, wanted = self._outputs[channel], self._wanted[channel]
-        kept = b""
         cut = self._cut if self._cut is not None and channel == _STDOUT and self._cut.direction == "stdout" else None
         began = False
         while data := await output.receive(_OUTPUT_READ):
@@ -251,11 +251,12 @@ class ExecSession:
             if not wanted:
                 continue
             if channel == _STDOUT and self._keep_back:
-                data, kept = (kept + data)[: -self._keep_back], (kept + data)[-self._keep_back :]
+                held = self._kept + data
+                data, self._kept = held[: -self._keep_back], held[-self._keep_back :]
             if cut is not None:
                 data = data[: cut.take(len(data))]
             if data:
-                await self._send(_messages(channel, data))
+                await self._send(self._protocol.messages(channel, data))
             if cut is not None and cut.done:
                 scope.cancel()
                 return
@@ -276,16 +277,6 @@ class ExecSession:
         async with self._sending:
             await self._stream.send(data)
         self._last_moved = self._clock.seconds()
-
-
-def _messages(channel: int, data: bytes) -> bytes:
-    """Output as messages of at most 32 KiB, put together with one copy: one encryption, one system call for all."""
-    view = memoryview(data)
-    pieces: list[bytes | memoryview] = []
-    for at in range(0, len(data), _CHUNK):
-        piece = view[at : at + _CHUNK]
-        pieces += (_head(BINARY, len(piece) + 1), bytes((channel,)), piece)
-    return b"".join(pieces)
 
 
 def terminal_sizes(text: bytes) -> list[tuple[int, int]]:

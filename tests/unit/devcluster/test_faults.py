@@ -67,6 +67,30 @@ def test_the_end_of_stdout_is_lost_with_success(client: Client, pod: str, lost: 
     assert (len(result.channel(1)), result.exit_code) == (max(0, 100_000 - lost), 0)
 
 
+@pytest.mark.parametrize(("after", "early"), [(1, 99_999), (5000, 95_000), (200_000, 0)])
+def test_a_status_comes_before_the_end_of_stdout(client: Client, pod: str, after: int, early: int) -> None:
+    """All of stdout arrives, so many bytes of it behind the status, and then the close frame; once."""
+    client.cluster.faults.hasten_status(after)
+    result = client.run(pod, ["head", "-c", "100000", "/dev/zero"])
+    at = [message[0] for message in result.messages].index(3)
+    assert sum(len(message) - 1 for message in result.messages[:at]) == early
+    assert (len(result.channel(1)), result.exit_code, result.close_code) == (100_000, 0, 1000)
+    assert client.run(pod, ["echo", "all"]).messages[-1][0] == 3
+
+
+def test_a_status_is_late(client: Client, pod: str) -> None:
+    """The output is there at once, the status after so many seconds of the cluster's clock."""
+    client.cluster.faults.delay_status(1.5, container="step")
+    with client.exec(pod, ["echo", "all"]) as session:
+        assert [session.frame(), session.frame()] == [(2, b"\x01"), (2, b"\x01all\n")]
+        session.raw.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            session.frame()
+        session.raw.settimeout(20)
+        assert session.finish().exit_code == 0
+    assert client.cluster.faults.pending() == 0
+
+
 def test_a_handshake_is_refused(client: Client, pod: str) -> None:
     """500 text, as when the kubelet cannot be reached."""
     client.cluster.faults.refuse_handshake()
@@ -181,6 +205,8 @@ def test_a_fault_that_cannot_be_is_refused(client: Client) -> None:
         client.cluster.faults.vanish_pod(at="noon")
     with pytest.raises(ValueError, match="at least 1"):
         client.cluster.faults.drop_status(times=0)
+    with pytest.raises(ValueError, match="more than 0"):
+        client.cluster.faults.delay_status(0)
 
 
 def test_an_answer_is_lost_and_the_write_took_effect(client: Client, name: str) -> None:
