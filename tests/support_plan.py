@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -11,10 +12,11 @@ from senro.domain.pipeline import Pipeline, Step
 from senro.domain.plan import Plan, build_plan
 from senro.domain.retry import Retry
 from senro.domain.targets import Pod, Security
-from senro.domain.workspace import Mount, Workspace
+from senro.domain.workspace import AnyMount, Mount, ScratchCache, Workspace
 
 DIGEST = "sha256:" + "9f2c" * 16
 IMAGE = f"ghcr.io/acme/runner@{DIGEST}"
+HELPER = f"registry.example/busybox@{DIGEST}"
 RUNNER = Pod(IMAGE, namespace="ci")
 
 
@@ -82,6 +84,7 @@ def pods(draw: st.DrawFn) -> Pod:
         user=draw(ids if security == "baseline" else st.integers(1, 2**31 - 1)),
         group=draw(ids),
         security=security,
+        helper=draw(st.none() | st.just(HELPER)),
         resources=draw(resources),
         transfer_resources=draw(resources),
         service_account=draw(st.none() | dns_labels),
@@ -105,14 +108,20 @@ def steps(draw: st.DrawFn) -> Step:
     """A step of a plan, in a pod, with anything that it may have."""
     target = draw(pods())
     names = draw(st.lists(dns_labels, max_size=3, unique=True))
-    mounts = [
+    claims = draw(st.sets(st.sampled_from(names))) if names else set()
+    target = replace(
+        target, claims={name: f"claim-{name}"[:60].rstrip("-") + f"-{names.index(name)}" for name in claims}
+    )
+    mounts: list[AnyMount] = [
         Mount(
-            Workspace(name),
+            Workspace(name, links="refuse" if name in claims else draw(st.sampled_from(["refuse", "keep"]))),
             f"/{draw(st.sampled_from(['work', 'srv/a b']))}/{place}",
             draw(st.sampled_from(["rw", "ro"])),
         )
         for place, name in enumerate(names)
     ]
+    if draw(st.booleans()):
+        mounts.insert(draw(st.integers(0, len(mounts))), ScratchCache("modules", key="gomod").at("/cache"))
     env = draw(environments)
     keys = st.builds(str.__add__, st.sampled_from(["", ".", "A_b-"]), words)
     secrets = draw(
@@ -128,6 +137,7 @@ def steps(draw: st.DrawFn) -> Step:
             secrets=secrets,
             retry=draw(st.none() | st.just(Retry(attempts=2, on="infra"))),
             timeout=draw(st.none() | seconds),
+            no_snapshot=draw(st.booleans()),
         )
     )
 

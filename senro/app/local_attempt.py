@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from senro.app.attempt import Attempt
 from senro.app.line_cutter import LineCutter
+from senro.domain.attempt import mount_variable
 from senro.domain.errors import TreeError
 from senro.domain.events import LogEnded, StepRunning
 from senro.domain.masking import PieceMask
@@ -16,7 +17,6 @@ from senro.domain.names import (
     RUN_VARIABLE,
     STEP_VARIABLE,
     label_value,
-    workspace_variable,
 )
 from senro.domain.outcome import Outcome
 from senro.ports.ledger import StepLog
@@ -102,10 +102,7 @@ class LocalAttempt:
         return {
             **step.env,
             **{variable: self.secret_files[name] for variable, name in step.secrets.items()},
-            **{
-                workspace_variable(mount.workspace.name): attempt.workspaces.place(step, mount).folder
-                for mount in step.mounts
-            },
+            **{mount_variable(mount): attempt.workspaces.place(step, mount).folder for mount in step.mounts},
             RUN_VARIABLE: identity.run_id,
             STEP_VARIABLE: identity.step_id,
             ATTEMPT_VARIABLE: str(identity.attempt),

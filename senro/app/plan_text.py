@@ -7,11 +7,13 @@ from typing import Any
 
 import yaml
 
+from senro.domain.attempt import claimed
 from senro.domain.pipeline import Step
 from senro.domain.plan import Plan
 from senro.domain.podspec import AttemptIdentity, pod_manifest, secret_manifest
 from senro.domain.retry import Retry
 from senro.domain.targets import Pod
+from senro.domain.workspace import AnyMount, Mount, Workspace
 
 RUN_ID = "20260101T000000Z-000000"
 """Stands for the run's id, which a plan has not got yet; so do the nonce and the number of bytes to stage."""
@@ -27,7 +29,9 @@ def plan_text(plan: Plan) -> str:
         lines += ["", f"{step.id}  ({_where(step)})", f"  {shlex.join(step.command)}"]
         if planned.needs:
             lines.append(f"  needs      {', '.join(planned.needs)}")
-        lines += [f"  mounts     {mount.workspace.name} at {mount.path} ({mount.mode})" for mount in step.mounts]
+        lines += [f"  mounts     {_mount(step, mount)}" for mount in step.mounts]
+        if step.no_snapshot:
+            lines.append("  nothing that it does to its mounts is kept: later steps see them as they were before")
         if step.workdir:
             lines.append(f"  workdir    {step.workdir}")
         if step.env:
@@ -39,12 +43,11 @@ def plan_text(plan: Plan) -> str:
             lines.append(f"  retry      {_retry(step.retry)}")
         if step.continue_on_error:
             lines.append("  a failure does not stop what needs it")
-    if plan.workspaces:
+    if plan.workspaces or plan.scratches:
         lines.append("")
-    for workspace in plan.workspaces:
-        first = f"from {workspace.path}" if workspace.path is not None else "empty at first"
-        scope = ", a fresh copy for each step" if workspace.scope == "step" else ""
-        lines.append(f"workspace {workspace.name}: {first}{scope}")
+    claims = {mount.name: claim for planned in plan.steps for mount, claim in claimed(planned.step)}
+    lines += [f"workspace {one.name}: {_content(one, claims.get(one.name, ''))}" for one in plan.workspaces]
+    lines += [f"scratch cache {cache.name}: under {cache.key}" for cache in plan.scratches]
     return "\n".join(lines) + "\n"
 
 
@@ -66,6 +69,25 @@ def pods_text(plan: Plan) -> str:
         "# activeDeadlineSeconds grows by a second for each MiB that is staged.\n"
     )
     return head + yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _mount(step: Step, mount: AnyMount) -> str:
+    claims = {other.name: claim for other, claim in claimed(step)}
+    if isinstance(mount, Mount) and mount.name in claims:
+        return f"claim {claims[mount.name]} ({mount.name}) at {mount.path} ({mount.mode})"
+    kind = "" if isinstance(mount, Mount) else "scratch cache "
+    return f"{kind}{mount.name} at {mount.path} ({mount.mode})"
+
+
+def _content(workspace: Workspace, claim: str) -> str:
+    if claim:
+        return f"the claim {claim}, which senro neither carries nor keeps"
+    first = f"from {workspace.path}" if workspace.path is not None else "empty at first"
+    if workspace.scope == "step":
+        return f"{first}, a fresh copy for each step"
+    if workspace.scope == "persistent":
+        return f"{first}, kept for later runs for {workspace.max_age:g} s and up to {workspace.max_size} bytes"
+    return first
 
 
 def _where(step: Step) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from senro.app.recorder import Recorder
 from senro.app.services import Services
+from senro.domain.attempt import claimed
 from senro.domain.concurrency import beside
 from senro.domain.errors import TreeError
 from senro.domain.events import SnapshotTaken, WorkspaceOpened
@@ -18,7 +19,7 @@ from senro.domain.plan import Plan
 from senro.domain.podspec import carried, read_back
 from senro.domain.targets import Local
 from senro.domain.tree import Tree
-from senro.domain.workspace import Mount, Workspace
+from senro.domain.workspace import AnyMount, Mount, ScratchMount, Workspace
 from senro.ports.trees import Packed
 
 SAMPLE = 5
@@ -47,9 +48,16 @@ class Workspaces:
     async def open(self, plan: Plan) -> None:
         """Copy the first content of each into the run's folder. Raises `TreeError` naming what cannot be taken."""
         self._shared = _shared(plan)
+        claims = {mount.name for planned in plan.steps for mount, _ in claimed(planned.step)}
         for workspace in plan.workspaces:
+            if workspace.name in claims:
+                continue
             place = await self._first(workspace)
             self._places[place.name] = place
+        for cache in plan.scratches:
+            folder = self._services.ledger.workspace(label_value(_scratch_name(cache.name)))
+            await self._services.trees.copy(Tree(), self._base, folder)
+            self._places[_scratch_name(cache.name)] = Place(cache.name, folder, Tree())
 
     async def _first(self, workspace: Workspace) -> Place:
         trees = self._services.trees
@@ -89,8 +97,8 @@ class Workspaces:
         of the step's own: nobody on this machine can be kept from writing to a folder. What a local attempt before
         this one did to the others is undone.
         """
-        for mount in step.mounts:
-            shared = self._places[mount.workspace.name]
+        for mount in workspace_mounts(step):
+            shared = self._places[mount.name]
             if self._has_own(step, mount):
                 folder = self._services.ledger.workspace(label_value(_own_name(step, mount)))
                 tree = await self._restore(shared.tree.digest, folder)
@@ -100,7 +108,7 @@ class Workspaces:
 
     async def restore(self, step: Step) -> None:
         """Undo what a local attempt did to the workspaces that it mounts read-write."""
-        for mount in step.mounts:
+        for mount in workspace_mounts(step):
             if mount.mode == "rw":
                 place = self.place(step, mount)
                 await self._restore(place.tree.digest, place.folder)
@@ -119,11 +127,15 @@ class Workspaces:
     def _has_own(self, step: Step, mount: Mount) -> bool:
         if mount.workspace.scope == "step":
             return True
-        return mount.mode == "ro" and isinstance(step.on, Local) and (step.id, mount.workspace.name) in self._shared
+        if not isinstance(step.on, Local):
+            return False
+        return step.no_snapshot if mount.mode == "rw" else (step.id, mount.name) in self._shared
 
-    def place(self, step: Step, mount: Mount) -> Place:
+    def place(self, step: Step, mount: AnyMount) -> Place:
         """Where the step's mount has its files."""
-        return self._places[_own_name(step, mount) if self._has_own(step, mount) else mount.workspace.name]
+        if isinstance(mount, ScratchMount):
+            return self._places[_scratch_name(mount.name)]
+        return self._places[_own_name(step, mount) if self._has_own(step, mount) else mount.name]
 
     def packed(self, step: Step) -> tuple[Packed, ...]:
         """What crosses into the step's pod."""
@@ -137,11 +149,14 @@ class Workspaces:
     async def returned(self, step: Step, attempt: int, trees: Mapping[int, Tree]) -> None:
         """Take a snapshot of what came back and is in place already."""
         for index, mount in read_back(step):
-            await self._snapshot(step, attempt, mount, trees[index])
+            if isinstance(mount, Mount):
+                await self._snapshot(step, attempt, mount, trees[index])
 
     async def keep(self, step: Step, attempt: int) -> None:
         """Take a snapshot of each workspace that a local step mounted read-write. Raises `TreeError`."""
-        for mount in step.mounts:
+        if step.no_snapshot:
+            return
+        for mount in workspace_mounts(step):
             if mount.mode == "rw":
                 tree = await self._services.trees.walk(self.place(step, mount).folder)
                 await self._snapshot(step, attempt, mount, tree)
@@ -149,10 +164,10 @@ class Workspaces:
     async def written_through(self, step: Step) -> tuple[str, ...]:
         """The names of workspaces that a local step mounted read-only and changed all the same; they are put right."""
         changed = []
-        for mount in step.mounts:
+        for mount in workspace_mounts(step):
             place = self.place(step, mount)
             if mount.mode == "ro" and await self._differs(place):
-                changed.append(mount.workspace.name)
+                changed.append(mount.name)
                 await self._restore(place.tree.digest, place.folder)
         return tuple(changed)
 
@@ -190,13 +205,23 @@ class Workspaces:
         }
 
 
+def workspace_mounts(step: Step) -> tuple[Mount, ...]:
+    """The step's mounts of workspaces, its scratch caches and its claims left out."""
+    elsewhere = [mount for mount, _ in claimed(step)]
+    return tuple(mount for mount in step.mounts if isinstance(mount, Mount) and mount not in elsewhere)
+
+
 def _own_name(step: Step, mount: Mount) -> str:
-    return f"{mount.workspace.name}@{step.id}"
+    return f"{mount.name}@{step.id}"
+
+
+def _scratch_name(name: str) -> str:
+    return f"scratch-{name}@"
 
 
 def _shared(plan: Plan) -> frozenset[tuple[str, str]]:
     """The steps, with a workspace that they mount, beside which another step may use that workspace."""
-    mounted = {planned.step.id: {mount.workspace.name for mount in planned.step.mounts} for planned in plan.steps}
+    mounted = {planned.step.id: {mount.name for mount in workspace_mounts(planned.step)} for planned in plan.steps}
     return frozenset(
         (step, name)
         for step, others in beside(plan).items()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from senro.domain import names
 from senro.domain.pipeline import Step
 from senro.domain.targets import Pod
-from senro.domain.workspace import Mount
+from senro.domain.workspace import AnyMount, Mount
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,31 @@ class AttemptIdentity:
         return {names.STEP_ID_ANNOTATION: self.step_id, names.ATTEMPT_UID_ANNOTATION: self.nonce}
 
 
-def carried(step: Step) -> tuple[tuple[int, Mount], ...]:
+def claimed(step: Step) -> tuple[tuple[Mount, str], ...]:
+    """The mounts in whose place the step's pod has a PersistentVolumeClaim, with its name. Nothing of them crosses."""
+    claims = step.on.claims if isinstance(step.on, Pod) else {}
+    return tuple(
+        (mount, claims[mount.name]) for mount in step.mounts if isinstance(mount, Mount) and mount.name in claims
+    )
+
+
+def carried(step: Step) -> tuple[tuple[int, AnyMount], ...]:
     """The mounts whose files are carried into the pod, with their index: volume `ws-<n>`, `/senro/ws/<n>`."""
-    return tuple(enumerate(step.mounts))
+    elsewhere = [mount for mount, _ in claimed(step)]
+    return tuple(enumerate(mount for mount in step.mounts if mount not in elsewhere))
 
 
-def read_back(step: Step) -> tuple[tuple[int, Mount], ...]:
-    """The carried mounts whose files come back: those mounted `rw`."""
+def read_back(step: Step) -> tuple[tuple[int, AnyMount], ...]:
+    """The carried mounts whose files come back: those mounted `rw`, of a step whose changes are kept."""
+    if step.no_snapshot:
+        return ()
     return tuple((index, mount) for index, mount in carried(step) if mount.mode == "rw")
+
+
+def mount_variable(mount: AnyMount) -> str:
+    """The variable that tells the step where the mount is."""
+    of = names.workspace_variable if isinstance(mount, Mount) else names.scratch_variable
+    return of(mount.name)
 
 
 def pod_target(step: Step) -> Pod:

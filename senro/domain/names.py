@@ -95,6 +95,11 @@ def workspace_variable(name: str) -> str:
     return "SENRO_WORKSPACE_" + name.upper().replace("-", "_")
 
 
+def scratch_variable(name: str) -> str:
+    """The variable that tells where the scratch cache `name`, a DNS-1123 label, is mounted. No two share one."""
+    return "SENRO_SCRATCH_" + name.upper().replace("-", "_")
+
+
 def label_value(text: str) -> str:
     """A label value of at most 63 characters for any text; different texts never share one.
 

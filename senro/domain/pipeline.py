@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from senro.domain.retry import Retry
 from senro.domain.targets import Local, Target
-from senro.domain.workspace import Mount
+from senro.domain.workspace import AnyMount
 
 if TYPE_CHECKING:
     from senro.domain.plan import Plan
@@ -26,7 +26,8 @@ class Step:
     Each mount's place is also told by the variable `SENRO_WORKSPACE_<NAME>`, in pods and locally alike.
     `secrets` maps an environment variable to the name of a secret: the variable holds the path of a file.
     `timeout` is seconds from the start of the command. With `continue_on_error` a failure does not stop what needs
-    this step.
+    this step. With `no_snapshot` nothing that it does to its mounts is read back or kept: a later step sees each
+    workspace as it was before.
     """
 
     workflow: str
@@ -34,13 +35,14 @@ class Step:
     command: Sequence[str]
     needs: Sequence[str] = ()
     on: Target = field(default_factory=Local)
-    mounts: Sequence[Mount] = ()
+    mounts: Sequence[AnyMount] = ()
     workdir: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict)
     retry: Retry | None = None
     timeout: float | None = None
     continue_on_error: bool = False
+    no_snapshot: bool = False
 
     @property
     def id(self) -> str:
@@ -67,13 +69,14 @@ class Workflow:
         *,
         needs: Sequence[str] = (),
         on: Target | None = None,
-        mounts: Sequence[Mount] = (),
+        mounts: Sequence[AnyMount] = (),
         workdir: str | None = None,
         env: Mapping[str, str] | None = None,
         secrets: Mapping[str, str] | None = None,
         retry: Retry | None = None,
         timeout: float | None = None,
         continue_on_error: bool = False,
+        no_snapshot: bool = False,
     ) -> Step:
         """Add a step. It starts as soon as its needs are settled: steps of a workflow are not in a row by themselves.
 
@@ -93,6 +96,7 @@ class Workflow:
             retry=retry,
             timeout=timeout,
             continue_on_error=continue_on_error,
+            no_snapshot=no_snapshot,
         )
         self.steps.append(step)
         return step

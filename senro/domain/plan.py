@@ -10,7 +10,7 @@ from senro.domain.refusals.needs import read_graph
 from senro.domain.refusals.reading import is_a, shown
 from senro.domain.refusals.workflows import read_workflows
 from senro.domain.refusals.workspaces import read_workspaces
-from senro.domain.workspace import Workspace
+from senro.domain.workspace import ScratchCache, Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,15 @@ class PlannedStep:
 class Plan:
     """What a run carries out. Made by `build_plan`; its steps keep every rule of `senro.domain.refusals`.
 
-    `steps` stand after what they need, else as they were written. `workspaces` holds each one that is mounted, once.
-    `secrets` are the names that the steps use, sorted; no value of one is ever here. Nothing in it changes when the
-    pipeline does.
+    `steps` stand after what they need, else as they were written. `workspaces` and `scratches` hold each one that is
+    mounted, once. `secrets` are the names that the steps use, sorted; no value of one is ever here. Nothing in it
+    changes when the pipeline does.
     """
 
     name: str
     steps: tuple[PlannedStep, ...]
     workspaces: tuple[Workspace, ...]
+    scratches: tuple[ScratchCache, ...]
     secrets: tuple[str, ...]
 
 
@@ -43,7 +44,7 @@ def build_plan(pipeline: Pipeline) -> Plan:
     refusals: list[Refusal] = []
     name, workflows = read_workflows(pipeline, refusals)
     graph = read_graph(workflows, refusals)
-    workspaces = read_workspaces(graph, refusals)
+    workspaces, scratches = read_workspaces(graph, refusals)
     if refusals:
         raise PlanError(tuple(refusals))
     secrets = {secret for step in graph.steps.values() for secret in step.secrets.values()}
@@ -51,5 +52,6 @@ def build_plan(pipeline: Pipeline) -> Plan:
         name,
         tuple(PlannedStep(step, graph.needs[step_id]) for step_id, step in graph.steps.items()),
         workspaces,
+        scratches,
         tuple(sorted(secrets)),
     )

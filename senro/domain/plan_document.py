@@ -10,10 +10,11 @@ from typing import Any, Final
 
 import msgspec
 
+from senro.domain.attempt import claimed
 from senro.domain.pipeline import Step
 from senro.domain.plan import Plan, PlannedStep
 from senro.domain.targets import Pod, Target
-from senro.domain.workspace import Workspace
+from senro.domain.workspace import Mount, ScratchCache, Workspace
 
 # Defaults are None, False and empty alone. Any other is left out by msgspec only where the value is the very same
 # object, so that equal plans would not have equal bytes.
@@ -29,14 +30,28 @@ class WorkspaceDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     scope: str
     path: str | None = None
     exclude: tuple[str, ...] = ()
+    keep_links: bool = False
+    follow_links: bool = False
+    max_age: float | None = None
+    max_size: int | None = None
 
 
-class MountDocument(msgspec.Struct, frozen=True):
-    """A workspace, by name, at a path."""
+class ScratchDocument(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A scratch cache, its keys as they are written: they are evaluated when it runs."""
 
-    workspace: str
+    name: str
+    key: str
+    restore_keys: tuple[str, ...] = ()
+
+
+class MountDocument(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A workspace or a scratch cache, by name, at a path; `claim` is the PersistentVolumeClaim in its place."""
+
     path: str
     mode: str
+    workspace: str | None = None
+    scratch: str | None = None
+    claim: str | None = None
 
 
 class RetryDocument(msgspec.Struct, frozen=True):
@@ -61,6 +76,8 @@ class PodDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     grace: int
     user: int | None = None
     group: int | None = None
+    helper: str | None = None
+    claims: dict[str, str] = {}
     resources: dict[str, Any] = {}
     transfer_resources: dict[str, Any] = {}
     service_account: str | None = None
@@ -89,9 +106,10 @@ class StepDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     retry: RetryDocument | None = None
     timeout: float | None = None
     continue_on_error: bool = False
+    no_snapshot: bool = False
 
 
-class PlanDocument(msgspec.Struct, frozen=True):
+class PlanDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     """The whole of it; `msgspec.json.decode(data, type=PlanDocument)` reads it."""
 
     format: str
@@ -99,6 +117,7 @@ class PlanDocument(msgspec.Struct, frozen=True):
     workspaces: tuple[WorkspaceDocument, ...]
     secrets: tuple[str, ...]
     steps: tuple[StepDocument, ...]
+    scratches: tuple[ScratchDocument, ...] = ()
 
 
 def plan_document(plan: Plan) -> bytes:
@@ -109,12 +128,36 @@ def plan_document(plan: Plan) -> bytes:
         tuple(_workspace(workspace) for workspace in plan.workspaces),
         plan.secrets,
         tuple(_step(planned) for planned in plan.steps),
+        tuple(_scratch(cache) for cache in plan.scratches),
     )
     return msgspec.json.format(msgspec.json.encode(document, order="deterministic"), indent=2) + b"\n"
 
 
 def _workspace(workspace: Workspace) -> WorkspaceDocument:
-    return msgspec.convert(workspace, WorkspaceDocument, from_attributes=True)
+    return WorkspaceDocument(
+        name=workspace.name,
+        scope=workspace.scope,
+        path=workspace.path,
+        exclude=tuple(workspace.exclude),
+        keep_links=workspace.links == "keep",
+        follow_links=not workspace.preserve_symlinks,
+        max_age=workspace.max_age,
+        max_size=workspace.max_size,
+    )
+
+
+def _scratch(cache: ScratchCache) -> ScratchDocument:
+    return ScratchDocument(cache.name, cache.key, tuple(cache.restore_keys))
+
+
+def _mounts(step: Step) -> tuple[MountDocument, ...]:
+    claims = {mount.name: claim for mount, claim in claimed(step)}
+    return tuple(
+        MountDocument(mount.path, mount.mode, workspace=mount.name, claim=claims.get(mount.name))
+        if isinstance(mount, Mount)
+        else MountDocument(mount.path, mount.mode, scratch=mount.name)
+        for mount in step.mounts
+    )
 
 
 def _step(planned: PlannedStep) -> StepDocument:
@@ -124,13 +167,14 @@ def _step(planned: PlannedStep) -> StepDocument:
         command=tuple(step.command),
         needs=planned.needs,
         pod=_pod(step.on),
-        mounts=tuple(MountDocument(mount.workspace.name, mount.path, mount.mode) for mount in step.mounts),
+        mounts=_mounts(step),
         workdir=step.workdir,
         env=dict(step.env),
         secrets=dict(step.secrets),
         retry=msgspec.convert(step.retry, RetryDocument | None, from_attributes=True),
         timeout=step.timeout,
         continue_on_error=step.continue_on_error,
+        no_snapshot=step.no_snapshot,
     )
 
 

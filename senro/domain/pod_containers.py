@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from senro.domain import names
-from senro.domain.attempt import AttemptIdentity, carried, read_back
+from senro.domain.attempt import AttemptIdentity, carried, mount_variable, read_back
 from senro.domain.escape import escape
 from senro.domain.pipeline import Step
 from senro.domain.pod_security import container_security, secret_file_mode, transfer_security
@@ -55,7 +55,7 @@ def step_environment(step: Step, identity: AttemptIdentity) -> dict[str, str]:
         **(step.on.env if isinstance(step.on, Pod) else {}),
         **step.env,
         **{variable: f"{SECRETS_MOUNT}/{name}" for variable, name in step.secrets.items()},
-        **{names.workspace_variable(mount.workspace.name): mount.path for mount in step.mounts},
+        **{mount_variable(mount): mount.path for mount in step.mounts},
         names.RUN_VARIABLE: identity.run_id,
         names.STEP_VARIABLE: identity.step_id,
         names.ATTEMPT_VARIABLE: str(identity.attempt),

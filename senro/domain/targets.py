@@ -29,6 +29,9 @@ class Pod:
     `security="restricted"` makes the whole pod meet the restricted standard and needs a `user` that is not 0.
     `resources` is the container's `resources` as Kubernetes writes them (`{"requests": {"cpu": "500m"}}`);
     `transfer_resources` the same for the containers that carry workspaces, where a quota wants them.
+    `helper` is another image, pinned as well, that carries workspaces where `image` has no sh, tar or mkfifo.
+    `claims` maps the name of a workspace to a PersistentVolumeClaim of the namespace that is mounted in its place:
+    nothing of it is carried, read back or kept, and one step at a time holds it (docs/claims.md).
     `env` is set in every step of the target. `labels` and `annotations` are added to the pod.
     `tolerations` are mappings as Kubernetes writes them. `image_pull_secrets` are names of Secrets in the namespace.
 
@@ -44,6 +47,8 @@ class Pod:
     security: Security = field(default="baseline", kw_only=True)
     resources: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     transfer_resources: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    helper: str | None = field(default=None, kw_only=True)
+    claims: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     service_account: str | None = field(default=None, kw_only=True)
     node_selector: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     tolerations: Sequence[Mapping[str, Any]] = field(default=(), kw_only=True)

@@ -18,8 +18,8 @@ from senro.domain.pipeline import Pipeline, Step, Workflow
 from senro.domain.plan import build_plan
 from senro.domain.retry import Retry
 from senro.domain.targets import Pod, local
-from senro.domain.workspace import Mount, Workspace
-from tests.support_plan import DIGEST, IMAGE, one_step, pod, refusals_of
+from senro.domain.workspace import Mount, ScratchCache, ScratchMount, Workspace
+from tests.support_plan import DIGEST, IMAGE, RUNNER, one_step, pod, refusals_of
 
 SRC = Workspace("src")
 
@@ -87,6 +87,30 @@ STEPS: list[tuple[dict[str, Any], str]] = [
     ({"mounts": [Workspace("a", path=cast("str", 5)).at("/a")]}, "type"),
     ({"mounts": [Workspace("a", exclude="*.pyc").at("/a")]}, "type"),
     ({"mounts": [Workspace("a", exclude=["!x"]).at("/a")]}, "exclude"),
+    ({"mounts": [Workspace("a", links=cast("Any", "follow")).at("/a")]}, "workspace-links"),
+    ({"mounts": [Workspace("a", links="keep", preserve_symlinks=False).at("/a")]}, "workspace-links"),
+    ({"mounts": [Workspace("a", preserve_symlinks=cast("bool", 1)).at("/a")]}, "type"),
+    ({"mounts": [Workspace("a", max_age=60).at("/a")]}, "workspace-bounds"),
+    ({"mounts": [Workspace("a", scope="step", max_size=60).at("/a")]}, "workspace-bounds"),
+    ({"mounts": [Workspace("a", scope="persistent", max_size=60).at("/a")]}, "workspace-bounds"),
+    ({"mounts": [Workspace("a", scope="persistent", max_age=60).at("/a")]}, "workspace-bounds"),
+    *(
+        ({"mounts": [Workspace("a", scope="persistent", max_age=age, max_size=1).at("/a")]}, "workspace-bounds")
+        for age in (0, -1, cast("float", "1d"), math.inf)
+    ),
+    *(
+        ({"mounts": [Workspace("a", scope="persistent", max_age=1, max_size=size).at("/a")]}, "workspace-bounds")
+        for size in (0, -1, cast("int", "ten"), cast("int", "500m"), cast("int", 1.5), True, 2**63)
+    ),
+    # scratch caches
+    *(({"mounts": [ScratchCache(name, key="x").at("/a")]}, "scratch-name") for name in ("", "A", "a_b", "a" * 64)),
+    ({"mounts": [ScratchCache(cast("str", 5), key="x").at("/a")]}, "type"),
+    ({"mounts": [ScratchCache("a", key=cast("str", 5)).at("/a")]}, "type"),
+    ({"mounts": [ScratchCache("a", key="x", restore_keys="x").at("/a")]}, "type"),
+    ({"mounts": [ScratchCache("a", key="x").at("a")]}, "mount-relative"),
+    ({"mounts": [ScratchCache("a", key="x").at("/a"), ScratchCache("a", key="x").at("/b")]}, "workspace-twice"),
+    ({"mounts": [ScratchMount(cast("ScratchCache", "a"), "/a")]}, "type"),
+    ({"no_snapshot": "yes"}, "type"),
     # the environment
     *(({"env": {name: "x"}}, "env-name") for name in ("", "1A", "A=B", "A B", "..", ".", "..A", "ä", "A\n")),
     *(({"env": {name: "x"}}, "env-reserved") for name in ("SENRO_", "SENRO_RUN", "SENRO_K8S_TOKEN", "SENRO_X")),
@@ -146,6 +170,13 @@ TARGETS: list[tuple[dict[str, Any], str]] = [
     *(({"image": image}, "image") for image in ("busybox", "busybox:latest", f"{IMAGE[:-1]}", f"A/B@{DIGEST}", "")),
     ({"image": None}, "type"),
     ({"image": f"{IMAGE}\0"}, "nul"),
+    ({"helper": "busybox"}, "image"),
+    ({"helper": 5}, "type"),
+    ({"claims": ["a"]}, "type"),
+    ({"claims": {"A": "b"}}, "claims"),
+    ({"claims": {"a": "b", "c": "b"}}, "claims"),
+    ({"claims": {"a": "B"}}, "object-name"),
+    ({"claims": {"a": 5}}, "type"),
     ({"namespace": None}, "namespace"),
     *(({"namespace": name}, "namespace") for name in ("", "CI", "a.b", "-a", "a" * 64, "ci\n")),
     ({"namespace": 5}, "type"),
@@ -359,6 +390,51 @@ def reader_and_writer() -> Pipeline:
     return pipeline
 
 
+GOMOD = ScratchCache("gomod", key="x")
+CLAIMING = Pod(IMAGE, namespace="ci", claims={"src": "c"})
+
+
+def two_caches_of_one_name() -> Pipeline:
+    pipeline, workflow = two(mounts=[GOMOD.at("/go")])
+    workflow.step("b", ["true"], mounts=[ScratchCache("gomod", key="y").at("/go")])
+    return pipeline
+
+
+def cache_on_both_sides(needs: Sequence[str] = ()) -> Pipeline:
+    pipeline, workflow = two(mounts=[GOMOD.at("/go")])
+    workflow.step("b", ["true"], on=RUNNER, mounts=[GOMOD.at("/go")], needs=needs)
+    return pipeline
+
+
+def cache_in_two_pods() -> Pipeline:
+    pipeline, workflow = two(mounts=[GOMOD.at("/go")], on=RUNNER)
+    workflow.step("b", ["true"], on=RUNNER, mounts=[GOMOD.at("/go")])
+    return pipeline
+
+
+def claim_here_carried_there() -> Pipeline:
+    pipeline, workflow = two(mounts=[SRC.at("/src")], on=CLAIMING)
+    workflow.step("b", ["true"], mounts=[SRC.at("/src")], needs=["a"])
+    return pipeline
+
+
+def claim_in_two_steps() -> Pipeline:
+    pipeline, workflow = two(mounts=[SRC.at("/src")], on=CLAIMING)
+    workflow.step("b", ["true"], on=CLAIMING, mounts=[SRC.at("/src")])
+    return pipeline
+
+
+def claim_with_content() -> Pipeline:
+    pipeline, _ = two(mounts=[Workspace("src", path=".").at("/src")], on=CLAIMING)
+    return pipeline
+
+
+def writer_that_keeps_nothing() -> Pipeline:
+    pipeline, workflow = two(mounts=[SRC.at("/src", "ro")])
+    workflow.step("b", ["true"], mounts=[SRC.at("/src")], no_snapshot=True)
+    return pipeline
+
+
 def no_steps() -> Pipeline:
     pipeline = Pipeline("p")
     pipeline.workflow("w")
@@ -397,6 +473,10 @@ WHOLE: list[tuple[Pipeline, str, str, str]] = [
     ),
     (two_workspaces_of_one_name(Workspace("src", scope="step")), "w.b", "workspace-differs", "another scope"),
     (two_workspaces_of_one_name(Workspace("src", exclude=["x"])), "w.b", "workspace-differs", "another exclude"),
+    (two_caches_of_one_name(), "w.b", "workspace-differs", "the scratch cache gomod has another key here than in w.a"),
+    (cache_on_both_sides(), "w.b", "scratch-shared", "this step (in a pod) and w.a (local) share the scratch cache"),
+    (claim_here_carried_there(), "w.b", "claim-differs", "is carried here and the claim c in w.a"),
+    (claim_with_content(), "w.a", "claim-content", "stands for the claim c, whose content is its own"),
     (two_writers(), "w.b", "lost-update", "this step and w.a mount the workspace src"),
     (reader_and_writer(), "w.b", "lost-update", "add needs"),
     (foreign_step(), "w", "workflow", "step 2 is of workflow 'other'"),
@@ -405,6 +485,20 @@ WHOLE: list[tuple[Pipeline, str, str, str]] = [
     (unnamed("a\0"), "w.step 1", "nul", "the step's name"),
     (Pipeline(cast("str", 5)), "pipeline", "type", "the pipeline's name is 5"),
 ]
+
+
+FINE: list[Pipeline] = [
+    cache_on_both_sides(needs=["a"]),
+    cache_in_two_pods(),
+    claim_in_two_steps(),
+    writer_that_keeps_nothing(),
+]
+
+
+@pytest.mark.parametrize("pipeline", FINE)
+def test_what_many_steps_may_share_is_taken(pipeline: Pipeline) -> None:
+    """A cache that is handed on or that pods share, a claim, a workspace whose second writer keeps nothing."""
+    assert refusals_of(pipeline) == ()
 
 
 @pytest.mark.parametrize(("pipeline", "where", "rule", "says"), WHOLE)

@@ -101,7 +101,7 @@ def identity(step: Step) -> AttemptIdentity:
 @given(steps())
 def test_the_pods_are_those_that_would_be_created(step: Step) -> None:
     """Read back, the YAML holds the very manifest of the pod, and the Secret before it, its values left out."""
-    text = pods_text(Plan("p", (PlannedStep(step, ()),), (), tuple(step.secrets.values())))
+    text = pods_text(Plan("p", (PlannedStep(step, ()),), (), (), tuple(step.secrets.values())))
     documents: list[Any] = list(yaml.safe_load_all(text))
     assert documents[-1] == pod_manifest(step, identity(step))
     assert len(documents) == (2 if step.secrets else 1)

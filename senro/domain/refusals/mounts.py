@@ -6,10 +6,9 @@ import posixpath
 from collections import Counter
 from typing import Final, cast
 
-from senro.domain.excludes import exclude_refusals
-from senro.domain.names import is_dns_label
+from senro.domain.refusals.contents import Known, read_cache, read_workspace
 from senro.domain.refusals.reading import Reader, is_a, shown
-from senro.domain.workspace import Mode, Mount, Scope, Workspace
+from senro.domain.workspace import AnyMount, Mode, Mount, ScratchMount
 
 _PATH_BYTES: Final = 4095  # PATH_MAX of Linux without the NUL
 _SEGMENT_BYTES: Final = 255  # NAME_MAX of Linux
@@ -31,34 +30,35 @@ _RESERVED_PATHS: Final = {
 """Nothing may be mounted at these; what lies under them is free."""
 
 
-def read_mounts(value: object, reader: Reader, known: dict[int, Workspace]) -> tuple[Mount, ...]:
+def read_mounts(value: object, reader: Reader, known: Known) -> tuple[AnyMount, ...]:
     """The mounts that are some, each normal; refuses each that cannot be, and those that do not fit together.
 
-    `known` holds what was read of each Workspace, by its `id`: one that many steps mount is refused once.
+    `known` holds what was read of each Workspace and ScratchCache: one that many steps mount is refused once.
     """
-    mounts = []
+    mounts: list[AnyMount] = []
     for place, item in enumerate(reader.items(value, "mounts")):
         if is_a(item, Mount):
-            mounts.append(_read_mount(item, reader, place, known))
+            path = _read_path(item.path, reader, place)
+            mode = reader.choice(item.mode, f"the mode of entry {place} of mounts", ("rw", "ro"), "mount-mode")
+            mounts.append(Mount(read_workspace(item.workspace, reader, place, known), path, cast("Mode", mode)))
+        elif is_a(item, ScratchMount):
+            path = _read_path(item.path, reader, place)
+            mounts.append(ScratchMount(read_cache(item.cache, reader, place, known), path))
         else:
             reader.refuse("type", f"entry {place} of mounts is {shown(item)}; write workspace.at('/src')")
     _refuse_together(mounts, reader)
     return tuple(mounts)
 
 
-def _read_mount(mount: Mount, reader: Reader, place: int, known: dict[int, Workspace]) -> Mount:
+def _read_path(value: object, reader: Reader, place: int) -> str:
     # No path that is accepted has a NUL: what stands in for a refused one is equal to no other.
     refused = f"/\0{place}"
-    path = reader.path(mount.path, f"the path of entry {place} of mounts", refused)
+    path = reader.path(value, f"the path of entry {place} of mounts", refused)
     rule, message = ("", "") if path == refused else _path_problem(path)
     if rule:
         reader.refuse(rule, f"the mount path {shown(path)} {message}")
-        path = refused
-    mode = reader.choice(mount.mode, f"the mode of entry {place} of mounts", ("rw", "ro"), "mount-mode")
-    key = id(mount.workspace)
-    if key not in known:
-        known[key] = _read_workspace(mount.workspace, reader, place)
-    return Mount(known[key], path, cast("Mode", mode))
+        return refused
+    return path
 
 
 def _path_problem(path: str) -> tuple[str, str]:
@@ -83,7 +83,7 @@ def _path_problem(path: str) -> tuple[str, str]:
     return "", ""
 
 
-def _refuse_together(mounts: list[Mount], reader: Reader) -> None:
+def _refuse_together(mounts: list[AnyMount], reader: Reader) -> None:
     for path, count in Counter(mount.path for mount in mounts).items():
         if count > 1:
             reader.refuse("mount-twice", f"{shown(path)} is mounted {count} times; give each mount its own path")
@@ -95,34 +95,12 @@ def _refuse_together(mounts: list[Mount], reader: Reader) -> None:
                     "mount-nested",
                     f"the mount {shown(inner)} lies inside the mount {shown(outer)}; put them side by side",
                 )
-    for name, count in Counter(mount.workspace.name for mount in mounts if mount.workspace.name).items():
+    named = ((mount.name, isinstance(mount, ScratchMount)) for mount in mounts if mount.name)
+    for (name, is_cache), count in Counter(named).items():
         if count > 1:
+            kind = "scratch cache" if is_cache else "workspace"
             reader.refuse(
                 "workspace-twice",
-                f"the workspace {shown(name)} is mounted {count} times, and each would have its own content; "
+                f"the {kind} {shown(name)} is mounted {count} times, and each would have its own content; "
                 "mount it once",
             )
-
-
-def _read_workspace(value: object, reader: Reader, place: int) -> Workspace:
-    if not is_a(value, Workspace):
-        reader.refuse("type", f"the workspace of entry {place} of mounts is {shown(value)}; write a senro.Workspace")
-        return Workspace("")
-    before = len(reader.refusals)
-    name = reader.text(value.name, "a workspace's name", "")
-    if len(reader.refusals) == before and not is_dns_label(name):
-        reader.refuse(
-            "workspace-name",
-            f"the workspace name {shown(name)} is not up to 63 lower-case letters, digits and `-`, "
-            "with no `-` at an end; choose one such as 'src'",
-        )
-        name = ""
-    what = f"of the workspace {shown(name)}"
-    path = None if value.path is None else reader.path(value.path, f"the path {what}", "x")
-    if path == "":
-        reader.refuse("workspace-path", f"the path {what} is empty; write '.' for the working folder, or leave it out")
-    exclude = reader.texts(value.exclude, f"exclude {what}")
-    for refusal in exclude_refusals(reader.where, exclude):
-        reader.refuse(refusal.rule, f"{refusal.message} ({what.removeprefix('of ')})")
-    scope = reader.choice(value.scope, f"the scope {what}", ("run", "step"), "workspace-scope")
-    return Workspace(name, path=path, scope=cast("Scope", scope), exclude=exclude)

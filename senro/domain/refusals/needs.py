@@ -26,6 +26,32 @@ class Graph:
     needs: Mapping[str, tuple[str, ...]]
     unsure: frozenset[str]
 
+    def unordered(self) -> Unordered:
+        """Which steps may run at the same time."""
+        return Unordered(self)
+
+
+class Unordered:
+    """Tells of two steps whether either may run before, after or beside the other."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._places = {step_id: place for place, step_id in enumerate(graph.needs)}
+        # For each step the set of all that come before it for sure: bit n for the n-th step of the order.
+        self._before: dict[str, int] = {}
+        for step_id, wanted in graph.needs.items():
+            bits = 0
+            for need in wanted:
+                bits |= self._before.get(need, 0) | 1 << self._places[need]
+            self._before[step_id] = bits
+
+    def __call__(self, earlier: str, later: str) -> bool:
+        """Whether no needs put `earlier`, which stands first in the order, before `later`.
+
+        False where a refusal touches the needs of either: nothing can be said then.
+        """
+        return not self._before[later] >> self._places[earlier] & 1 and self._graph.unsure.isdisjoint((earlier, later))
+
 
 def read_graph(workflows: Sequence[ReadWorkflow], refusals: list[Refusal]) -> Graph:
     """Resolve the needs of steps and workflows; of steps that share an id the first one stands for all."""

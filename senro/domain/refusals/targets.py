@@ -48,13 +48,15 @@ def _read_pod(pod: Pod, reader: Reader) -> Pod:
             "restricted-user", "security='restricted' needs a user that is not root; write user= with its numeric id"
         )
     return Pod(
-        _read_image(pod.image, reader),
+        _read_image(pod.image, "the image", reader),
         _read_namespace(pod.namespace, reader),
         user=user,
         group=_read_id(pod.group, "group", reader),
         security=cast("Security", security),
         resources=read_resources(pod.resources, "resources", reader),
         transfer_resources=read_resources(pod.transfer_resources, "transfer_resources", reader),
+        helper=None if pod.helper is None else _read_image(pod.helper, "the helper image", reader),
+        claims=_read_claims(pod.claims, reader),
         service_account=_read_object_name(pod.service_account, "service_account", reader),
         node_selector=_read_labels(pod.node_selector, "node_selector", reader),
         tolerations=read_tolerations(pod.tolerations, reader),
@@ -78,14 +80,14 @@ def _read_pod(pod: Pod, reader: Reader) -> Pod:
     )
 
 
-def _read_image(value: object, reader: Reader) -> str:
+def _read_image(value: object, what: str, reader: Reader) -> str:
     before = len(reader.refusals)
-    image = reader.text(value, "the image")
+    image = reader.text(value, what)
     if len(reader.refusals) == before:
         try:
             parse_image(image)
         except ValueError as problem:
-            reader.refuse("image", f"the image {shown(image)} is refused: {problem}")
+            reader.refuse("image", f"{what} {shown(image)} is refused: {problem}")
     return image
 
 
@@ -119,6 +121,23 @@ def _read_object_name(value: object, what: str, reader: Reader, *, optional: boo
             f"{what} is {shown(name)}, which no object can be called; write lower-case letters, digits, `-` and `.`",
         )
     return name
+
+
+def _read_claims(value: object, reader: Reader) -> dict[str, str]:
+    """The claims, by the workspaces in whose place they are mounted; one claim stands for one workspace."""
+    found: dict[str, str] = {}
+    for workspace, item in reader.mapping(value, "claims").items():
+        if not is_dns_label(workspace):
+            reader.refuse("claims", f"claims has the key {shown(workspace)}; a key is the name of a workspace")
+        claim = _read_object_name(item, f"claims[{shown(workspace)}]", reader, optional=False)
+        if claim in found.values():
+            reader.refuse(
+                "claims",
+                f"the claim {shown(claim)} stands for two workspaces, and each would think that it has it alone; "
+                "mount one of them",
+            )
+        found[workspace] = claim or "x"
+    return found
 
 
 def _read_labels(value: object, what: str, reader: Reader, *, reserved: bool = False) -> dict[str, str]:

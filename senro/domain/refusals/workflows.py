@@ -9,13 +9,13 @@ from senro.domain.errors import Refusal
 from senro.domain.pipeline import Pipeline, Step, Workflow
 from senro.domain.podspec import AttemptIdentity, manifest_bytes, pod_manifest, step_environment
 from senro.domain.refusals.commands import read_command, read_workdir, refuse_manifest, refuse_sizes
+from senro.domain.refusals.contents import Known
 from senro.domain.refusals.mounts import read_mounts
 from senro.domain.refusals.reading import Reader, is_a, shown
 from senro.domain.refusals.retries import MOST_ATTEMPTS, read_retry
 from senro.domain.refusals.targets import read_target
 from senro.domain.refusals.variables import read_environment, read_secrets, refuse_overlap
 from senro.domain.targets import Pod, Target
-from senro.domain.workspace import Workspace
 
 _NAMED_STEPS = 3
 _RUN_ID = "x" * 64  # no run id and no nonce is longer
@@ -38,7 +38,7 @@ class _Known:
     """
 
     targets: dict[int, Target] = field(default_factory=dict)
-    workspaces: dict[int, Workspace] = field(default_factory=dict)
+    mounted: Known = field(default_factory=Known)
     users: dict[int, list[str]] = field(default_factory=dict)
 
 
@@ -111,13 +111,14 @@ def _read_step(draft: _Draft, known: _Known, reader: Reader) -> Step:
         command=read_command(step.command, reader),
         needs=_read_needs(step.needs, "['make']", reader),
         on=on,
-        mounts=read_mounts(step.mounts, reader, known.workspaces),
+        mounts=read_mounts(step.mounts, reader, known.mounted),
         workdir=read_workdir(step.workdir, reader, in_pod=isinstance(on, Pod)),
         env=(env := read_environment(step.env, "env", reader)),
         secrets=(secrets := read_secrets(step.secrets, reader)),
         retry=read_retry(step.retry, reader),
         timeout=None if step.timeout is None else reader.seconds(step.timeout, "timeout", "timeout"),
         continue_on_error=reader.flag(step.continue_on_error, "continue_on_error"),
+        no_snapshot=reader.flag(step.no_snapshot, "no_snapshot"),
     )
     refuse_overlap(target_env, env, secrets, reader)
     identity = AttemptIdentity(_RUN_ID, read.id, MOST_ATTEMPTS, _RUN_ID)

@@ -1,83 +1,86 @@
-"""The rules of workspaces across steps: one name is one workspace, and no step's changes are lost."""
+"""The rules of what many steps mount: one name is one content, and no step's changes are lost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import fields
 from typing import Final
 
+from senro.domain.attempt import claimed
 from senro.domain.errors import Refusal
 from senro.domain.pipeline import Step
 from senro.domain.refusals.needs import Graph
-from senro.domain.workspace import Workspace
+from senro.domain.refusals.sharing import refuse_shared_caches, refuse_shared_claims
+from senro.domain.workspace import Mount, ScratchCache, ScratchMount, Workspace
 
 _NAMED_STEPS: Final = 3
 
 
-def read_workspaces(graph: Graph, refusals: list[Refusal]) -> tuple[Workspace, ...]:
-    """The workspaces of all steps, in the order in which steps mount them."""
-    first: dict[str, tuple[Workspace, str]] = {}
+def read_workspaces(graph: Graph, refusals: list[Refusal]) -> tuple[tuple[Workspace, ...], tuple[ScratchCache, ...]]:
+    """The workspaces and the scratch caches of all steps, in the order in which steps mount them."""
+    workspaces: dict[str, tuple[Workspace, str]] = {}
+    caches: dict[str, tuple[ScratchCache, str]] = {}
     for step_id, step in graph.steps.items():
         for mount in step.mounts:
-            workspace = mount.workspace
-            known, elsewhere = first.setdefault(workspace.name, (workspace, step_id))
-            if known != workspace and workspace.name:
-                message = (
-                    f"the workspace {workspace.name} has another {_difference(known, workspace)} here than in "
-                    f"{elsewhere}; make it once and mount that value, or give this one another name"
-                )
-                refusals.append(Refusal(step_id, "workspace-differs", message))
+            if isinstance(mount, ScratchMount):
+                first = caches.setdefault(mount.name, (mount.cache, step_id))
+                refusals += _differing("scratch cache", first, mount.cache, step_id)
+            else:
+                known = workspaces.setdefault(mount.name, (mount.workspace, step_id))
+                refusals += _differing("workspace", known, mount.workspace, step_id)
     refusals += _lost_updates(graph)
-    return tuple(workspace for workspace, _ in first.values())
+    refusals += refuse_shared_caches(graph)
+    refusals += refuse_shared_claims(graph)
+    return tuple(found for found, _ in workspaces.values()), tuple(found for found, _ in caches.values())
 
 
-def _difference(one: Workspace, other: Workspace) -> str:
-    if one.path != other.path:
-        return "path"
-    return "scope" if one.scope != other.scope else "exclude"
+def _differing(
+    kind: str, first: tuple[Workspace | ScratchCache, str], here: Workspace | ScratchCache, step_id: str
+) -> Iterator[Refusal]:
+    known, elsewhere = first
+    if known == here or not here.name:
+        return
+    difference = next(field.name for field in fields(here) if getattr(known, field.name) != getattr(here, field.name))
+    message = (
+        f"the {kind} {here.name} has another {difference} here than in {elsewhere}; make it once and mount that value, "
+        "or give this one another name"
+    )
+    yield Refusal(step_id, "workspace-differs", message)
 
 
 def _lost_updates(graph: Graph) -> Iterator[Refusal]:
-    """Two steps that no needs put in order, one of which changes a workspace of scope `run` that the other mounts.
+    """Two steps that no needs put in order, one of which changes a workspace that the other mounts too.
 
-    Both start from the same content, and whichever is read back last silently replaces what the other one did.
+    Both start from the same content, and whichever is read back last silently replaces what the other one did. Of
+    scope `step` each has a content of its own; a claim is held by one step at a time.
     """
-    before = _before(graph.needs)
+    unordered = graph.unordered()
     users: dict[str, list[str]] = {}
     writers: dict[str, set[str]] = {}
     for step_id, step in graph.steps.items():
-        for name, mode in _run_scoped(step).items():
+        for name, mode in _shared(step).items():
             users.setdefault(name, []).append(step_id)
-            if mode == "rw":
+            if mode == "rw" and not step.no_snapshot:
                 writers.setdefault(name, set()).add(step_id)
-    places = {step_id: place for place, step_id in enumerate(graph.needs)}
     for name, steps in users.items():
         changing = writers.get(name, set())
         for count, step_id in enumerate(steps):
             rivals = [
                 other
                 for other in steps[:count]
-                if (step_id in changing or other in changing)
-                and not before[step_id] >> places[other] & 1
-                and graph.unsure.isdisjoint((step_id, other))
+                if (step_id in changing or other in changing) and unordered(other, step_id)
             ]
             if rivals:
                 yield _lost_update(step_id, rivals, name)
 
 
-def _run_scoped(step: Step) -> dict[str, str]:
-    return {mount.workspace.name: mount.mode for mount in step.mounts if mount.workspace.scope == "run"}
-
-
-def _before(needs: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
-    """For each step the set of all that come before it for sure: bit n for the n-th step of the order."""
-    places = {step_id: place for place, step_id in enumerate(needs)}
-    found: dict[str, int] = {}
-    for step_id, wanted in needs.items():
-        bits = 0
-        for need in wanted:
-            bits |= found.get(need, 0) | 1 << places[need]
-        found[step_id] = bits
-    return found
+def _shared(step: Step) -> dict[str, str]:
+    elsewhere = {mount.name for mount, _ in claimed(step)}
+    return {
+        mount.name: mount.mode
+        for mount in step.mounts
+        if isinstance(mount, Mount) and mount.workspace.scope != "step" and mount.name not in elsewhere
+    }
 
 
 def _lost_update(step_id: str, rivals: list[str], name: str) -> Refusal:

@@ -1,0 +1,62 @@
+"""The rules of scratch caches and of claims across steps: who may share one, and with whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from senro.domain.attempt import claimed
+from senro.domain.errors import Refusal
+from senro.domain.pipeline import Step
+from senro.domain.refusals.needs import Graph
+from senro.domain.targets import Pod
+from senro.domain.workspace import Mount, ScratchMount, Workspace
+
+
+def refuse_shared_caches(graph: Graph) -> Iterator[Refusal]:
+    """A local step and one in a pod that no needs put in order: the cache could not be handed from one to the other."""
+    unordered = graph.unordered()
+    users: dict[str, list[str]] = {}
+    for step_id, step in graph.steps.items():
+        for name in sorted({mount.name for mount in step.mounts if isinstance(mount, ScratchMount) and mount.name}):
+            for other in users.setdefault(name, []):
+                here, there = _place(step), _place(graph.steps[other])
+                if here != there and unordered(other, step_id):
+                    message = (
+                        f"this step ({here}) and {other} ({there}) share the scratch cache {name}, and no needs say "
+                        "which comes first, so it cannot be handed from one to the other; add needs, or give one of "
+                        "them a cache of its own"
+                    )
+                    yield Refusal(step_id, "scratch-shared", message)
+            users[name].append(step_id)
+
+
+def _place(step: Step) -> str:
+    return "in a pod" if isinstance(step.on, Pod) else "local"
+
+
+def refuse_shared_claims(graph: Graph) -> Iterator[Refusal]:
+    """A workspace that a claim stands for has no content of senro's: neither at first, nor in another step."""
+    first: dict[str, tuple[str, str]] = {}
+    for step_id, step in graph.steps.items():
+        claims = {mount.name: claim for mount, claim in claimed(step)}
+        for mount in step.mounts:
+            if not isinstance(mount, Mount) or not mount.name:
+                continue
+            claim = claims.get(mount.name, "")
+            known, elsewhere = first.setdefault(mount.name, (claim, step_id))
+            if known != claim:
+                yield Refusal(step_id, "claim-differs", _mixed(mount.name, claim, known, elsewhere))
+            elif claim and elsewhere == step_id and mount.workspace != Workspace(mount.name):
+                message = (
+                    f"the workspace {mount.name} stands for the claim {claim}, whose content is its own; leave out its "
+                    "path, scope, exclude, links and preserve_symlinks"
+                )
+                yield Refusal(step_id, "claim-content", message)
+
+
+def _mixed(name: str, claim: str, known: str, elsewhere: str) -> str:
+    here, there = (f"the claim {one}" if one else "carried" for one in (claim, known))
+    return (
+        f"the workspace {name} is {here} here and {there} in {elsewhere}, which are two contents; mount the same claim "
+        "in both, or give one of the workspaces another name"
+    )
