@@ -487,7 +487,7 @@ WHOLE: list[tuple[Pipeline, str, str, str]] = [
 ]
 
 
-FINE: list[Pipeline] = [
+SHARED: list[Pipeline] = [
     cache_on_both_sides(needs=["a"]),
     cache_in_two_pods(),
     claim_in_two_steps(),
@@ -495,7 +495,7 @@ FINE: list[Pipeline] = [
 ]
 
 
-@pytest.mark.parametrize("pipeline", FINE)
+@pytest.mark.parametrize("pipeline", SHARED)
 def test_what_many_steps_may_share_is_taken(pipeline: Pipeline) -> None:
     """A cache that is handed on or that pods share, a claim, a workspace whose second writer keeps nothing."""
     assert refusals_of(pipeline) == ()
