@@ -60,13 +60,14 @@ def exclude_refusals(where: str, patterns: Sequence[str]) -> tuple[Refusal, ...]
     """A refusal, naming `where`, for each pattern that has no meaning here, and none for the others."""
     refusals = []
     for pattern in patterns:
-        problem = _problem(pattern)
+        problem = pattern_problem(pattern)
         if problem:
             refusals.append(Refusal(where, "exclude", f"the exclude pattern {pattern!r} {problem}"))
     return tuple(refusals)
 
 
-def _problem(pattern: str) -> str:
+def pattern_problem(pattern: str) -> str:
+    """Why the pattern has no meaning, as the end of a sentence that begins with it; "" where it has one."""
     segments = pattern.removesuffix("/").split("/")
     if not pattern:
         return "is empty; leave it out"

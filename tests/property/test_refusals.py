@@ -107,6 +107,8 @@ STEPS: list[tuple[dict[str, Any], str]] = [
     ({"mounts": [ScratchCache(cast("str", 5), key="x").at("/a")]}, "type"),
     ({"mounts": [ScratchCache("a", key=cast("str", 5)).at("/a")]}, "type"),
     ({"mounts": [ScratchCache("a", key="x", restore_keys="x").at("/a")]}, "type"),
+    ({"mounts": [ScratchCache("a", key="{{ env('X') }}").at("/a")]}, "scratch-key"),
+    ({"mounts": [ScratchCache("a", key="x", restore_keys=["x", ""]).at("/a")]}, "scratch-key"),
     ({"mounts": [ScratchCache("a", key="x").at("a")]}, "mount-relative"),
     ({"mounts": [ScratchCache("a", key="x").at("/a"), ScratchCache("a", key="x").at("/b")]}, "workspace-twice"),
     ({"mounts": [ScratchMount(cast("ScratchCache", "a"), "/a")]}, "type"),

@@ -9,6 +9,7 @@ from senro.domain.excludes import exclude_refusals
 from senro.domain.names import is_dns_label
 from senro.domain.quantities import parse_quantity
 from senro.domain.refusals.reading import Reader, is_a, shown
+from senro.domain.scratch_key import key_problem
 from senro.domain.workspace import Links, Scope, ScratchCache, Workspace
 
 _LARGEST: Final = 2**63 - 1
@@ -108,11 +109,22 @@ def _cache(value: object, reader: Reader, place: int) -> ScratchCache:
         return ScratchCache("", key="x")
     name = _name(value.name, "scratch cache", "'gomod'", reader)
     what = f"of the scratch cache {shown(name)}"
+    prefixes = reader.texts(value.restore_keys, f"restore_keys {what}")
     return ScratchCache(
         name,
-        key=reader.text(value.key, f"the key {what}"),
-        restore_keys=reader.texts(value.restore_keys, f"restore_keys {what}"),
+        key=_key(reader.text(value.key, f"the key {what}"), f"the key {what}", reader),
+        restore_keys=tuple(
+            _key(prefix, f"entry {place} of restore_keys {what}", reader) for place, prefix in enumerate(prefixes)
+        ),
     )
+
+
+def _key(text: str, what: str, reader: Reader) -> str:
+    problem = key_problem(text)
+    if not problem:
+        return text
+    reader.refuse("scratch-key", f"{what} {problem}")
+    return "x"
 
 
 def _name(value: object, kind: str, example: str, reader: Reader) -> str:
