@@ -74,8 +74,9 @@ def _default_container(container: Object) -> Object:
 
 
 def _default_volume(volume: Object) -> Object:
-    if "secret" in volume:
-        return {**volume, "secret": {**volume["secret"], "defaultMode": volume["secret"].get("defaultMode", 420)}}
+    for kind in ("secret", "configMap"):
+        if kind in volume:
+            return {**volume, kind: {**volume[kind], "defaultMode": volume[kind].get("defaultMode", 420)}}
     if set(volume) == {"name"}:
         return {**volume, "emptyDir": {}}
     return volume

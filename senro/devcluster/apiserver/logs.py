@@ -130,12 +130,14 @@ def _whole_seconds(text: str) -> int:
 
 
 def _not_started(name: str, container: str, state: ContainerState | None) -> str:
+    if state is None:
+        return f'container "{container}" in pod "{name}" is not available'
     words = {
         "ErrImagePull": "image can't be pulled",
         "ImagePullBackOff": "trying and failing to pull image",
     }
-    waiting = state.waiting if state is not None else "ContainerCreating"
-    return f'container "{container}" in pod "{name}" is waiting to start: {words.get(waiting, waiting)}'
+    waiting = words.get(state.waiting, state.waiting)
+    return f'container "{container}" in pod "{name}" is waiting to start: {waiting}'
 
 
 async def _in_band(words: str) -> AsyncIterator[bytes]:

@@ -122,7 +122,12 @@ _VOLUME: dict[str, Schema] = {
         "optional": BOOLEAN,
     },
     "persistentVolumeClaim": {"claimName": TEXT, "readOnly": BOOLEAN},
-    "configMap": ANY,
+    "configMap": {
+        "name": TEXT,
+        "items": [{"key": TEXT, "path": TEXT, "mode": NUMBER}],
+        "defaultMode": NUMBER,
+        "optional": BOOLEAN,
+    },
     "projected": ANY,
     "downwardAPI": ANY,
     "hostPath": {"path": TEXT, "type": TEXT},

@@ -35,6 +35,7 @@ from senro.devcluster.apiserver.status import (
     invalid,
 )
 from senro.devcluster.apiserver.validation import LABEL_RULE, check_lease, check_metadata, check_pod, quoted
+from senro.devcluster.kubelet.claims import CLASS, PROTECTION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -163,9 +164,15 @@ def _create_claim(document: Object) -> Object:
     elif (parse_quantity(amount) or 0) <= 0:
         causes.append(Cause.invalid("spec.resources[storage]", quoted(amount), "must be greater than zero"))
     _raise(CLAIMS, document, causes)
+    meta = document["metadata"]
     return {
         **document,
-        "spec": {**spec, "volumeMode": spec.get("volumeMode", "Filesystem")},
+        "metadata": {**meta, "finalizers": [*(meta.get("finalizers") or []), PROTECTION]},
+        "spec": {
+            **spec,
+            "storageClassName": spec.get("storageClassName", CLASS),
+            "volumeMode": spec.get("volumeMode", "Filesystem"),
+        },
         "status": {"phase": "Pending"},
     }
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from senro.devcluster.apiserver.status import Resource
     from senro.devcluster.objects import Object
 
+_MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 _UNITS = ((365 * 86_400, "y"), (86_400, "d"), (3_600, "h"), (60, "m"))
 
 
@@ -221,7 +222,9 @@ _COLUMNS: dict[Resource, tuple[Column, ...]] = {
         ("Status", "string", 0, _field("status", "phase")),
         ("Volume", "string", 0, _field("spec", "volumeName", absent="")),
         ("Capacity", "string", 0, _field("status", "capacity", "storage", absent="")),
-        ("Access Modes", "string", 0, lambda claim: ",".join((claim.get("spec") or {}).get("accessModes") or [])),
+        ("Access Modes", "string", 0, lambda claim: ",".join(_MODES[mode] for mode in claim["spec"]["accessModes"])),
+        ("StorageClass", "string", 0, _field("spec", "storageClassName", absent="")),
+        ("VolumeAttributesClass", "string", 0, _field("spec", "volumeAttributesClassName", absent="<unset>")),
         _AGE,
     ),
     SERVICE_ACCOUNTS: (_NAME, ("Secrets", "string", 0, lambda account: len(account.get("secrets") or [])), _AGE),

@@ -143,27 +143,34 @@ def _check_volumes(volumes: list[Object]) -> tuple[set[str], list[Cause]]:
     for index, volume in enumerate(volumes):
         place = f"spec.volumes[{index}]"
         causes += _check_name(f"{place}.name", volume.get("name", ""), names)
-        secret = volume.get("secret")
-        if secret is not None and not secret.get("secretName"):
-            causes.append(Cause.required(f"{place}.secret.secretName"))
-        modes = [((secret or {}).get("defaultMode"), f"{place}.secret.defaultMode")]
-        for position, item in enumerate((secret or {}).get("items") or []):
-            modes.append((item.get("mode"), f"{place}.secret.items[{position}].mode"))
-            path = item.get("path", "")
-            if not path:
-                causes.append(Cause.required(f"{place}.secret.items[{position}].path"))
-            elif path.startswith("/") or ".." in path.split("/"):
-                causes.append(
-                    Cause.invalid(
-                        f"{place}.secret.items[{position}].path", quoted(path), "must be a relative path without '..'"
-                    )
-                )
-        causes += [
-            Cause.invalid(where, quoted(mode), "must be a number between 0 and 0777 (octal), both inclusive")
-            for mode, where in modes
-            if mode is not None and not 0 <= mode <= 0o777
-        ]
+        for kind, field in (("secret", "secretName"), ("configMap", "name")):
+            if volume.get(kind) is not None:
+                causes += _check_files(f"{place}.{kind}", volume[kind], field)
+        claim = volume.get("persistentVolumeClaim")
+        if claim is not None and not claim.get("claimName"):
+            causes.append(Cause.required(f"{place}.persistentVolumeClaim.claimName"))
     return names, causes
+
+
+def _check_files(place: str, source: Object, name: str) -> list[Cause]:
+    """A volume of a Secret or a ConfigMap: what it is of, where its items go, and their modes."""
+    causes = [] if source.get(name) else [Cause.required(f"{place}.{name}")]
+    modes = [(source.get("defaultMode"), f"{place}.defaultMode")]
+    for position, item in enumerate(source.get("items") or []):
+        where = f"{place}.items[{position}]"
+        modes.append((item.get("mode"), f"{where}.mode"))
+        path = item.get("path", "")
+        if not path:
+            causes.append(Cause.required(f"{where}.path"))
+        elif path.startswith("/") or ".." in path.split("/"):
+            causes.append(Cause.invalid(f"{where}.path", quoted(path), "must be a relative path without '..'"))
+    words = "must be a number between 0 and 0777 (octal), both inclusive"
+    causes += [
+        Cause.invalid(where, quoted(mode), words)
+        for mode, where in modes
+        if mode is not None and not 0 <= mode <= 0o777
+    ]
+    return causes
 
 
 def _check_container(place: str, container: Object, volumes: set[str], names: set[str]) -> list[Cause]:

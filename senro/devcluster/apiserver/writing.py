@@ -299,7 +299,9 @@ class Writer:
             return self._kubelet.delete(namespace, name, 1 if grace < 0 else grace)
         if resource == NAMESPACES:
             return self._terminate(name)
-        self._storage.remove(resource, namespace, name)
+        left = self._storage.remove(resource, namespace, name)
+        if left is not None and "deletionTimestamp" in left["metadata"]:
+            return left  # its finalizers keep it, and the answer shows it so
         return success(resource, name, meta["uid"])
 
     def _orphan(self, namespace: str, owner: str) -> None:

@@ -6,12 +6,18 @@ import base64
 import os
 from typing import TYPE_CHECKING
 
+from senro.devcluster.apiserver.resources import CONFIG_MAPS
+from senro.devcluster.apiserver.status import SECRETS
 from senro.devcluster.expansion import expand
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from senro.devcluster.apiserver.status import Resource
     from senro.devcluster.objects import Object
+
+    Find = Callable[[Resource, str], Object | None]
+    """Gives an object of the pod's namespace by its resource and name, or None."""
 
 _STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SERVICE = {
@@ -31,57 +37,50 @@ class ConfigError(Exception):
 
 
 class Sources:
-    """Where the values of a pod's variables may come from: Secrets of its namespace, and fields of the pod itself."""
+    """Where the values of a pod's variables may come from: its namespace's Secrets and ConfigMaps, its own fields."""
 
-    def __init__(
-        self, namespace: str, find_secret: Callable[[str], Object | None], field: Callable[[str], str]
-    ) -> None:
+    def __init__(self, namespace: str, find: Find, field: Callable[[str], str]) -> None:
         self._namespace = namespace
-        self._find_secret = find_secret
+        self._find = find
         self._field = field
 
     def all_of(self, source: Object) -> dict[str, str]:
         """What an entry of `envFrom` brings."""
         prefix = source.get("prefix", "")
-        if "secretRef" in source:
-            data = self._secret_data(source["secretRef"])
-            return {prefix + key: _decode(value) for key, value in data.items()}
-        if "configMapRef" in source:
-            _require_no_config_map(source["configMapRef"])
+        for key, resource in _REFERRED.items():
+            if f"{key}Ref" in source:
+                return {prefix + name: value for name, value in self._data(resource, source[f"{key}Ref"]).items()}
         return {}
 
     def value(self, name: str, source: Object) -> str | None:
         """What a `valueFrom` stands for; None where it is optional and not there."""
         if "fieldRef" in source:
             return self._field(source["fieldRef"]["fieldPath"])
-        if "secretKeyRef" in source:
-            reference = source["secretKeyRef"]
-            data = self._secret_data(reference)
+        for kind, resource in _REFERRED.items():
+            if f"{kind}KeyRef" not in source:
+                continue
+            reference = source[f"{kind}KeyRef"]
+            data = self._data(resource, reference)
             if reference["key"] in data:
-                return _decode(data[reference["key"]])
+                return data[reference["key"]]
             if not reference.get("optional"):
-                where = f"{self._namespace}/{reference['name']}"
-                raise ConfigError(f"couldn't find key {reference['key']} in Secret {where}")
-            return None
-        if "configMapKeyRef" in source:
-            _require_no_config_map(source["configMapKeyRef"])
+                where = f"{resource.kind} {self._namespace}/{reference['name']}"
+                raise ConfigError(f"couldn't find key {reference['key']} in {where}")
             return None
         raise ConfigError(f"the embedded cluster cannot fill {name} from {', '.join(source)}")
 
-    def _secret_data(self, reference: Object) -> Object:
-        secret = self._find_secret(reference["name"])
-        if secret is None:
+    def _data(self, resource: Resource, reference: Object) -> dict[str, str]:
+        found = self._find(resource, reference["name"])
+        if found is None:
             if reference.get("optional"):
                 return {}
-            raise ConfigError(f'secret "{reference["name"]}" not found')
-        data: Object = secret.get("data") or {}
-        return data
+            raise ConfigError(f'{resource.kind.lower()} "{reference["name"]}" not found')
+        data: dict[str, str] = found.get("data") or {}
+        return data if resource == CONFIG_MAPS else {key: _decode(value) for key, value in data.items()}
 
 
-def _require_no_config_map(reference: Object) -> None:
-    """The embedded cluster keeps no ConfigMaps: none is ever found."""
-    if not reference.get("optional"):
-        raise ConfigError(f'configmap "{reference["name"]}" not found')
+_REFERRED = {"secret": SECRETS, "configMap": CONFIG_MAPS}
+"""How a reference begins, and what it is to."""
 
 
 def environment(container: Object, hostname: str, user: int, sources: Sources) -> dict[str, str]:

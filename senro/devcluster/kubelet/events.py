@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from senro.devcluster.storage import Storage
 
 SCHEDULER, TAINT_EVICTION, NODE_CONTROLLER = "default-scheduler", "taint-eviction-controller", "node-controller"
+ATTACH_DETACH = "attachdetach-controller"
 _KEPT = 2_000
 """Events that are kept in all; a real cluster keeps them for an hour."""
 

@@ -8,6 +8,7 @@ import anyio
 
 from senro.devcluster.apiserver.status import PODS
 from senro.devcluster.clock import now_text
+from senro.devcluster.kubelet.claims import Claims
 from senro.devcluster.kubelet.disruptions import DISRUPTIONS
 from senro.devcluster.kubelet.events import Recorder
 from senro.devcluster.kubelet.nodes import NodeControllers
@@ -67,11 +68,12 @@ class Kubelet:
             delays=delays,
             recorder=recorder,
             scheduler=scheduler,
-            claims=folder.parent / "claims",
+            claims=Claims(storage, folder.parent / "claims"),
             log_limit=log_limit,
         )
         self.controllers = NodeControllers(self, self._services)
         tasks.start_soon(self.controllers.run)
+        tasks.start_soon(self._services.claims.run)
         self._workers: dict[str, PodWorker] = {}
         self._late: dict[str, float] = {}
         self._addresses = 0

@@ -8,9 +8,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from senro.devcluster.apiserver.quantities import parse_quantity
-from senro.devcluster.apiserver.status import CLAIMS, NODES, PODS, Refused
+from senro.devcluster.apiserver.status import NODES, PODS, Refused
 from senro.devcluster.clock import now_text
 from senro.devcluster.kubelet import status as pod_status
+from senro.devcluster.kubelet.claims import taken, unready
 from senro.devcluster.kubelet.events import SCHEDULER
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from senro.devcluster.storage import Storage
 
 _UNHELPFUL = "Preemption is not helpful for scheduling."
+_TAKEN = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+)
 _NO_VICTIMS = "No preemption victims found for incoming pod."
 
 
@@ -48,9 +52,13 @@ class NodeRoom:
     def without(self, pods: Iterable[Object]) -> NodeRoom:
         """The same node if those pods were gone."""
         gone = {pod["metadata"]["uid"] for pod in pods}
+        return self.of_those(lambda pod: pod["metadata"]["uid"] not in gone)
+
+    def of_those(self, counts: Callable[[Object], bool]) -> NodeRoom:
+        """The same node with those of its pods alone for which `counts` is true."""
         room = NodeRoom(self.document)
         for pod in self.pods:
-            if pod["metadata"]["uid"] not in gone:
+            if counts(pod):
                 room.add(pod)
         return room
 
@@ -91,7 +99,7 @@ def refusal(pod: Object, room: NodeRoom) -> Refusal | None:
         return Refusal(("node(s) were unschedulable",), helpless=True)
     if not all(tolerates(tolerations, taint) for taint in taints):
         return Refusal(("node(s) had untolerated taint(s)",), helpless=True)
-    if not _matches_node(spec, room.document):
+    if not matches_node(spec, room.document):
         return Refusal(("node(s) didn't match Pod's node affinity/selector",), helpless=True)
     return _resources_refusal(requests_of(spec), room)
 
@@ -140,7 +148,8 @@ def patience(tolerations: list[Object], taints: list[Object]) -> float | None:
     return shortest
 
 
-def _matches_node(spec: Object, node: Object) -> bool:
+def matches_node(spec: Object, node: Object) -> bool:
+    """Whether a node is one of those that a pod's nodeSelector and required node affinity want."""
     labels = node["metadata"].get("labels") or {}
     if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
         return False
@@ -254,16 +263,20 @@ class Scheduler:
                 room.add(pod)
         return list(rooms.values())
 
+    def admitted(self, name: str) -> NodeRoom | None:
+        """A node with the pods that its kubelet has taken and that are not over; None where there is no such node."""
+        return next((room.of_those(_is_admitted) for room in self.rooms() if room.name == name), None)
+
     def _decide(self, pod: Object) -> tuple[str, str]:
-        namespace, rooms = pod["metadata"]["namespace"], self.rooms()
-        for volume in pod["spec"].get("volumes") or []:
-            claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
-            if claim and self._storage.find(CLAIMS, namespace, claim) is None:
-                words = f'persistentvolumeclaim "{claim}" not found'
-                return "", f"0/{len(rooms)} nodes are available: {words}. not found"
+        rooms = self.rooms()
+        if words := unready(self._storage, pod):
+            return "", f"0/{len(rooms)} nodes are available: {words}. not found"
+        alone = taken(self._storage, pod)
         refusals = []
         for room in sorted(rooms, key=lambda room: (len(room.pods), room.name)):
             refused = refusal(pod, room)
+            if refused is None and alone:
+                refused = Refusal((_TAKEN,), helpless=False)
             if refused is None:
                 return room.name, ""
             refusals.append(refused)
@@ -314,6 +327,11 @@ class Scheduler:
         except Refused:
             return
         self._recorder.warning(pod, "FailedScheduling", message, by=SCHEDULER)
+
+
+def _is_admitted(pod: Object) -> bool:
+    # The kubelet's first word of a pod that it takes is its startTime.
+    return bool(pod["status"].get("startTime"))
 
 
 def _preempt_nobody(victim: Object, pod: Object) -> None:

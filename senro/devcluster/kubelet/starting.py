@@ -18,7 +18,7 @@ from senro.devcluster.expansion import expand
 from senro.devcluster.images import find_image, invalid_name, pull_error
 from senro.devcluster.kubelet.amounts import whole
 from senro.devcluster.kubelet.environment import ConfigError, Sources, environment
-from senro.devcluster.kubelet.volumes import mounts
+from senro.devcluster.kubelet.volumes import mounts, read_only_volumes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from senro.devcluster.clock import Clock
     from senro.devcluster.containers.pipes import ReadEnd
     from senro.devcluster.containers.runtime import Container, Runtime
+    from senro.devcluster.kubelet.environment import Find
     from senro.devcluster.kubelet.events import Recorder
     from senro.devcluster.kubelet.status import ContainerState
     from senro.devcluster.objects import Object
@@ -77,7 +78,7 @@ class Starter:
         recorder: Recorder,
         images: set[str],
         log_limit: int,
-        find_secret: Callable[[str], Object | None],
+        find: Find,
         field: Callable[[str], str],
     ) -> None:
         self._folder = folder
@@ -86,7 +87,7 @@ class Starter:
         self._recorder = recorder
         self._images = images
         self._log_limit = log_limit
-        self._find_secret = find_secret
+        self._find = find
         self._field = field
         self.running: dict[str, RunningContainer] = {}
 
@@ -177,7 +178,7 @@ class Starter:
                     f'container has runAsNonRoot and image will run as root (pod: "{pod["metadata"]["name"]}_'
                     f'{pod["metadata"]["namespace"]}({pod["metadata"]["uid"]})", container: {container["name"]})'
                 )
-            sources = Sources(pod["metadata"]["namespace"], self._find_secret, self._field)
+            sources = Sources(pod["metadata"]["namespace"], self._find, self._field)
             env = environment(container, hostname, int(user or 0), sources)
         except ConfigError as error:
             self._recorder.warning(pod, "Failed", f"Error: {error}", container=where)
@@ -195,7 +196,7 @@ class Starter:
             env=env,
             workdir=container.get("workingDir") or "/",
             hostname=hostname,
-            mounts=mounts(container, volumes, lambda text: expand(text, env)),
+            mounts=mounts(container, volumes, read_only_volumes(spec), lambda text: expand(text, env)),
             user=user,
             group=context.get("runAsGroup"),
             read_only_root=bool(context.get("readOnlyRootFilesystem")) or image.read_only_root,

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from senro.devcluster.objects import Object
 
 HOST_ADDRESS = "10.85.0.1"
+KUBELETS_OWN = frozenset({"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"})
+"""The conditions that are the kubelet's word; others stay as whoever set them left them."""
 _NEVER_STARTED = "1970-01-01T00:00:00Z"
 
 
@@ -258,6 +260,24 @@ def _condition(kind: str, told: tuple[str, str, str], before: Object | None, gen
     if message:
         condition["message"] = message
     return condition
+
+
+def rejected(pod: Object, reason: str, message: str, now: str) -> Object:
+    """The status of a pod that its kubelet does not take: what the kubelet says of any other is not there.
+
+    That is why it says nothing of containers, and PodScheduled goes (facts/pod-states.json, OutOfcpu).
+    """
+    before: Object = pod.get("status") or {}
+    kept = [condition for condition in before.get("conditions") or [] if condition["type"] not in KUBELETS_OWN]
+    return {
+        "observedGeneration": pod["metadata"]["generation"],
+        "phase": "Failed",
+        **({"conditions": kept} if kept else {}),
+        "message": f"Pod was rejected: {message}",
+        "reason": reason,
+        "startTime": now,
+        "qosClass": before.get("qosClass", "BestEffort"),
+    }
 
 
 def scheduled(now: str) -> Object:

@@ -8,6 +8,8 @@ import os
 import posixpath
 from typing import TYPE_CHECKING
 
+from senro.devcluster.apiserver.resources import CONFIG_MAPS
+from senro.devcluster.apiserver.status import SECRETS
 from senro.devcluster.containers.runtime import Mount
 from senro.devcluster.kubelet.amounts import whole
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from senro.devcluster.kubelet.environment import Find
     from senro.devcluster.objects import Object
 
 
@@ -27,33 +30,22 @@ class NotYetError(Exception):
 
 
 def set_up(
-    folder: Path,
-    volumes: list[Object],
-    find_secret: Callable[[str], Object | None],
-    claim_folder: Callable[[str], Path | None],
+    folder: Path, volumes: list[Object], find: Find, claim_folder: Callable[[str], Path | None]
 ) -> dict[str, Path]:
-    """Make every volume under `folder`; returns their paths by name. `NotYetError` where a Secret is missing.
+    """Make every volume under `folder`; returns their paths by name. `NotYetError` where what it holds is not there.
 
     `claim_folder` gives the folder that a claim is bound to.
     """
-    return {volume["name"]: _set_up(folder / volume["name"], volume, find_secret, claim_folder) for volume in volumes}
+    return {volume["name"]: _set_up(folder / volume["name"], volume, find, claim_folder) for volume in volumes}
 
 
-def _set_up(
-    path: Path,
-    volume: Object,
-    find_secret: Callable[[str], Object | None],
-    claim_folder: Callable[[str], Path | None],
-) -> Path:
+def _set_up(path: Path, volume: Object, find: Find, claim_folder: Callable[[str], Path | None]) -> Path:
     if "secret" in volume:
-        source = volume["secret"]
-        secret = find_secret(source["secretName"])
-        if secret is None and not source.get("optional"):
-            raise NotYetError(volume["name"], f'secret "{source["secretName"]}" not found')
-        path.mkdir(parents=True, exist_ok=True)
-        _write_secret(path, volume, (secret or {}).get("data") or {})
-        path.chmod(0o755)
-        return path
+        files = _files(volume, find(SECRETS, volume["secret"]["secretName"]))
+        return _written(path, volume, volume["secret"], files)
+    if "configMap" in volume:
+        files = _files(volume, find(CONFIG_MAPS, volume["configMap"]["name"]))
+        return _written(path, volume, volume["configMap"], files)
     if "emptyDir" in volume:
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(0o777)
@@ -64,14 +56,26 @@ def _set_up(
         if claimed is None:
             raise NotYetError(volume["name"], f'persistentvolumeclaim "{name}" not found')
         return claimed
-    if "configMap" in volume and not volume["configMap"].get("optional"):
-        # The embedded cluster keeps no ConfigMaps: none is ever found.
-        raise NotYetError(volume["name"], f'configmap "{volume["configMap"]["name"]}" not found')
-    if "configMap" in volume:
-        path.mkdir(parents=True, exist_ok=True)
-        return path
     kind = next((key for key in volume if key != "name"), "nothing")
     raise NotYetError(volume["name"], f"volumes of kind {kind} are not served by the embedded cluster")
+
+
+def _files(volume: Object, found: Object | None) -> dict[str, bytes]:
+    """What a Secret or a ConfigMap holds, by its keys; `NotYetError` where it is not there and has to be."""
+    source: Object = volume.get("secret") or volume["configMap"]
+    if found is None:
+        if source.get("optional"):
+            return {}
+        kind, name = ("secret", source["secretName"]) if "secret" in volume else ("configmap", source["name"])
+        raise NotYetError(volume["name"], f'{kind} "{name}" not found')
+    data: dict[str, str] = found.get("data") or {}
+    if "secret" in volume:
+        return {key: base64.b64decode(value) for key, value in data.items()}
+    binary: dict[str, str] = found.get("binaryData") or {}
+    return {
+        **{key: value.encode() for key, value in data.items()},
+        **{key: base64.b64decode(value) for key, value in binary.items()},
+    }
 
 
 def over_limit(volumes: list[Object], paths: Mapping[str, Path]) -> tuple[str, str] | None:
@@ -95,27 +99,46 @@ def usage(folder: Path) -> int:
     return total
 
 
-def _write_secret(folder: Path, volume: Object, data: Mapping[str, str]) -> None:
-    source = volume["secret"]
+def _written(folder: Path, volume: Object, source: Object, files: Mapping[str, bytes]) -> Path:
+    """Write a volume's files with the modes that it wants; which keys, and where to, its items may say."""
+    folder.mkdir(parents=True, exist_ok=True)
     default = source.get("defaultMode")
     mode = 0o644 if default is None else int(default)
-    wanted = source.get("items") or [{"key": key, "path": key} for key in data]
+    wanted = source.get("items") or [{"key": key, "path": key} for key in files]
     for item in wanted:
-        if item["key"] not in data:
+        if item["key"] not in files:
             if source.get("optional"):
                 continue
-            raise NotYetError(volume["name"], f"references non-existent secret key: {item['key']}")
+            words = (
+                "references non-existent secret" if "secret" in volume else "configmap references non-existent config"
+            )
+            raise NotYetError(volume["name"], f"{words} key: {item['key']}")
         file = folder / posixpath.normpath(item["path"])
         file.parent.mkdir(parents=True, exist_ok=True)
         # Private before there is anything in it; a second set-up finds it read-only and makes it anew.
         file.unlink(missing_ok=True)
         file.touch(mode=0o600)
-        file.write_bytes(base64.b64decode(data[item["key"]]))
+        file.write_bytes(files[item["key"]])
         file.chmod(mode if item.get("mode") is None else int(item["mode"]))
+    folder.chmod(0o755)
+    return folder
 
 
-def mounts(container: Object, volumes: Mapping[str, Path], expand: Callable[[str], str]) -> tuple[Mount, ...]:
-    """A container's volume mounts, sub-paths made where they are missing; a Secret's files are never writable."""
+def read_only_volumes(spec: Object) -> frozenset[str]:
+    """The volumes that no container may write to, whatever its mount says: what is not the pod's own to change."""
+    return frozenset(
+        volume["name"]
+        for volume in spec.get("volumes") or []
+        if "secret" in volume
+        or "configMap" in volume
+        or (volume.get("persistentVolumeClaim") or {}).get("readOnly", False)
+    )
+
+
+def mounts(
+    container: Object, volumes: Mapping[str, Path], read_only: frozenset[str], expand: Callable[[str], str]
+) -> tuple[Mount, ...]:
+    """A container's volume mounts, sub-paths made where they are missing; those of `read_only` volumes are that."""
     found: list[Mount] = []
     for mount in container.get("volumeMounts") or []:
         source = volumes[mount["name"]]
@@ -125,5 +148,7 @@ def mounts(container: Object, volumes: Mapping[str, Path], expand: Callable[[str
             if not source.exists():
                 source.mkdir(parents=True)
                 source.chmod(0o777)
-        found.append(Mount(source, mount["mountPath"], read_only=bool(mount.get("readOnly"))))
+        found.append(
+            Mount(source, mount["mountPath"], read_only=mount["name"] in read_only or bool(mount.get("readOnly")))
+        )
     return tuple(found)

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from senro.devcluster.apiserver.status import PODS, SECRETS, Refused
+from senro.devcluster.apiserver.status import PODS, Refused
 from senro.devcluster.clock import now_text
 from senro.devcluster.containers.memory import MemoryWatch
 from senro.devcluster.kubelet import status as pod_status
+from senro.devcluster.kubelet.events import ATTACH_DETACH
+from senro.devcluster.kubelet.rejection import rejection
 from senro.devcluster.kubelet.starting import NotStartedError, RunningContainer, Starter
 from senro.devcluster.kubelet.status import PodState
 from senro.devcluster.kubelet.volumes import NotYetError, over_limit, set_up
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from senro.devcluster.apiserver.status import Resource
     from senro.devcluster.containers.log import ContainerLog
     from senro.devcluster.containers.pipes import ReadEnd
     from senro.devcluster.containers.runtime import Container
@@ -80,7 +83,7 @@ class PodWorker:
             recorder=services.recorder,
             images=services.images,
             log_limit=services.log_limit,
-            find_secret=self._find_secret,
+            find=self._find,
             field=self._field,
         )
         self._volumes: dict[str, Path] = {}
@@ -95,6 +98,7 @@ class PodWorker:
         self._grace_changed = anyio.Event()
         self._eviction: tuple[str, str, bool] | None = None
         self._told_ends: set[str] = set()
+        self._rejected = False
         self.traps_term = False
         """SIGTERM ends its containers with 0 from now on, as one that traps it: a fault's doing."""
 
@@ -163,6 +167,7 @@ class PodWorker:
                 tasks.cancel_scope.cancel()
         finally:
             self.kill()
+            self._services.claims.detach(self.uid)
 
     async def forget(self) -> None:
         """Give back the logs and the folder; the pod is gone from the API."""
@@ -182,7 +187,9 @@ class PodWorker:
     async def _bring_up_unless_stopped(self, tasks: anyio.abc.TaskGroup) -> None:
         self._observe(self._pod, "scheduling", "")
         await self._clock.sleep(self._delays.schedule())
-        await self._admit()
+        if not await self._admit():
+            return
+        await self._attach_volumes()
         self._volumes = await self._set_up_volumes()
         await self._clock.sleep(self._delays.sandbox(volumes=bool(self._volumes)))
         self.state.sandbox_ready = True
@@ -211,8 +218,8 @@ class PodWorker:
             if state.started_at:
                 self._observe(self._pod, "middle", name)
 
-    async def _admit(self) -> None:
-        """Wait for a node and for its kubelet's first word."""
+    async def _admit(self) -> bool:
+        """Wait for a node and for its kubelet's first word; False where that is a rejection."""
         name = self._pod["spec"].get("nodeName") or await self._services.scheduler.assign(
             self.namespace, self.name, self.uid
         )
@@ -223,16 +230,41 @@ class PodWorker:
         self._pod = self._storage.find(PODS, self.namespace, self.name) or self._pod
         await self._clock.sleep(self._delays.admit())
         await node.reachable()
+        room = self._services.scheduler.admitted(name)
+        if room is not None and (refused := rejection(self._pod, room)) is not None:
+            self._reject(*refused)
+            return False
         self.state.start_time = now_text(self._clock)
         self.state.host_address = node.address
         self._publish()
+        return True
+
+    def _reject(self, reason: str, message: str) -> None:
+        def change(pod: Object) -> None:
+            pod["status"] = pod_status.rejected(pod, reason, message, now_text(self._clock))
+
+        self._rejected = True
+        # Nothing is known of a container, for whoever asks for its log either.
+        self.state.containers, self.state.init_containers = {}, {}
+        self._recorder.warning(self._pod, reason, message)
+        self._change(change)
+
+    async def _attach_volumes(self) -> None:
+        """Wait until every claim can be attached to this node; the controller says once what it waits for."""
+        claims, told = self._services.claims, ""
+        node = self.node.name if self.node is not None else ""
+        while words := claims.attach(self._pod, node):
+            if words != told:
+                told = words
+                self._recorder.warning(self._pod, "FailedAttachVolume", words, by=ATTACH_DETACH)
+            await claims.detached()
 
     async def _set_up_volumes(self) -> dict[str, Path]:
         volumes = self._pod["spec"].get("volumes") or []
         while True:
             try:
                 return set_up(
-                    self._folder / "volumes", volumes, self._find_secret, self._services.claim_folder(self.namespace)
+                    self._folder / "volumes", volumes, self._find, self._services.claims.folder(self.namespace)
                 )
             except NotYetError as error:
                 message = f'MountVolume.SetUp failed for volume "{error.volume}" : {error}'
@@ -354,6 +386,8 @@ class PodWorker:
     async def _until_ended(self, tasks: anyio.abc.TaskGroup) -> None:
         """Publish ends as the kubelet notices them, until the pod is over or has to stop."""
         await self._either(self._brought_up, self._stopping)
+        if self._rejected:
+            return
         self._observe_ends()
         while not self._stopping.is_set() and not self.state.outcome():
             await self._either(self._ended, self._stopping)
@@ -536,8 +570,8 @@ class PodWorker:
             and "deletionTimestamp" in current["metadata"]
         )
 
-    def _find_secret(self, name: str) -> Object | None:
-        return self._storage.find(SECRETS, self.namespace, name)
+    def _find(self, resource: Resource, name: str) -> Object | None:
+        return self._storage.find(resource, self.namespace, name)
 
     def _field(self, path: str) -> str:
         return pod_status.environment_field(self._pod, path, self.state)

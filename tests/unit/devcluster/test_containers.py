@@ -124,7 +124,8 @@ def test_another_user_and_a_read_only_root(client: Client, name: str) -> None:
     script = "id -u; id -g; touch here && echo writable; touch /there 2>/dev/null || echo read-only; sleep 60"
     client.create(pod_manifest(name, ["sh", "-c", script], **manifest))
     client.running(name)
-    result = client.run(name, ["sh", "-c", "id -u; ls /senro/ws/0; touch /senro/ws/0/too && echo yes"])
+    wait = "until [ -e /senro/ws/0/here ]; do sleep 0.02; done"
+    result = client.run(name, ["sh", "-c", f"{wait}; id -u; ls /senro/ws/0; touch /senro/ws/0/too && echo yes"])
     assert result.channel(1) == b"1000\nhere\nyes\n"
     client.delete(name, gracePeriodSeconds=0)
 

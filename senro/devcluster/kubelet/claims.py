@@ -1,0 +1,170 @@
+"""PersistentVolumeClaims: bound to folders, protected while they are in use, attached to one node at a time.
+
+There is one class, `standard`, the default: a claim of it, or of none, is bound at once to a volume of its own, which
+is a folder that lives as long as the claim does. A claim of another class, or of a volume by name, waits.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from senro.devcluster.apiserver.status import CLAIMS, PODS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from senro.devcluster.objects import Object
+    from senro.devcluster.storage import Storage
+
+CLASS = "standard"
+PROTECTION = "kubernetes.io/pvc-protection"
+"""The finalizer that keeps a claim until no pod of a node mounts it any more."""
+_MANY_NODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
+
+
+class Claims:
+    """The claims' controllers, and which node each volume is attached to. `folder` holds the volumes."""
+
+    def __init__(self, storage: Storage, folder: Path) -> None:
+        self._storage = storage
+        self._folder = folder
+        self._folders: dict[str, Path] = {}
+        self._attached: dict[str, dict[str, tuple[str, str, str]]] = {}
+        """By the claim's uid and a pod's: the node, and the pod's namespace and name."""
+        self._detached = anyio.Event()
+
+    async def run(self) -> None:
+        """Bind, release and clear away for ever."""
+        while True:
+            seen = self._storage.version
+            for claim in self._storage.select(CLAIMS):
+                self._bind(claim)
+                self._release(claim)
+            living = {str(claim["metadata"]["uid"]) for claim in self._storage.select(CLAIMS)}
+            for uid in self._folders.keys() - living - self._attached.keys():
+                await anyio.to_thread.run_sync(_remove_tree, self._folders.pop(uid))
+            while self._storage.version == seen:
+                await self._storage.changed()
+
+    def folder(self, namespace: str) -> Callable[[str], Path | None]:
+        """The folder that a bound claim of that namespace has, by its name; None where there is no such claim."""
+
+        def find(name: str) -> Path | None:
+            claim = self._storage.find(CLAIMS, namespace, name)
+            return None if claim is None else self._folders.get(str(claim["metadata"]["uid"]))
+
+        return find
+
+    def attach(self, pod: Object, node: str) -> str:
+        """Attach a pod's volumes to its node, all or none; returns why one of them cannot be, or "".
+
+        A volume that is ReadWriteOnce, or ReadWriteOncePod, is attached to one node at a time.
+        """
+        meta = pod["metadata"]
+        claims = [claim for claim in mounted_claims(self._storage, pod) if claim is not None]
+        for claim in claims:
+            holders = self._attached.get(str(claim["metadata"]["uid"]), {})
+            elsewhere = [holder for holder in holders.values() if holder[0] != node]
+            if elsewhere and not _MANY_NODES & set(claim["spec"]["accessModes"]):
+                names = ", ".join(name for _, namespace, name in elsewhere if namespace == meta["namespace"])
+                volume = claim["spec"]["volumeName"]
+                return f'Multi-Attach error for volume "{volume}" Volume is already used by pod(s) {names}'
+        for claim in claims:
+            holders = self._attached.setdefault(str(claim["metadata"]["uid"]), {})
+            holders[str(meta["uid"])] = (node, meta["namespace"], meta["name"])
+        return ""
+
+    def detach(self, pod_uid: str) -> None:
+        """Nothing of that pod runs any more: its node gives its volumes back."""
+        for uid, holders in list(self._attached.items()):
+            holders.pop(pod_uid, None)
+            if not holders:
+                del self._attached[uid]
+        happened, self._detached = self._detached, anyio.Event()
+        happened.set()
+
+    async def detached(self) -> None:
+        """Return after the next pod has given its volumes back."""
+        await self._detached.wait()
+
+    def _bind(self, claim: Object) -> None:
+        meta, spec = claim["metadata"], claim["spec"]
+        if claim["status"]["phase"] != "Pending" or spec.get("storageClassName") != CLASS or spec.get("volumeName"):
+            return
+        path = self._folders[str(meta["uid"])] = self._folder / str(meta["uid"])
+        path.mkdir(parents=True)
+        path.chmod(0o777)
+
+        def bind(document: Object) -> None:
+            document["spec"]["volumeName"] = f"pvc-{meta['uid']}"
+            document["status"] = {
+                "phase": "Bound",
+                "accessModes": spec["accessModes"],
+                "capacity": {"storage": spec["resources"]["requests"]["storage"]},
+            }
+
+        self._storage.update(CLAIMS, meta["namespace"], meta["name"], bind)
+
+    def _release(self, claim: Object) -> None:
+        """Take the protection off a claim that is being deleted, once no pod that has a node mounts it."""
+        meta = claim["metadata"]
+        if "deletionTimestamp" not in meta or PROTECTION not in (meta.get("finalizers") or []):
+            return
+        pods = [pod for pod in self._storage.select(PODS, meta["namespace"]) if pod["spec"].get("nodeName")]
+        if any(meta["name"] in claim_names(pod) for pod in pods):
+            return
+
+        def release(document: Object) -> None:
+            left = [name for name in document["metadata"]["finalizers"] if name != PROTECTION]
+            document["metadata"]["finalizers"] = left
+
+        self._storage.update(CLAIMS, meta["namespace"], meta["name"], release)
+
+
+def claim_names(pod: Object) -> list[str]:
+    """The claims that a pod mounts, by their names."""
+    sources = (volume.get("persistentVolumeClaim") for volume in pod["spec"].get("volumes") or [])
+    return [str(source["claimName"]) for source in sources if source]
+
+
+def mounted_claims(storage: Storage, pod: Object) -> list[Object | None]:
+    """The claims themselves, None for one that is not there."""
+    return [storage.find(CLAIMS, pod["metadata"]["namespace"], name) for name in claim_names(pod)]
+
+
+def unready(storage: Storage, pod: Object) -> str:
+    """Why a pod's claims keep it from every node, in the scheduler's words; "" where they do not."""
+    for name, claim in zip(claim_names(pod), mounted_claims(storage, pod), strict=True):
+        if claim is None:
+            return f'persistentvolumeclaim "{name}" not found'
+        if "deletionTimestamp" in claim["metadata"]:
+            return f'persistentvolumeclaim "{name}" is being deleted'
+        if claim["status"]["phase"] != "Bound":
+            return "pod has unbound immediate PersistentVolumeClaims"
+    return ""
+
+
+def taken(storage: Storage, pod: Object) -> bool:
+    """Whether another pod has a claim of this one that is for one pod alone (ReadWriteOncePod)."""
+    alone = {
+        str(claim["metadata"]["name"])
+        for claim in mounted_claims(storage, pod)
+        if claim is not None and "ReadWriteOncePod" in claim["spec"]["accessModes"]
+    }
+    others = [
+        other
+        for other in (storage.select(PODS, pod["metadata"]["namespace"]) if alone else [])
+        if other["metadata"]["uid"] != pod["metadata"]["uid"]
+        and other["spec"].get("nodeName")
+        and other["status"].get("phase") not in {"Succeeded", "Failed"}
+    ]
+    return any(alone & set(claim_names(other)) for other in others)
+
+
+def _remove_tree(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
