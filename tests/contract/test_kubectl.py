@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,22 +156,26 @@ def test_exec(kubectl: Kubectl, pod: str) -> None:
 
 @pytest.mark.bubblewrap
 def test_exec_on_a_terminal(kubectl: Kubectl, cluster: DevCluster, pod: str) -> None:
-    """`kubectl exec -it` gives the command a terminal of the size of this one."""
+    """`kubectl exec -it` gives the command a terminal of the size of this one, and a later size when it changes."""
     if cluster.mode != "bubblewrap":
         pytest.skip(f"bubblewrap cannot run: {cluster.mode_reason}")
     ours, theirs = pty.openpty()
+    until = 'until [ "$(stty size)" = "{}" ]; do sleep 0.02; done; echo is {}; '
+    script = f"test -t 0 || exit 1; {until.format('33 77', 'first')}{until.format('40 100', 'second')}exit 4"
     try:
-        os.set_inheritable(theirs, True)
-        subprocess.run(["stty", "rows", "33", "cols", "77"], stdin=theirs, check=True)
+        termios.tcsetwinsize(theirs, (33, 77))
         with subprocess.Popen(
-            kubectl.argv("exec", "-it", pod, "--", "sh", "-c", "test -t 0 && sleep 0.3 && stty size; exit 4"),
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            close_fds=True,
+            kubectl.argv("exec", "-it", pod, "--", "sh", "-c", script), stdin=theirs, stdout=theirs, stderr=theirs
         ) as running:
+            shown = b""
+            while b"is first" not in shown:
+                shown += os.read(ours, 65_536)
+            termios.tcsetwinsize(theirs, (40, 100))
+            # What the kernel tells whoever has a terminal as its own; here it is the test's.
+            running.send_signal(signal.SIGWINCH)
+            while b"is second" not in shown:
+                shown += os.read(ours, 65_536)
             assert running.wait(timeout=30) == 4
-        assert b"33 77" in os.read(ours, 65_536)
     finally:
         os.close(theirs)
         os.close(ours)
