@@ -86,11 +86,15 @@ def hash_of(contents: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
+    """What is wrong, at which character (None: with the text as a whole), and what to write instead."""
+
     at: int | None
     words: str
+    advice: str
 
     def __str__(self) -> str:
-        return self.words if self.at is None else f"{self.words}, at character {self.at + 1}"
+        where = "" if self.at is None else f" at character {self.at + 1}"
+        return f"{self.words}{where}; {self.advice}"
 
 
 def _parse(text: str) -> KeyTemplate | _Problem:
@@ -108,17 +112,18 @@ def _parse(text: str) -> KeyTemplate | _Problem:
         at += len(literal)
         parts.append(literal)
         if at < len(text) and not text.startswith("{{", at):
-            return _Problem(
-                at,
-                f"has {text[at]!r}, where only ASCII letters, digits, . _ - + = @ and {{{{ hash_files('...') }}}} fit",
-            )
+            return _Problem(at, f"has {text[at]!r}", f"use ASCII letters, digits, . _ - + = @ and {_EXAMPLE}")
     template = KeyTemplate(tuple(part for part in parts if part))
     length = sum(len(part) if isinstance(part, str) else HASH_LENGTH for part in template.parts)
     if not length:
-        return _Problem(None, "is empty; write a text such as \"gomod-{{ hash_files('go.sum') }}\"")
+        return _Problem(None, "is empty", f"write a text such as gomod-{_EXAMPLE}")
     if length > LONGEST:
-        return _Problem(None, f"comes to {length} characters, a hash counting {HASH_LENGTH}; {LONGEST} are the most")
+        words = f"comes to {length} characters, a hash counting {HASH_LENGTH}"
+        return _Problem(None, words, f"{LONGEST} are the most")
     return template
+
+
+_EXAMPLE: Final = "{{ hash_files('go.sum') }}"
 
 
 def _call(text: str, start: int) -> tuple[HashFiles, int] | _Problem:
@@ -126,29 +131,30 @@ def _call(text: str, start: int) -> tuple[HashFiles, int] | _Problem:
     at = _skip(text, start + 2)
     word = _match(_WORD, text, at)
     if word != "hash_files":
-        return _Problem(at, f"calls {word!r}, and there is only hash_files" if word else "has no call after {{")
+        words = f"calls {word!r}" if word else "has no call"
+        return _Problem(at, words, f"there is only hash_files, as in {_EXAMPLE}")
     at = _skip(text, at + len(word))
     if not text.startswith("(", at):
-        return _Problem(at, "has no ( after hash_files")
+        return _Problem(at, "has no `(`", f"write {_EXAMPLE}")
     at = _skip(text, at + 1)
     patterns = []
     while quoted := _QUOTED.match(text, at):
         pattern = quoted[1] or quoted[2] or ""
         problem = _pattern_problem(pattern)
         if problem:
-            return _Problem(at, f"has the pattern {pattern!r}, which {problem}")
+            return _Problem(at, f"has the pattern {pattern!r}", f"it {problem}")
         patterns.append(pattern)
         at = _skip(text, quoted.end())
         if not text.startswith(",", at):
             break
         at = _skip(text, at + 1)
     if not text.startswith(")", at):
-        return _Problem(at, "has no ) where the patterns end; quote each and separate them by commas")
+        return _Problem(at, "has no `)`", "quote each pattern and separate them by commas")
     if not patterns:
-        return _Problem(at, "hashes no files; name one, as in hash_files('go.sum')")
+        return _Problem(at, "hashes no files", f"name one, as in {_EXAMPLE}")
     at = _skip(text, at + 1)
     if not text.startswith("}}", at):
-        return _Problem(at, "has no }} after the call")
+        return _Problem(at, "has no `}}`", f"end the call as in {_EXAMPLE}")
     return HashFiles(tuple(patterns)), at + 2
 
 

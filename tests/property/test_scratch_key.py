@@ -19,6 +19,9 @@ BLANKS = st.sampled_from(["", " ", "  ", "\t"])
 FILES = st.dictionaries(st.sampled_from(["a", "b/c", "ä", "\udcff"]), st.sampled_from(["sha256:0", "sha256:1"]))
 
 
+CHARACTERS = "use ASCII letters, digits, . _ - + = @ and {{ hash_files('go.sum') }}"
+
+
 @st.composite
 def templates(draw: st.DrawFn) -> tuple[str, tuple[str | HashFiles, ...]]:
     """A template of at most two calls, as text and as its parts."""
@@ -68,37 +71,29 @@ def test_any_text_is_a_key_or_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "is empty; write a text such as \"gomod-{{ hash_files('go.sum') }}\""),
+        ("", "is empty; write a text such as gomod-{{ hash_files('go.sum') }}"),
+        ("a b", f"has ' ' at character 2; {CHARACTERS}"),
+        ("a/b", f"has '/' at character 2; {CHARACTERS}"),
+        ("a{b", f"has '{{' at character 2; {CHARACTERS}"),
         (
-            "a b",
-            "has ' ', where only ASCII letters, digits, . _ - + = @ and {{ hash_files('...') }} fit, at character 2",
+            "x{{ env('A') }}",
+            "calls 'env' at character 5; there is only hash_files, as in {{ hash_files('go.sum') }}",
         ),
-        (
-            "a/b",
-            "has '/', where only ASCII letters, digits, . _ - + = @ and {{ hash_files('...') }} fit, at character 2",
-        ),
-        ("x{{ env('A') }}", "calls 'env', and there is only hash_files, at character 5"),
-        ("x{{", "has no call after {{, at character 4"),
-        ("x{{ hash_files }}", "has no ( after hash_files, at character 16"),
-        ("{{ hash_files() }}", "hashes no files; name one, as in hash_files('go.sum'), at character 15"),
-        (
-            "{{ hash_files(go.sum) }}",
-            "has no ) where the patterns end; quote each and separate them by commas, at character 15",
-        ),
-        (
-            "{{ hash_files('a' 'b') }}",
-            "has no ) where the patterns end; quote each and separate them by commas, at character 19",
-        ),
-        ("{{ hash_files('a') }", "has no }} after the call, at character 20"),
+        ("x{{", "has no call at character 4; there is only hash_files, as in {{ hash_files('go.sum') }}"),
+        ("x{{ hash_files }}", "has no `(` at character 16; write {{ hash_files('go.sum') }}"),
+        ("{{ hash_files() }}", "hashes no files at character 15; name one, as in {{ hash_files('go.sum') }}"),
+        ("{{ hash_files(a) }}", "has no `)` at character 15; quote each pattern and separate them by commas"),
+        ("{{ hash_files('a' 'b') }}", "has no `)` at character 19; quote each pattern and separate them by commas"),
+        ("{{ hash_files('a') }", "has no `}}` at character 20; end the call as in {{ hash_files('go.sum') }}"),
         (
             "{{ hash_files('!a') }}",
-            "has the pattern '!a', which is a negation, which there is not; name the files that count, at character 15",
+            "has the pattern '!a' at character 15; it is a negation, which there is not; name the files that count",
         ),
         (
             '{{ hash_files("../a") }}',
-            "has the pattern '../a', which has an empty, `.` or `..` segment and would match nothing, at character 15",
+            "has the pattern '../a' at character 15; it has an empty, `.` or `..` segment and would match nothing",
         ),
-        ("{{ hash_files('') }}", "has the pattern '', which is empty; leave it out, at character 15"),
+        ("{{ hash_files('') }}", "has the pattern '' at character 15; it is empty; leave it out"),
         ("a" * 201, "comes to 201 characters, a hash counting 64; 200 are the most"),
         ("{{ hash_files('a') }}" * 4, "comes to 256 characters, a hash counting 64; 200 are the most"),
     ],
