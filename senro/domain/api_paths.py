@@ -37,6 +37,21 @@ def secret_patch(namespace: str, name: str) -> str:
     return _join(_core(namespace, "secrets", name), [("fieldValidation", "Strict")])
 
 
+def leases(namespace: str) -> str:
+    """Where Leases are created."""
+    return _join(_leases(namespace), [("fieldValidation", "Strict")])
+
+
+def lease(namespace: str, name: str) -> str:
+    """One Lease, to get and to delete."""
+    return _leases(namespace, name)
+
+
+def lease_update(namespace: str, name: str) -> str:
+    """One Lease, to replace."""
+    return _join(_leases(namespace, name), [("fieldValidation", "Strict")])
+
+
 def events(namespace: str, uid: str) -> str:
     """The Events about the object `uid`. An apiserver selects them by this field without looking at the others."""
     return _join(_core(namespace, "events"), [("fieldSelector", f"involvedObject.uid={uid}")])
@@ -79,12 +94,20 @@ def exec_(namespace: str, name: str, container: str, command: Sequence[str], *, 
 
 
 def _core(namespace: str, *parts: str) -> str:
+    return _namespaced("/api/v1", namespace, *parts)
+
+
+def _leases(namespace: str, *parts: str) -> str:
+    return _namespaced("/apis/coordination.k8s.io/v1", namespace, "leases", *parts)
+
+
+def _namespaced(api: str, namespace: str, *parts: str) -> str:
     for part in (namespace, *parts):
         if part in ("", ".", ".."):
             # An empty name would ask for the whole collection: `DELETE .../pods/` takes every pod.
             raise ValueError(f"{part!r} is no name on an apiserver")
     escaped = "/".join(quote(part, safe="") for part in (namespace, *parts))
-    return f"/api/v1/namespaces/{escaped}"
+    return f"{api}/namespaces/{escaped}"
 
 
 def _join(path: str, query: Iterable[tuple[str, str]]) -> str:

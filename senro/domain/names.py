@@ -24,6 +24,9 @@ ATTEMPT_LABEL: Final = "senro.dev/attempt"
 STEP_ID_ANNOTATION: Final = "senro.dev/step-id"
 ATTEMPT_UID_ANNOTATION: Final = "senro.dev/attempt-uid"
 """Holds the attempt's nonce: a pod that carries it is ours."""
+WORKSPACE_ANNOTATION: Final = "senro.dev/workspace"
+CLAIM_ANNOTATION: Final = "senro.dev/claim"
+"""What the Lease of a claim is about, whose name holds a hash."""
 
 OWN_PREFIX: Final = "senro.dev"
 """The prefix of label and annotation keys that are senro's alone."""
@@ -48,6 +51,7 @@ _MARK: Final = ".."
 
 _LABEL_HASH: Final = 26  # base32 characters: 130 bits
 _NAME_HASH: Final = 16  # base32 characters: 80 bits; the nonce is compared as well before a pod is taken for ours
+_LEASE: Final = "senro-ws-"
 _SHORTENED: Final = re.compile(rf"(?:.*[A-Za-z0-9])?{re.escape('x' + _MARK)}[a-z2-7]{{{_LABEL_HASH}}}")
 
 
@@ -123,6 +127,16 @@ def attempt_name(run_id: str, step_id: str, attempt: int, nonce: str) -> str:
     number = f"-{attempt}"[:11]
     head = _NO_DNS.sub("-", step_id.lower())[: NAME_BYTES - len(end) - len(number)].strip("-") or "step"
     return head + number + end
+
+
+def lease_name(workspace: str) -> str:
+    """The name of the Lease for a claim that stands for the workspace: `senro-ws-build-cache-<hash>`, a DNS-1123 label.
+
+    The hash of the whole name tells two workspaces apart; the head is for people.
+    """
+    end = "-" + _hashed(_NAME_HASH, workspace)
+    head = _NO_DNS.sub("-", workspace.lower())[: NAME_BYTES - len(end) - len(_LEASE)].strip("-") or "x"
+    return _LEASE + head + end
 
 
 def _is_qualified(text: str) -> bool:

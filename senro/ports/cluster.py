@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from senro.domain.cluster_event import ClusterEvent
 from senro.domain.exec_protocol import ExecEvent
+from senro.domain.lease import Lease
 from senro.domain.pod import Pod
 
 Manifest = Mapping[str, Any]
@@ -155,7 +156,37 @@ class Events(Protocol):
         ...
 
 
-class Cluster(Pods, Logs, Execs, Secrets, Events, Protocol):
+class Leases(Protocol):
+    """Leases of `coordination.k8s.io`, which exclude one another by their resourceVersion and by nothing else.
+
+    What to do with one is `senro.domain.leasing`'s to say. A write that is cancelled stays for its answer as a create
+    does (`CREATE_GRACE_SECONDS`): read the Lease to know whether it took effect.
+    """
+
+    async def read_lease(self, namespace: str, name: str) -> Lease | None:
+        """Read the Lease as it is now; None where there is none of that name (404)."""
+        ...
+
+    async def create_lease(self, manifest: Manifest) -> Lease:
+        """Create the Lease once. On `AlreadyExists`, and on `Unreachable` with `sent`, read it: it may be yours."""
+        ...
+
+    async def replace_lease(self, manifest: Manifest) -> Lease:
+        """Replace, once, the Lease that has the manifest's uid and resourceVersion.
+
+        Raises `Conflict` where it is another or has changed, `NotFound` where there is none: read it then.
+        """
+        ...
+
+    async def delete_lease(self, namespace: str, name: str, *, uid: str, version: str) -> None:
+        """Delete the Lease of that uid and resourceVersion; that there is none is no error.
+
+        Raises `Conflict` where it is another or has changed: read it, and delete it again if it is yours.
+        """
+        ...
+
+
+class Cluster(Pods, Logs, Execs, Secrets, Events, Leases, Protocol):
     """All of it, behind one connection. The name is the part of the address that a person may see."""
 
     @property

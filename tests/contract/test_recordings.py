@@ -19,6 +19,7 @@ import respx
 from senro.adapters.apiserver.websocket import accept_for
 from senro.domain.errors import AlreadyExists, ApiError, ClusterError, ProtocolError, StreamBroken
 from senro.domain.exec_protocol import V4, V5, Ended, ExecFailure, ExecResult, ExitCode, StatusLost, Stdout
+from senro.domain.lease import Lease
 from senro.domain.pod import Pod, pod_from
 from senro.domain.status import error_class
 from senro.ports.cluster import Cluster, ExecSession
@@ -40,10 +41,6 @@ NO_CALL = {
     ("GET", "pods"): "listing and watching: the identity may only get",
     ("POST", "selfsubjectaccessreviews"): "asked by preflight, which is not built yet",
     ("POST", "selfsubjectrulesreviews"): "asked by preflight, which is not built yet",
-    ("GET", "leases/*"): "leases are not used yet",
-    ("POST", "leases"): "leases are not used yet",
-    ("PUT", "leases/*"): "leases are not used yet",
-    ("DELETE", "leases/*"): "leases are not used yet",
     ("GET", "nodes"): "nodes are not read yet",
     ("GET", "nodes/*"): "nodes are not read yet",
     ("GET", "secrets/*"): "Secrets are never read back",
@@ -83,6 +80,10 @@ CALLS = {
     ("POST", "secrets"): "create_secret",
     ("PATCH", "secrets/*"): "own_secret",
     ("DELETE", "secrets/*"): "delete_secret",
+    ("GET", "leases/*"): "read_lease",
+    ("POST", "leases"): "create_lease",
+    ("PUT", "leases/*"): "replace_lease",
+    ("DELETE", "leases/*"): "delete_lease",
 }
 
 
@@ -296,6 +297,74 @@ async def test_delete_secret(exchange: Exchange) -> None:
     assert_asked(route, exchange)
 
 
+@pytest.mark.parametrize("exchange", chosen(("GET", "leases/*")))
+@respx.mock
+async def test_read_lease(exchange: Exchange) -> None:
+    """A Lease is read with its state and its holder; a missing one is None."""
+    route = answered(exchange)
+    namespace, name = namespace_and_name(exchange, api=3)
+    async with cluster_under_respx() as cluster:
+        lease = await cluster.read_lease(namespace, name)
+    if exchange["response"]["status"] == 404:
+        assert lease is None
+    else:
+        assert_lease(lease, exchange["response"]["json"])
+    assert_asked(route, exchange)
+
+
+@pytest.mark.parametrize("exchange", chosen(("POST", "leases"), ("PUT", "leases/*")))
+@respx.mock
+async def test_write_lease(exchange: Exchange) -> None:
+    """A Lease is written once and strictly; the answer is the Lease, or the refusal in the cluster's words."""
+    route = answered(exchange)
+    manifest = exchange["request"]["json"]
+    async with cluster_under_respx() as cluster:
+        write = cluster.create_lease if exchange["request"]["method"] == "POST" else cluster.replace_lease
+        if exchange["response"]["status"] in (200, 201):
+            assert_lease(await write(manifest), exchange["response"]["json"])
+        else:
+            with pytest.raises(ApiError) as caught:
+                await write(manifest)
+            assert_refused(caught, exchange)
+    assert json.loads(assert_asked(route, exchange, fieldValidation="Strict").content) == manifest
+
+
+@respx.mock
+async def test_write_lease_looks_at_the_answer() -> None:
+    """An answer that names another holder, or is no Lease, is an error: it would be taken for a lease that we have."""
+    exchange = next(e for e in recording("lease-lifecycle")["exchanges"] if kind_of(e) == ("POST", "leases"))
+    route = answered(exchange)
+    manifest = exchange["request"]["json"]
+    other = {**manifest, "spec": {**manifest["spec"], "holderIdentity": "somebody else"}}
+    async with cluster_under_respx() as cluster:
+        with pytest.raises(ProtocolError, match="expected the holder somebody else, got run-a"):
+            await cluster.create_lease(other)
+        for body in (b"{}", b"<html>", b'{"metadata": {"uid": "u"}}'):
+            route.mock(return_value=httpx.Response(200, content=body))
+            with pytest.raises(ProtocolError, match="expected a Lease with uid and resourceVersion"):
+                await cluster.create_lease(manifest)
+
+
+@pytest.mark.parametrize("exchange", chosen(("DELETE", "leases/*")))
+@respx.mock
+async def test_delete_lease(exchange: Exchange) -> None:
+    """A Lease is deleted in the state that was read and in no other; one that is gone is no error."""
+    route = answered(exchange)
+    namespace, name = namespace_and_name(exchange, api=3)
+    async with cluster_under_respx() as cluster:
+        await cluster.delete_lease(namespace, name, uid="u", version="7")
+    assert json.loads(assert_asked(route, exchange).content)["preconditions"] == {"uid": "u", "resourceVersion": "7"}
+
+
+def assert_lease(lease: Lease | None, document: dict[str, Any]) -> None:
+    """The Lease is as it was answered."""
+    assert lease is not None
+    assert lease.state == (document["metadata"]["uid"], document["metadata"]["resourceVersion"])
+    spec = document["spec"]
+    assert (lease.holder, lease.seconds) == (spec["holderIdentity"], spec["leaseDurationSeconds"])
+    assert (lease.spec.acquire_time, lease.spec.renew_time) == (spec["acquireTime"], spec["renewTime"])
+
+
 @pytest.mark.parametrize("exchange", chosen(*NO_CALL))
 @respx.mock
 async def test_answers_without_a_call(exchange: Exchange) -> None:
@@ -438,6 +507,7 @@ def assert_end(end: ExecResult | ClusterError, exchange: Exchange) -> None:
             assert end == ExecFailure(status["reason"], status["message"])
 
 
-def namespace_and_name(exchange: Exchange) -> tuple[str, str]:
-    parts = exchange["request"]["path"].split("/")
-    return parts[4], parts[6] if len(parts) > 6 else ""
+def namespace_and_name(exchange: Exchange, api: int = 2) -> tuple[str, str]:
+    """By the path, whose API has so many segments: `api/v1`, `apis/coordination.k8s.io/v1`."""
+    parts = exchange["request"]["path"].split("/")[api:]
+    return parts[2], parts[4] if len(parts) > 4 else ""

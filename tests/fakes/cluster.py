@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -21,6 +22,7 @@ import anyio
 from senro.domain.cluster_event import ClusterEvent
 from senro.domain.errors import Answer, ApiError, ClusterError, StreamBroken
 from senro.domain.exec_protocol import V4, V5, Ended, ExecEvent, ExecFailure, ExecResult, Stderr, Stdout
+from senro.domain.lease import Lease, decode_lease
 from senro.domain.pod import Pod, pod_from
 from senro.domain.status import api_error
 from senro.ports.clock import Clock
@@ -145,6 +147,10 @@ async def _missing(far: FarSide) -> ExecResult:
     return ExecFailure("InternalError", f"{far.command[0]}: executable file not found in $PATH")
 
 
+def _decoded(stored: Mapping[str, Any]) -> Lease:
+    return decode_lease(json.dumps(stored).encode())
+
+
 class FakeExec:
     """`ExecSession`."""
 
@@ -193,6 +199,7 @@ class FakeCluster:
         self.graces: list[int | None] = []
         self.pods: dict[Key, dict[str, Any]] = {}
         self.secrets: dict[Key, dict[str, Any]] = {}
+        self.leases: dict[Key, dict[str, Any]] = {}
         self.stubborn = False
         """Whether processes ignore SIGTERM, so that a pod is there until its grace has passed."""
         self.logs: dict[tuple[str, str, str], Log] = {}
@@ -258,6 +265,18 @@ class FakeCluster:
             return None if self.events is None else self.events.get((namespace, uid), ())
 
         return await self._call("list_events", held)
+
+    async def read_lease(self, namespace: str, name: str) -> Lease | None:
+        return await self._call("read_lease", lambda: self._lease((namespace, name)))
+
+    async def create_lease(self, manifest: Manifest) -> Lease:
+        return await self._call("create_lease", lambda: _decoded(self._create(self.leases, manifest)))
+
+    async def replace_lease(self, manifest: Manifest) -> Lease:
+        return await self._call("replace_lease", lambda: self._replace_lease(manifest))
+
+    async def delete_lease(self, namespace: str, name: str, *, uid: str, version: str) -> None:
+        await self._call("delete_lease", lambda: self._delete_lease((namespace, name), uid, version))
 
     async def read_log(self, namespace: str, name: str, container: str, *, since: str | None = None) -> bytes:
         return await self._call("read_log", lambda: self._started(namespace, name, container, since)[0])
@@ -368,6 +387,35 @@ class FakeCluster:
             stored["status"] = status
             stored["metadata"]["resourceVersion"] = str(next(self._count))
         return pod_from(stored)
+
+    def _lease(self, key: Key) -> Lease | None:
+        self._may("get", key[0], f"read lease {key[0]}/{key[1]}")
+        stored = self.leases.get(key)
+        return None if stored is None else _decoded(stored)
+
+    def _replace_lease(self, manifest: Manifest) -> Lease:
+        meta = manifest["metadata"]
+        key = (meta["namespace"], meta["name"])
+        asked = f"update lease {key[0]}/{key[1]}"
+        stored = self.leases.get(key)
+        if stored is None:
+            raise refused(asked, 404, "NotFound", f'leases "{key[1]}" not found')
+        self._hold(asked, stored, meta["uid"], meta["resourceVersion"])
+        changed = copy.deepcopy(dict(manifest))
+        changed["metadata"]["resourceVersion"] = str(next(self._count))
+        self.leases[key] = changed
+        return _decoded(changed)
+
+    def _delete_lease(self, key: Key, uid: str, version: str) -> None:
+        stored = self.leases.get(key)
+        if stored is not None:
+            self._hold(f"delete lease {key[0]}/{key[1]}", stored, uid, version)
+            del self.leases[key]
+
+    def _hold(self, asked: str, stored: Mapping[str, Any], uid: str, version: str) -> None:
+        """The preconditions of a write."""
+        if (stored["metadata"]["uid"], stored["metadata"]["resourceVersion"]) != (uid, version):
+            raise refused(asked, 409, "Conflict", "the object has been modified")
 
     def _found(self, asked: str, namespace: str, name: str) -> Pod:
         pod = self._read(namespace, name)

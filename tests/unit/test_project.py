@@ -215,7 +215,7 @@ def test_each_port_has_its_suite() -> None:
     suites = "".join(path.read_text() for path in ROOT.glob("tests/contract/ports/*_suite.py"))
     for path in ROOT.glob("senro/ports/*.py"):
         words = re.findall(r"^class (\w+)\(.*Protocol\):|^class (Reporter):", path.read_text(), re.MULTILINE)
-        parts = {"Pods", "Logs", "Execs", "Secrets", "Events"}  # Cluster is all of them
+        parts = {"Pods", "Logs", "Execs", "Secrets", "Events", "Leases"}  # Cluster is all of them
         for name in {protocol or base for protocol, base in words} - parts - {"StepLog", "Unpacking", "Archive"}:
             assert re.search(rf"\bfrom senro\.ports\.{path.stem} import .*\b{name}\b", suites), name
 

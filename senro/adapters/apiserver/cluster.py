@@ -10,6 +10,7 @@ import httpx
 from senro.adapters.apiserver.configuration import Configuration
 from senro.adapters.apiserver.exchanges import Exchanges, exchanges
 from senro.adapters.apiserver.execs import Execs
+from senro.adapters.apiserver.leases import Leases
 from senro.adapters.apiserver.logs import LogStreams
 from senro.adapters.apiserver.objects import Objects
 from senro.adapters.apiserver.rest import Rest
@@ -19,7 +20,7 @@ from senro.ports.clock import Chance, Clock
 from senro.ports.cluster import Cluster
 
 
-class ApiserverCluster(Objects, LogStreams, Execs):
+class ApiserverCluster(Objects, Leases, LogStreams, Execs):
     """`senro.ports.cluster.Cluster`: the parts of this package, behind two clients and one identity."""
 
     def __init__(
@@ -33,7 +34,9 @@ class ApiserverCluster(Objects, LogStreams, Execs):
         clock: Clock,
         chance: Chance,
     ) -> None:
-        Objects.__init__(self, Rest(short, authorization, exchanges=exchanges, clock=clock, chance=chance))
+        rest = Rest(short, authorization, exchanges=exchanges, clock=clock, chance=chance)
+        Objects.__init__(self, rest)
+        Leases.__init__(self, rest)
         LogStreams.__init__(self, streams, authorization, exchanges=exchanges)
         Execs.__init__(self, streams, authorization, exchanges=exchanges, clock=clock, chance=chance)
         self._address = address

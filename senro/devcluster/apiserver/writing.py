@@ -188,6 +188,7 @@ class Writer:
         version = str(meta.get("resourceVersion") or "")
         if current is None and not strategy.unconditional:
             self._authorize(identity, "create", resource, target.namespace)
+            _check_uid(target, meta, "")
             meta.pop("resourceVersion", None)
             fresh = {**wanted, "metadata": meta}
             created = self._create(resource, target.namespace, fresh, warnings, dry_run=dry_run)
@@ -229,12 +230,7 @@ class Writer:
     def _replace(self, target: Target, current: Object, wanted: Object, version: str, *, dry_run: bool) -> Object:
         resource = target.resource
         given, kept = wanted.get("metadata") or {}, current["metadata"]
-        if given.get("uid") and given["uid"] != kept["uid"]:
-            raise conflict(
-                resource,
-                target.name,
-                f"Precondition failed: UID in precondition: {given['uid']}, UID in object meta: {kept['uid']}",
-            )
+        _check_uid(target, given, str(kept["uid"]))
         if given.get("name", target.name) != target.name:
             cause = Cause.invalid("metadata.name", f'"{given["name"]}"', "field is immutable")
             raise invalid(resource.kind, target.name, [cause], resource.group)
@@ -347,6 +343,13 @@ def _take(document: Object, wanted: Object, fields: Iterable[str]) -> None:
             document[field] = copy.deepcopy(wanted[field])
         else:
             document.pop(field, None)
+
+
+def _check_uid(target: Target, given: Object, kept: str) -> None:
+    """The uid in what is sent is a precondition, also of a PUT that would create: there is none with that uid then."""
+    if given.get("uid") and given["uid"] != kept:
+        words = f"Precondition failed: UID in precondition: {given['uid']}, UID in object meta: {kept}"
+        raise conflict(target.resource, target.name, words)
 
 
 def _check_preconditions(options: DeleteOptions, resource: Resource, name: str, meta: Object) -> None:

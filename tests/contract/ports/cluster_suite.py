@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
 import pytest
 
-from senro.domain.errors import AlreadyExists, ClusterError, Forbidden, NotFound, Rejected, StreamBroken
+from senro.domain.attempt import AttemptIdentity
+from senro.domain.errors import AlreadyExists, ClusterError, Conflict, Forbidden, NotFound, Rejected, StreamBroken
 from senro.domain.exec_protocol import Ended, ExecFailure, ExecResult, ExitCode, StatusLost, Stderr, Stdout
+from senro.domain.lease import Terms
 from senro.domain.log_lines import LogLine, LogLines
 from senro.domain.pod import Pod
 from senro.ports.cluster import Cluster, ExecSession
@@ -352,6 +355,35 @@ class ClusterSuite:
         await site.cluster.delete_secret(site.namespace, name)
         with pytest.raises(NotFound):
             await site.cluster.own_secret(site.namespace, name, owner=pod)
+
+    async def test_a_lease(self, site: Site) -> None:
+        """A Lease is created once, replaced and deleted in the state that was read and in no other, and is gone."""
+        terms = Terms(site.namespace, site.unique(), "claim", AttemptIdentity("run", "w.s", 1, "nonce"), seconds=7)
+        rival = Terms(site.namespace, terms.workspace, "claim", AttemptIdentity("other", "w.s", 1, "nonce"))
+        now = datetime(2026, 11, 29, 12, tzinfo=UTC)
+        assert await site.cluster.read_lease(site.namespace, terms.name) is None
+        created = await site.cluster.create_lease(terms.created(now))
+        with pytest.raises(AlreadyExists):
+            await site.cluster.create_lease(rival.created(now))
+        assert await site.cluster.read_lease(site.namespace, terms.name) == created
+        assert (created.holder, created.seconds, created.spec.lease_transitions) == (terms.holder, 7, 0)
+        assert created.metadata.annotations["senro.dev/workspace"] == terms.workspace
+        renewed = await site.cluster.replace_lease(terms.renewed(created, now + timedelta(seconds=2)))
+        assert (renewed.metadata.uid, renewed.spec.acquire_time) == (created.metadata.uid, created.spec.acquire_time)
+        assert renewed.state != created.state
+        with pytest.raises(Conflict):
+            await site.cluster.replace_lease(rival.taken(created, now))
+        taken = await site.cluster.replace_lease(rival.taken(renewed, now))
+        assert (taken.holder, taken.spec.lease_transitions) == (rival.holder, 1)
+        for uid, version in (("00000000-0000-0000-0000-000000000000", taken.state[1]), renewed.state):
+            with pytest.raises(Conflict):
+                await site.cluster.delete_lease(site.namespace, terms.name, uid=uid, version=version)
+        for _ in range(2):
+            await site.cluster.delete_lease(site.namespace, terms.name, uid=taken.state[0], version=taken.state[1])
+        assert await site.cluster.read_lease(site.namespace, terms.name) is None
+        with pytest.raises((Conflict, NotFound)):
+            await site.cluster.replace_lease(rival.renewed(taken, now))
+        assert await site.cluster.read_lease(site.namespace, terms.name) is None
 
     async def test_a_watch_that_is_nudged(self, site: Site) -> None:
         """A watch looks at once when it is nudged, and says None for a pod of another uid."""

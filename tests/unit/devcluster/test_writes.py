@@ -88,6 +88,18 @@ def test_an_update_is_held_to_its_resource_version(admin: Client, name: str) -> 
     assert admin.http.put(f"{MAPS}/{name}", json=config_map("another")).status_code == 400
 
 
+def test_a_put_of_what_is_gone(admin: Client) -> None:
+    """A PUT creates a Lease that there is none of, but not with the uid of one that was deleted: that is a conflict."""
+    path = "/apis/coordination.k8s.io/v1/namespaces/ci/leases/put-of-what-is-gone"
+    lease = {"metadata": {"name": "put-of-what-is-gone"}, "spec": {"holderIdentity": "a", "leaseDurationSeconds": 60}}
+    created = admin.http.put(path, json=lease)
+    assert created.status_code == 201
+    assert admin.http.delete(path).is_success
+    refused = admin.http.put(path, json=created.json())
+    assert (refused.status_code, refused.json()["reason"]) == (409, "Conflict")
+    assert admin.http.get(path).status_code == 404
+
+
 def test_every_kind_of_patch(admin: Client, name: str) -> None:
     """Merge, JSON, strategic merge and apply change the object; any other media type is a 415."""
     admin.http.post(MAPS, json=config_map(name))

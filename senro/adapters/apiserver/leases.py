@@ -1,0 +1,75 @@
+"""Leases, by REST."""
+
+from __future__ import annotations
+
+import msgspec
+
+from senro.adapters.apiserver.answers import Reply
+from senro.adapters.apiserver.rest import Rest
+from senro.domain import api_paths
+from senro.domain.errors import NotFound, ProtocolError
+from senro.domain.lease import Lease, decode_lease
+from senro.domain.status import bounded
+from senro.ports.cluster import CREATE_GRACE_SECONDS, Manifest
+
+
+class Leases:
+    """`senro.ports.cluster.Leases`."""
+
+    def __init__(self, rest: Rest) -> None:
+        self._lease_rest = rest
+
+    async def read_lease(self, namespace: str, name: str) -> Lease | None:
+        """Read the Lease; None where there is none."""
+        asked = f"read lease {namespace}/{name}"
+        try:
+            reply = await self._lease_rest.repeated(asked, "GET", api_paths.lease(namespace, name))
+        except NotFound:
+            return None
+        return _lease(asked, reply)
+
+    async def create_lease(self, manifest: Manifest) -> Lease:
+        """Create the Lease, once."""
+        namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+        return await self._write(f"create lease {namespace}/{name}", "POST", api_paths.leases(namespace), manifest)
+
+    async def replace_lease(self, manifest: Manifest) -> Lease:
+        """Replace the Lease of the manifest's uid and resourceVersion, once."""
+        namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+        target = api_paths.lease_update(namespace, name)
+        return await self._write(f"update lease {namespace}/{name}", "PUT", target, manifest)
+
+    async def delete_lease(self, namespace: str, name: str, *, uid: str, version: str) -> None:
+        """Delete this very Lease, or find it gone."""
+        asked = f"delete lease {namespace}/{name}"
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid, "resourceVersion": version},
+        }
+        target = api_paths.lease(namespace, name)
+        try:
+            await self._lease_rest.repeated(asked, "DELETE", target, body=msgspec.json.encode(options))
+        except NotFound:
+            return
+
+    async def _write(self, asked: str, method: str, target: str, manifest: Manifest) -> Lease:
+        body = msgspec.json.encode(manifest)
+        reply = await self._lease_rest.once(asked, method, target, body=body, linger=CREATE_GRACE_SECONDS)
+        lease = _lease(asked, reply)
+        wanted = manifest["spec"]["holderIdentity"]
+        if lease.holder != wanted:
+            raise ProtocolError(asked, rule=f"the holder {wanted}", got=bounded(lease.holder, 200) or "none")
+        return lease
+
+
+def _lease(asked: str, reply: Reply) -> Lease:
+    try:
+        lease = decode_lease(reply.body)
+    except ValueError:
+        lease = Lease()
+    if not (lease.metadata.uid and lease.metadata.resource_version):
+        # Taken for a Lease, a proxy's page would look like one that nobody holds.
+        got = repr(bounded(reply.body.decode("utf-8", "replace"), 200))
+        raise ProtocolError(asked, rule="a Lease with uid and resourceVersion", got=got)
+    return lease
