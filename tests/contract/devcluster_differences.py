@@ -19,7 +19,6 @@ _NODE = (
     "attach-detach controller"
 )
 _PIPES = "stdout and stderr are two pipes: which of two lines written at once comes first is not decided"
-_PATHS = "the runtime names the folder of this machine where a real one names /var/lib/kubelet"
 _SCHEDULER = "the read and the scheduler race for the first milliseconds of the pod: 204 until a node is named"
 _MOMENT = "the pod is deleted a few milliseconds after its creation: how far its kubelet has come by then is a race"
 _TICKS = "how many lines were printed until the pod was deleted is a matter of milliseconds"
@@ -55,7 +54,6 @@ _ALWAYS: dict[str, tuple[Key, ...]] = {
         ("workspace-round-trip", 10),
     ),
     _NODE: (("nodes", 0), ("nodes", 1), ("nodes", 3)),
-    _PATHS: (("create-container-error", 4), ("create-container-error", 5), ("create-container-error", 6)),
     (
         "a Memory volume is a folder of this machine: its sizeLimit is looked at, as the kubelet looks at others, and "
         "does not stop the write itself"

@@ -36,6 +36,7 @@ _START_ERROR = (
     "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: "
     "unable to start container process: "
 )
+_RUNTIME, _PODS = "/run/containerd/io.containerd.runtime.v2.task/k8s.io", "/var/lib/kubelet/pods"
 BACK_OFF = "ImagePullBackOff"
 
 
@@ -112,7 +113,8 @@ class Starter:
                 raise StartError(f'exec: "{config.argv[0]}": {wrong}')  # noqa: TRY301 - the runtime's own would come so
             running.container = await self._runtime.start(config, stdout=their_out, stderr=their_err)
         except StartError as error:
-            state.exit_code, state.reason, state.message = 128, "StartError", _START_ERROR + str(error)
+            state.exit_code, state.reason = 128, "StartError"
+            state.message = _START_ERROR + self._as_a_node_says(str(error), pod, config.folder, state.container_id)
             state.finished_at = now_text(self._clock)
             self._recorder.warning(pod, "Failed", f"Error: {state.message}", container=where)
             log.end()
@@ -128,6 +130,12 @@ class Starter:
             os.close(their_out)
             os.close(their_err)
         return Outputs(out, err)
+
+    def _as_a_node_says(self, words: str, pod: Object, folder: Path, container_id: str) -> str:
+        """The runtime's words with the paths of a node in the place of this machine's folders."""
+        root = f"{_RUNTIME}/{container_id.removeprefix('containerd://')}/rootfs"
+        words = words.replace(str(folder / "root"), root)
+        return words.replace(str(self._folder), f"{_PODS}/{pod['metadata']['uid']}")
 
     async def _pull(self, pod: Object, container: Object, where: str) -> None:
         name, policy = container["image"], container.get("imagePullPolicy") or "IfNotPresent"

@@ -36,7 +36,16 @@ def set_up(
 
     `claim_folder` gives the folder that a claim is bound to.
     """
-    return {volume["name"]: _set_up(folder / volume["name"], volume, find, claim_folder) for volume in volumes}
+    return {volume["name"]: _set_up(folder / _place(volume), volume, find, claim_folder) for volume in volumes}
+
+
+def _place(volume: Object) -> str:
+    """Where a kubelet keeps a volume below a pod's: by its plugin and its name."""
+    plugin = next((name for kind, name in _PLUGINS.items() if kind in volume), "none")
+    return f"kubernetes.io~{plugin}/{volume['name']}"
+
+
+_PLUGINS = {"emptyDir": "empty-dir", "secret": "secret", "configMap": "configmap"}
 
 
 def _set_up(path: Path, volume: Object, find: Find, claim_folder: Callable[[str], Path | None]) -> Path:
