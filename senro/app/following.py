@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import anyio
+
 from senro.app.attempt import Attempt
 from senro.app.observer import PodObserver
 from senro.domain.errors import (
@@ -26,7 +28,14 @@ from senro.ports.cluster import Cluster
 from senro.ports.ledger import StepLog
 
 PAUSE_SECONDS = 0.5
-"""Between two openings of a stream that ended although the container runs."""
+"""Between two openings of a stream that ended although the container runs, the first of which brought nothing new."""
+
+SHORT_PAUSE_SECONDS = 0.02
+"""The same where it did: what the container prints meanwhile may rotate away before it is read."""
+
+HUNG_SECONDS = 3.0
+"""How long a stream may bring nothing once the pod says that the container has ended. A kubelet that lives looks every
+second whether it has (facts/api-rules.md section 10), and then ends the stream itself."""
 
 
 @dataclass(slots=True)
@@ -41,6 +50,9 @@ class Following:
     lines: LogLines = field(default_factory=LogLines)
     reason: str = ""
     _mask: PieceMask = field(init=False)
+    _stream: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _received: int = 0
+    _lines_written: int = 0
 
     def __post_init__(self) -> None:
         self._mask = PieceMask(self.attempt.recorder.redactor)
@@ -48,7 +60,16 @@ class Following:
     async def run(self) -> None:
         """Follow until the container has ended and its log was read to the end, or the pod is gone."""
         await self.observer.until(lambda observer: observer.seen_running)
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._let_go)
+            await self._follow_to_the_end()
+            group.cancel_scope.cancel()
+        await self._write(self.lines.finish())
+        await self._write_held()
+
+    async def _follow_to_the_end(self) -> None:
         while self.observer.seen_running:
+            written = self._lines_written
             try:
                 await self._follow()
             except NotFound:
@@ -63,12 +84,11 @@ class Following:
                 pass  # broken, or the kubelet is out of reach: the pod says whether there is more to come
             await self._write(self.lines.broke_off())
             await self.observer.fresh()
-            if not isinstance(self.observer.answer, Running | Ending):
+            if _has_ended(self.observer):
                 await self._read_rest()
                 break
-            await self.attempt.services.clock.sleep(PAUSE_SECONDS)
-        await self._write(self.lines.finish())
-        await self._write_held()
+            pause = PAUSE_SECONDS if self._lines_written == written else SHORT_PAUSE_SECONDS
+            await self.attempt.services.clock.sleep(pause)
 
     async def end(self, *, drained: bool) -> None:
         """Record how the log ended; `drained` False where the bound for its last bytes was reached."""
@@ -88,11 +108,22 @@ class Following:
 
     async def _follow(self) -> None:
         metadata = self.pod.metadata
-        async with self.cluster.follow_log(
-            metadata.namespace, metadata.name, STEP_CONTAINER, since=self.lines.since
-        ) as stream:
-            async for data in stream:
-                await self._write(self.lines.feed(data))
+        with anyio.CancelScope() as self._stream:
+            async with self.cluster.follow_log(
+                metadata.namespace, metadata.name, STEP_CONTAINER, since=self.lines.since
+            ) as stream:
+                async for data in stream:
+                    self._received += len(data)
+                    await self._write(self.lines.feed(data))
+
+    async def _let_go(self) -> None:
+        """End a stream that hangs although the container has ended: the pod knows better."""
+        await self.observer.until(_has_ended)
+        received = -1
+        while received != self._received:
+            received = self._received
+            await self.attempt.services.clock.sleep(HUNG_SECONDS)
+        self._stream.cancel()
 
     async def _read_rest(self) -> None:
         # A stream that ends in order may still have been ended by an apiserver that restarts. Whoever runs this bounds
@@ -103,7 +134,9 @@ class Following:
                 rest = await self.cluster.read_log(
                     metadata.namespace, metadata.name, STEP_CONTAINER, since=self.lines.since
                 )
-            except (Unreachable, StreamBroken, Throttled, Unavailable):
+            except StreamBroken:
+                await self.attempt.services.clock.sleep(SHORT_PAUSE_SECONDS)
+            except (Unreachable, Throttled, Unavailable):
                 await self.attempt.services.clock.sleep(PAUSE_SECONDS)
             except ClusterError as error:
                 self.reason = f"its end could not be read: {error}"
@@ -118,6 +151,7 @@ class Following:
         written = bytearray()
         for piece in pieces:
             if isinstance(piece, LogLine):
+                self._lines_written += 1
                 text = self._mask.feed(piece.text, complete=piece.complete)
                 written += self._shown(text, ended=piece.complete)
             else:
@@ -135,3 +169,8 @@ class Following:
             reporter = self.attempt.recorder.reporter
             reporter.log_line(self.attempt.step.id, "stdout", text.decode("utf-8", "replace"))
         return text + (b"\n" if ended else b"")
+
+
+def _has_ended(observer: PodObserver) -> bool:
+    """Whether the container runs no more, as far as its pod tells."""
+    return not isinstance(observer.answer, Running | Ending)

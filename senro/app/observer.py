@@ -91,9 +91,13 @@ class PodObserver:
     async def fresh(self) -> None:
         """Wait for an observation that is asked for from now on, or for the answer to be settled."""
         seen = self.observations
-        self.nudge()
         # The poll under way may have been answered before whatever the caller noticed: the one after it was not.
-        await self.until(lambda observer: observer.observations >= seen + 2)
+        for count in (seen + 1, seen + 2):
+            self.nudge()
+            await self._seen(count)
+
+    async def _seen(self, count: int) -> None:
+        await self.until(lambda observer: observer.observations >= count)
 
     def _observation(self, pod: Pod | None) -> Observation:
         return Observation(

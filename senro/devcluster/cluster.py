@@ -258,6 +258,13 @@ class DevCluster:
         """The kubelet of a silent node starts again. From any thread."""
         self._call(lambda: self._kubelet.controllers.revive(name))
 
+    def restart_kubelet(self, name: str = NODE_NAME, *, seconds: float | None = None) -> None:
+        """The kubelet of a node restarts: logs and execs that are open through it break, containers run on.
+
+        It is back after so many seconds of the cluster's clock, or after as long as one takes. From any thread.
+        """
+        self._call(lambda: self._kubelet.controllers.restart(name, seconds))
+
     def remove_node(self, name: str = NODE_NAME) -> None:
         """Delete a node; its pods are collected after a while. From any thread."""
         self._call(lambda: self._kubelet.controllers.remove(name))

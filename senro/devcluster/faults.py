@@ -114,6 +114,16 @@ class Faults:
         """Lose the end of stdout, with status Success: what v5 does to slow readers (facts/measured.md)."""
         self._arm("truncate", _Armed(times, container, number=last_bytes))
 
+    def cut_log(self, after_bytes: int, *, times: int = 1, container: str = "") -> None:
+        """End the connection of a log, followed or read, as it passes this byte of the log.
+
+        Bytes as they are served, counted from the beginning of the newest file, what `sinceTime` leaves out included: a
+        log that is resumed behind the place is not cut there. A log that ends before it leaves the fault armed.
+        """
+        if after_bytes < 0:
+            raise ValueError("after_bytes must not be negative")
+        self._arm("log", _Armed(times, container, number=after_bytes))
+
     def refuse_handshake(self, *, times: int = 1) -> None:
         """Answer execs with the 500 of an apiserver that cannot reach its kubelet."""
         self._arm("handshake", _Armed(times))
@@ -219,6 +229,19 @@ class Faults:
         """Where this exec's connection ends, or None."""
         found = self._use("cut", lambda fault: fault.container in {"", container})
         return Cut(found.direction, found.number) if found is not None else None
+
+    def log_cut(self, container: str, start: int, end: int) -> int | None:
+        """Where this container's log is cut between two of its bytes, the first such place; None where it is not."""
+
+        def fits(fault: _Armed) -> bool:
+            return fault.container in {"", container} and start <= fault.number <= end
+
+        with self._lock:
+            places = [fault.number for fault in self._armed.get("log", ()) if fits(fault)]
+        if not places:
+            return None
+        found = self._use("log", lambda fault: fits(fault) and fault.number == min(places))
+        return found.number if found is not None else None
 
     def drops_status(self, container: str) -> bool:
         """Whether this exec's status is lost."""

@@ -62,6 +62,7 @@ class LogLines:
         self._stragglers = 0
         self._skip_newest = 0
         self._skip_stragglers = 0
+        self._in_tail = False
         self.gapped = False
         """Whether lines may be missing: a rotation fell between the end of a stream and the beginning of the next."""
 
@@ -93,6 +94,7 @@ class LogLines:
         self._forget_line()
         self._skip_newest = self._newest_count
         self._skip_stragglers = self._stragglers
+        self._in_tail = bool(self._newest)
         trouble = _trouble(rest)
         return [] if trouble is None else [trouble]
 
@@ -102,6 +104,8 @@ class LogLines:
         if self._buffer:
             self._take(bytes(self._buffer), pieces, complete=False)
         self._forget_line()
+        # The newest line did not come again, and nothing newer: what was written behind it may have rotated away.
+        self.gapped = self.gapped or self._skip_newest > 0
         return pieces
 
     def _cut(self, start: int, end: int, pieces: list[LogPiece]) -> int:
@@ -116,13 +120,26 @@ class LogLines:
         if stamp is None:
             match = _STAMP.match(raw)
             if match is None:
-                pieces.append(_trouble(raw) or LogLine("", raw, complete))
-                self._continued = None if complete else b""
+                self._take_bare(raw, pieces, complete=complete)
                 return
+            self._in_tail = False
             stamp, text = match.group()[:-1], raw[match.end() :]
         self._continued = None if complete else stamp
         if not stamp or self._is_new(_utc(stamp)):
             pieces.append(LogLine(stamp.decode("ascii"), text, complete))
+
+    def _take_bare(self, raw: bytes, pieces: list[LogPiece], *, complete: bool) -> None:
+        """What has no time: the kubelet's own words, or a line that nobody stamped.
+
+        A long line is kept in parts, each with a time, of which the first alone is served. Where `since` falls between
+        them, a stream begins with the rest of that line: it was given out, since the newest one stands behind it.
+        """
+        trouble = _trouble(raw)
+        if trouble is not None or not self._in_tail:
+            pieces.append(trouble or LogLine("", raw, complete))
+            self._continued = None if complete else b""
+        elif complete:
+            self._in_tail = False
 
     def _is_new(self, moment: bytes) -> bool:
         if self._skip_newest or self._skip_stragglers:

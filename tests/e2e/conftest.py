@@ -13,7 +13,7 @@ from senro.devcluster import DevCluster
 from senro.testing import Bench
 from tests.soak.drawing import troubles
 
-OF_THEIR_OWN = frozenset({"test_disruptions.py", "test_matrix.py"})
+OF_THEIR_OWN = frozenset({"test_disruptions.py", "test_logs.py", "test_matrix.py"})
 """Files whose tests arm troubles of their own, and look at what is seen of a pod that is gone a moment later."""
 
 

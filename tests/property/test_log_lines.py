@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from senro.devcluster.clock import nanoseconds_text
+from senro.devcluster.containers.log import LogFilter
 from senro.domain.log_lines import LINE_LIMIT, LogLine, LogLines, LogPiece, LogTrouble
 from tests.support_apiserver import body_of, recording
 
@@ -132,9 +134,73 @@ def test_a_line_without_a_time() -> None:
     """What has no timestamp is given out all the same, also while catching up: better twice than never."""
     fold = LogLines()
     assert fold.feed(b"bare\n") == [LogLine("", b"bare")]
+    fold.broke_off()
+    assert texts(fold.feed(b"bare\n")) == ["bare"]
     fold.feed(line(T1, "a"))
     fold.broke_off()
-    assert texts(fold.feed(b"bare\n" + line(T1, "a"))) == ["bare"]
+    assert texts(fold.feed(line(T1, "a") + b"bare\n" + line(T2, "b"))) == ["bare", "b"]
+
+
+@pytest.mark.parametrize("size", [5, 2 * LINE_LIMIT + 5])
+def test_the_rest_of_a_line_that_began_before(size: int) -> None:
+    """A stream that is resumed within a long line begins with its later parts, which have no time: they are known."""
+    rest = b"x" * size + b"\n"
+    fold = LogLines()
+    fold.feed(f"{T1} ".encode() + rest + line(T2, "b"))
+    fold.broke_off()
+    assert fold.feed(rest[: size // 2]) == []
+    assert fold.broke_off() == []
+    assert texts(fold.feed(rest + line(T2, "b") + line(T3, "c"))) == ["c"]
+    fold.broke_off()
+    words = "failed to watch directory /var/log/pods/x"
+    assert texts(fold.feed(f"{words}\n".encode() + line(T3, "c"))) == [f"!{words}"]
+
+
+def test_where_a_gap_may_be() -> None:
+    """The newest line does not come again, be it that newer ones do, or nothing at all: some may have rotated away."""
+    fold = LogLines()
+    fold.feed(line(T1, "a"))
+    fold.broke_off()
+    fold.feed(line(T1, "a") + line(T2, "b"))
+    assert (fold.finish(), fold.gapped) == ([], False)
+    fold.broke_off()
+    fold.feed(line(T3, "c"))
+    assert fold.gapped
+    empty = LogLines()
+    empty.feed(line(T1, "a"))
+    empty.broke_off()
+    assert (empty.finish(), empty.gapped) == ([], True)
+    assert LogLines().finish() == []
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([0, 1, 300_000_000, 1_000_000_000]),
+            st.sampled_from(["stdout", "stderr"]),
+            st.sampled_from([b"F", b"F", b"P"]),
+            st.text("ab", max_size=4),
+        ),
+        max_size=25,
+    ),
+    st.lists(st.integers(0, 10_000), max_size=6),
+)
+def test_lines_that_are_kept_in_parts(records: list[tuple[int, str, bytes, str]], breaks: list[int]) -> None:
+    """Parts of long lines, of either stream and in whichever seconds: what is served without a break comes once."""
+    moment, kept = 1_700_000_000_000_000_000, b""
+    for pause, stream, tag, text in [*records, (1, "stdout", b"F", "end")]:
+        moment += pause + 1
+        stamp = nanoseconds_text(moment)
+        kept += f"{stamp} {stream} {tag.decode()} {text}\n".encode()
+    whole = LogFilter(timestamps=False).apply(kept)
+    fold = LogLines()
+    got: list[LogPiece] = []
+    for cut in [*breaks, None]:
+        served = LogFilter(timestamps=True, since=(fold.since or "")[:19]).apply(kept)
+        got += fold.feed(served if cut is None else served[: cut % (len(served) + 1)])
+        got += fold.finish() if cut is None else fold.broke_off()
+    assert b"".join(p.text + b"\n" for p in got if isinstance(p, LogLine)) == whole
+    assert not fold.gapped
 
 
 @pytest.mark.parametrize(

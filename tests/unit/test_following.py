@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from senro.adapters.apiserver import watch_pod
-from senro.app.following import Following
+from senro.app.following import HUNG_SECONDS, PAUSE_SECONDS, Following
 from senro.app.observer import PodObserver
 from senro.domain.errors import ClusterError, StreamBroken, Unreachable
 from senro.domain.events import LogEnded
@@ -186,6 +186,49 @@ async def test_what_was_not_followed_is_read_in_the_end(scene: Scene) -> None:
     assert "read_log" in scene.cluster.calls
 
 
+async def test_a_stream_that_hangs_after_the_end_is_let_go(scene: Scene) -> None:
+    """The pod says that the container has ended, the stream does not: three quiet seconds later the rest is read."""
+    async with scene.following_it():
+        log = scene.cluster.log(scene.pod)
+        log.add(stamped(4))
+        await until(lambda: scene.written == plain(4))
+        scene.cluster.show(scene.pod, ended(0))
+        await until(lambda: isinstance(scene.observer.answer, Exited))
+        began = scene.app.clock.monotonic()
+        log.add(stamped(2, at=4))
+    assert (scene.written, scene.end.complete) == (plain(6), True)
+    assert HUNG_SECONDS <= scene.app.clock.monotonic() - began <= 3 * HUNG_SECONDS
+    assert scene.cluster.calls.count("read_log") == 1
+
+
+async def test_a_stream_that_brings_news_is_opened_again_soon(scene: Scene) -> None:
+    """What is cut while lines come is resumed at once, before they rotate away; what brings nothing is asked gently."""
+    scene.cluster.cuts.extend([Cut(120, broken()), Cut(160, broken()), Cut(10, broken()), Cut(10, broken())])
+    async with scene.following_it():
+        scene.cluster.log(scene.pod).add(stamped(12))
+        began = scene.app.clock.monotonic()
+        await until(lambda: len(scene.cluster.openings) == 3)
+        assert scene.app.clock.monotonic() - began < PAUSE_SECONDS
+        await until(lambda: len(scene.cluster.openings) == 5)
+        assert scene.app.clock.monotonic() - began >= 2 * PAUSE_SECONDS
+        scene.finish()
+    assert (scene.written, scene.end.complete) == (plain(12), True)
+
+
+async def test_a_rotation_inside_a_cut_is_told(scene: Scene) -> None:
+    """The newest file no longer holds the newest line: what is there is written, and the log is not called complete."""
+    scene.cluster.cuts.append(Cut(len(stamped(4)), broken()))
+    async with scene.following_it():
+        log = scene.cluster.log(scene.pod)
+        log.add(stamped(4))
+        await until(lambda: scene.written == plain(4))
+        log.content = stamped(4, at=8)
+        scene.finish()
+    assert scene.written == plain(4) + plain(4, at=8)
+    assert not scene.end.complete
+    assert scene.end.reason == "it was rotated while its stream was cut, so lines in between may be missing"
+
+
 async def test_the_rest_is_asked_for_until_it_is_answered(scene: Scene) -> None:
     """Troubles on the way to the last lines are sat out; the caller bounds it."""
     scene.cluster.cuts.append(Cut(100, broken()))
@@ -264,7 +307,7 @@ async def test_a_trouble_of_the_kubelet_is_no_line_of_the_step(scene: Scene) -> 
         log = scene.cluster.log(scene.pod)
         log.add(stamped(4) + TROUBLE)
         await until(lambda: scene.written == plain(4))
-        await scene.app.clock.sleep(0.1)
+        await scene.app.clock.sleep(0.01)
         log.content = stamped(6)
         await until(lambda: scene.written == plain(6))
         scene.finish()

@@ -160,7 +160,7 @@ class Api:
             if request.method != "GET":
                 raise method_not_allowed()
             pod = self._storage.get(PODS, target.namespace, target.name)
-            return read_log(request, pod, self._kubelet, self._clock)
+            return read_log(request, pod, self._kubelet, self._clock, self._faults)
         if request.method != "GET":
             return Response(405, (("connection", "close"),), close=True)
         pod = self._storage.get(PODS, target.namespace, target.name)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from senro.devcluster.apiserver.http import Request
     from senro.devcluster.clock import Clock
     from senro.devcluster.containers.log import ContainerLog
+    from senro.devcluster.faults import Faults
     from senro.devcluster.kubelet.kubelet import Kubelet
     from senro.devcluster.kubelet.status import ContainerState
     from senro.devcluster.objects import Object
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _TEXT = (("content-type", "text/plain"), ("transfer-encoding", "chunked"))
 
 
-def read_log(request: Request, pod: Object, kubelet: Kubelet, clock: Clock) -> Response:
+def read_log(request: Request, pod: Object, kubelet: Kubelet, clock: Clock, faults: Faults) -> Response:
     """Answer with the log, as a stream."""
     name = pod["metadata"]["name"]
     options = _options(request, name, clock)
@@ -45,7 +46,8 @@ def read_log(request: Request, pod: Object, kubelet: Kubelet, clock: Clock) -> R
         return Response(200, (*audited(), *_TEXT), _in_band(words))
     if log is None or state is None or not state.container_id:
         raise bad_request(_not_started(name, container, state))
-    return Response(200, (*audited(), *_TEXT), _stream(log, options))
+    pieces = _cut(_stream(log, options), container, faults)
+    return Response(200, (*audited(), *_TEXT), pieces)
 
 
 def container_name(request: Request, pod: Object) -> str:
@@ -144,21 +146,30 @@ async def _in_band(words: str) -> AsyncIterator[bytes]:
     yield words.encode()
 
 
-async def _stream(log: ContainerLog, options: _Options) -> AsyncIterator[bytes]:
+async def _stream(log: ContainerLog, options: _Options) -> AsyncIterator[tuple[bytes, int]]:
+    """What goes out, piece by piece, and how far into the log each piece comes."""
     chosen = LogFilter(timestamps=options.timestamps, since=options.since, limit=options.limit)
     position = 0
     if options.tail is not None:
         before = log.read_all()
         position = len(before)
-        if piece := chosen.apply(tail(before, options.tail)):
-            yield piece
+        yield chosen.apply(tail(before, options.tail)), chosen.passed
         if not options.follow:
             return
     try:
         async for records in log.records(follow=options.follow, position=position):
-            if piece := chosen.apply(records):
-                yield piece
+            yield chosen.apply(records), chosen.passed
             if chosen.full:
                 return
     except CutOffError as error:
         raise AbortedError from error
+
+
+async def _cut(pieces: AsyncIterator[tuple[bytes, int]], container: str, faults: Faults) -> AsyncIterator[bytes]:
+    """The pieces' bytes, up to the place where a fault ends the connection."""
+    async for piece, passed in pieces:
+        place = faults.log_cut(container, passed - len(piece), passed)
+        if out := piece if place is None else piece[: len(piece) - (passed - place)]:
+            yield out
+        if place is not None:
+            raise AbortedError

@@ -202,6 +202,8 @@ class LogFilter:
         self._since = since.encode()
         self._left = limit
         self._line_open = False
+        self.passed = 0
+        """Bytes that would have gone out so far if `since` left nothing out."""
 
     @property
     def full(self) -> bool:
@@ -213,17 +215,15 @@ class LogFilter:
         out = bytearray()
         for record in records.split(b"\n")[:-1]:
             stamp = record[:_TIME_LENGTH]
-            if stamp < self._since:
-                continue
             _stream, tag, text = record[_TIME_LENGTH + 1 :].split(b" ", 2)
             # After a part the next record, of whichever stream, is no beginning of a line (facts/api-rules.md
-            # section 10): the kubelet remembers the last record's tag and not whose it was.
-            if self._timestamps and not self._line_open:
-                out += stamp + b" "
-            out += text
+            # section 10): the kubelet remembers the last record's tag, not whose it was, nor whether it went out.
+            prefix = stamp + b" " if self._timestamps and not self._line_open else b""
+            end = b"\n" if tag == b"F" else b""
             self._line_open = tag == b"P"
-            if tag == b"F":
-                out += b"\n"
+            self.passed += len(prefix) + len(text) + len(end)
+            if stamp >= self._since:
+                out += prefix + text + end
         if self._left is not None:
             del out[self._left :]
             self._left -= len(out)

@@ -78,10 +78,16 @@ class NodeControllers:
 
     def revive(self, name: str) -> None:
         """The kubelet of a node starts again."""
-        self._kubelet.tasks.start_soon(self._come_back, name)
+        self._kubelet.tasks.start_soon(self._come_back, name, self._delays.node_return())
 
-    async def _come_back(self, name: str) -> None:
-        await self._clock.sleep(self._delays.node_return())
+    def restart(self, name: str, seconds: float | None) -> None:
+        """The kubelet of a node stops and starts again, so soon that nobody misses it; what runs there runs on."""
+        self.silence(name)
+        back = self._delays.node_return() if seconds is None else seconds
+        self._kubelet.tasks.start_soon(self._come_back, name, back)
+
+    async def _come_back(self, name: str, seconds: float) -> None:
+        await self._clock.sleep(seconds)
 
         def ready(document: Object) -> None:
             self._set_conditions(document, READY, every=False)

@@ -91,6 +91,41 @@ def test_a_status_is_late(client: Client, pod: str) -> None:
     assert client.cluster.faults.pending() == 0
 
 
+@pytest.mark.parametrize("follow", ["true", "false"])
+def test_a_log_is_cut_at_each_place_once(client: Client, name: str, follow: str) -> None:
+    """The connection ends at that byte of the log, read or followed; a log that is shorter leaves the fault armed."""
+    client.create(pod_manifest(name, ["seq", "-w", "1", "1000"]))
+    client.finished(name)
+    whole = client.log(name).content
+    for place in (4000, 0, 1):
+        client.cluster.faults.cut_log(place)
+    client.cluster.faults.cut_log(5001, container="step")
+    client.cluster.faults.cut_log(7, container="senro-io")
+    path = f"/api/v1/namespaces/ci/pods/{name}/log?container=step&follow={follow}"
+    for place in (0, 1, 4000):
+        got: list[bytes] = []
+        with client.http.stream("GET", path) as answer, pytest.raises(httpx.RemoteProtocolError):
+            got.extend(answer.iter_raw())
+        assert b"".join(got) == whole[:place]
+    assert client.log(name).content == whole
+    assert client.cluster.faults.pending() == 2
+
+
+def test_a_cut_lies_in_the_log_not_in_the_answer(client: Client, name: str) -> None:
+    """What `sinceTime` leaves out counts: a log that is resumed behind the place is whole."""
+    client.create(pod_manifest(name, ["sh", "-c", "echo early; sleep 1.1; echo late"]))
+    client.finished(name)
+    last = client.log(name, timestamps="true").content.splitlines()[-1][:30].decode()
+    client.cluster.faults.cut_log(3)
+    assert client.log(name, sinceTime=last).content == b"late\n"
+    assert client.cluster.faults.pending() == 1
+    client.cluster.faults.cut_log(8)
+    with pytest.raises(httpx.RemoteProtocolError):
+        client.log(name, sinceTime=last)
+    with pytest.raises(ValueError, match="negative"):
+        client.cluster.faults.cut_log(-1)
+
+
 def test_a_handshake_is_refused(client: Client, pod: str) -> None:
     """500 text, as when the kubelet cannot be reached."""
     client.cluster.faults.refuse_handshake()

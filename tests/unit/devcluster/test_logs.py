@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import httpx
 import pytest
 
 from tests.support_devcluster import Client, pod_manifest
@@ -99,6 +100,42 @@ def test_a_follow_ends_when_its_container_is_deleted(client: Client, name: str) 
         client.delete(name, gracePeriodSeconds=0)
         assert list(lines) == []
     assert client.log(name).status_code == 404
+
+
+def test_a_kubelet_restarts(client: Client, name: str) -> None:
+    """Follows break, the kubelet is out of reach for a while, then the log is there again: the container ran on."""
+    script = "i=0; while :; do echo $i; i=$((i+1)); sleep 0.02; done"
+    client.create(pod_manifest(name, ["sh", "-c", script]))
+    client.running(name)
+    with client.http.stream("GET", f"/api/v1/namespaces/ci/pods/{name}/log?follow=true") as answer:
+        lines = answer.iter_lines()
+        assert next(lines) == "0"
+        client.cluster.restart_kubelet(seconds=0.3)
+        with pytest.raises(httpx.RemoteProtocolError):
+            list(lines)
+    refused = client.log(name)
+    assert (refused.status_code, "connect: connection refused" in refused.text) == (500, True)
+    client.until(name, lambda _: client.log(name).status_code == 200)
+    with client.http.stream("GET", f"/api/v1/namespaces/ci/pods/{name}/log?follow=true") as answer:
+        numbers = [int(line) for line, _ in zip(answer.iter_lines(), range(30), strict=False)]
+    assert numbers == list(range(30))
+    (node,) = client.http.get("/api/v1/nodes").json()["items"]
+    conditions = {condition["type"]: condition["status"] for condition in node["status"]["conditions"]}
+    assert (conditions["Ready"], node["spec"].get("taints")) == ("True", None)
+    assert client.cluster.starts("ci", name) == {"step": 1}
+    client.delete(name, gracePeriodSeconds=0)
+
+
+def test_a_line_in_parts_of_two_seconds(client: Client, name: str) -> None:
+    """Only the first part of a line has a time: where `sinceTime` leaves it out, the log begins with the bare rest."""
+    part = "head -c 20000 /dev/zero | tr '\\0' x"
+    client.create(pod_manifest(name, ["sh", "-c", f"{part}; sleep 1.1; {part}; echo; echo next"]))
+    client.finished(name)
+    head, following = client.log(name, timestamps="true").content.splitlines()
+    assert (len(head), following[31:]) == (31 + 40_000, b"next")
+    rest, again = client.log(name, timestamps="true", sinceTime=following[:30].decode()).content.splitlines()
+    assert (set(rest), again) == ({ord("x")}, following)
+    assert 20_000 <= len(rest) < 40_000
 
 
 def test_long_lines_are_whole_again(client: Client, name: str) -> None:
