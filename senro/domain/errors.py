@@ -20,6 +20,7 @@
     │   └── ProtocolError     the peer broke the rules of HTTP, WebSocket or the exec subprotocol
     ├── TreeError             a folder cannot be packed, or an archive must not be unpacked
     ├── StoreError            a content store or a run folder cannot be written or does not hold what it should
+    │   └── StoreUnavailable  a store on another machine does not answer, or does not let us
     └── RunBroken             a run that had started could not go on; `cause` is one of the errors above
 
 An error keeps its values as attributes and builds its sentence from them; tests/unit/test_errors.py holds every
@@ -216,6 +217,10 @@ class StoreError(SenroError):
 
     def __str__(self) -> str:
         return printable(f"{self.path}: {self.message}")
+
+
+class StoreUnavailable(StoreError):
+    """A store on another machine cannot be used: it does not answer, or no longer lets us. `path` is its name."""
 
 
 class RunBroken(SenroError):

@@ -22,6 +22,7 @@ from senro.domain.errors import (
     SenroError,
     StatusCause,
     StoreError,
+    StoreUnavailable,
     StreamBroken,
     Throttled,
     TreeError,
@@ -102,6 +103,7 @@ SENTENCES: list[tuple[SenroError, str]] = [
     (TreeError("a/b", "link-escapes", "the link leaves the tree"), "a/b: the link leaves the tree"),
     (TreeError("", "truncated", "the archive is cut"), "the archive is cut"),
     (StoreError("/var/x", "disk full"), "/var/x: disk full"),
+    (StoreUnavailable("s3://b/p", "the connection failed"), "s3://b/p: the connection failed"),
     (
         RunBroken(".senro/runs/1", StoreError("events.jsonl", "No space left on device")),
         "the run broke: events.jsonl: No space left on device; what it did until then is told in .senro/runs/1",

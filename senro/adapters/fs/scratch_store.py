@@ -1,0 +1,149 @@
+"""`ports.scratch.ScratchStore` in the cache folder.
+
+::
+
+    <root>/scratch/<cache>/<hex>.json   a `domain.scratch_record.ScratchRecord`; `<hex>` is the sha256 of its key
+    <root>/index, <root>/body           its content, a snapshot of the content store as any other
+
+A record appears whole and never changes: it is written aside, then linked to its name, which only the first one can
+be. **A record keeps its snapshot alive**, and its modification time is when it was last used: made, or restored from.
+Whoever clears the cache folder drops a record that is too old or too much first, then what no record names any more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from senro.domain.errors import StoreError
+from senro.domain.scratch_lookup import ScratchEntry
+from senro.domain.scratch_record import FORMAT, LARGEST, ScratchRecord, decode_record, encode_record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from senro.domain.tree import Tree
+    from senro.ports.content import ContentStore
+
+FOLDER = "scratch"
+"""Below the cache folder."""
+
+
+class FolderScratchStore:
+    """Entries below `root`, their contents in `content`. Any number of processes may share it without a lock."""
+
+    def __init__(self, root: str, content: ContentStore) -> None:
+        self._root = Path(root).absolute() / FOLDER
+        self._content = content
+
+    @property
+    def name(self) -> str:
+        """See `ports.scratch.ScratchStore.name`."""
+        return str(self._root)
+
+    @property
+    def read_only(self) -> bool:
+        """See `ports.scratch.ScratchStore.read_only`."""
+        return False
+
+    async def find(self, cache: str, key: str) -> ScratchEntry | None:
+        """See `ports.scratch.ScratchStore.find`."""
+        record = await anyio.to_thread.run_sync(self._read, cache, key)
+        return None if record is None else ScratchEntry(record.key, record.created)
+
+    async def under(self, cache: str, prefixes: Sequence[str]) -> Sequence[ScratchEntry]:
+        """See `ports.scratch.ScratchStore.under`."""
+        records = await anyio.to_thread.run_sync(self._all, cache)
+        return [ScratchEntry(one.key, one.created) for one in records if one.key.startswith(tuple(prefixes))]
+
+    async def restore(self, cache: str, key: str, folder: str) -> Tree:
+        """See `ports.scratch.ScratchStore.restore`. A record whose content is damaged is removed."""
+        record = await anyio.to_thread.run_sync(self._read, cache, key)
+        path = self._path(cache, key)
+        if record is None:
+            raise StoreError(str(path), "the entry is not held here any more")
+        # Before the content is read, so that nobody clears it meanwhile for its age.
+        await anyio.to_thread.run_sync(_touch, path)
+        try:
+            return await self._content.restore(record.tree, folder)
+        except StoreError:
+            # It would stand in the way of a whole one, for ever.
+            await anyio.to_thread.run_sync(_remove, path)
+            raise
+
+    async def save(self, cache: str, entry: ScratchEntry, tree: Tree, folder: str) -> bool:
+        """See `ports.scratch.ScratchStore.save`."""
+        if await self.find(cache, entry.key) is not None:
+            return False
+        digest = await self._content.put(tree, folder)
+        record = ScratchRecord(format=FORMAT, cache=cache, key=entry.key, created=entry.created, tree=digest)
+        return await anyio.to_thread.run_sync(self._write, record)
+
+    def _path(self, cache: str, key: str) -> Path:
+        # By its hash: two keys that differ in case alone are one name on some file systems.
+        return self._root / cache / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
+
+    def _read(self, cache: str, key: str) -> ScratchRecord | None:
+        return _decoded(self._path(cache, key), cache, key)
+
+    def _all(self, cache: str) -> list[ScratchRecord]:
+        try:
+            paths = sorted((self._root / cache).glob("*.json"))
+        except OSError as error:
+            raise StoreError(str(self._root / cache), f"it cannot be read: {error.strerror}") from error
+        return [record for path in paths if (record := _decoded(path, cache, None)) is not None]
+
+    def _write(self, record: ScratchRecord) -> bool:
+        path = self._path(record.cache, record.key)
+        aside = path.with_name(f".{secrets.token_hex(8)}")
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                _write_synced(aside, encode_record(record))
+                if path.exists() and _decoded(path, record.cache, record.key) is None:
+                    _remove(path)  # damage, which would stand in the way for ever
+                os.link(aside, path)
+            finally:
+                _remove(aside)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise StoreError(
+                str(path), f"the entry cannot be kept: {error.strerror}; make room or choose another folder"
+            ) from error
+        return True
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o400)
+    try:
+        os.write(opened, data)
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _decoded(path: Path, cache: str, key: str | None) -> ScratchRecord | None:
+    try:
+        with path.open("rb") as file:
+            return decode_record(file.read(LARGEST), cache, key)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreError(str(path), f"it cannot be read: {error.strerror}") from error
+
+
+def _touch(path: Path) -> None:
+    with suppress(OSError):  # a cache folder that we may only read serves all the same
+        os.utime(path)
+
+
+def _remove(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        path.unlink()

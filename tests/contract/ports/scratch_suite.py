@@ -1,0 +1,240 @@
+"""What every `ScratchStore` and every `KeyFiles` must do."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import anyio
+import pytest
+
+from senro.domain.errors import StoreError, TreeError
+from senro.domain.scratch_lookup import ScratchEntry
+from senro.domain.tree import Tree
+from senro.ports.scratch import KeyFiles, ScratchStore
+from tests.contract.ports.trees_suite import SMALL, SMALL_CONTENTS, big, folder_with
+from tests.property.test_tar import AWKWARD, AWKWARD_CONTENTS
+from tests.support_files import Contents, digest_of, directory, file, names, read_folder
+
+pytestmark = pytest.mark.anyio
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+ODD_KEYS = ["a", "A", "..", ".", "-", "=", "x+y@z_1", "k" * 200, "gomod-" + "0" * 64]
+
+
+def entry(key: str, hours: float = 0.0) -> ScratchEntry:
+    """An entry that was made so many hours after START."""
+    return ScratchEntry(key, START + timedelta(hours=hours))
+
+
+def newest(entries: list[ScratchEntry]) -> list[str]:
+    """The keys, the newest first."""
+    return [one.key for one in sorted(entries, key=lambda one: one.created, reverse=True)]
+
+
+class ScratchStoreSuite:
+    """Subclass it and give `store`, which is empty, and `other`, a second one over the same entries."""
+
+    @pytest.fixture
+    def store(self) -> ScratchStore:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def other(self) -> ScratchStore:
+        raise NotImplementedError
+
+    @pytest.mark.parametrize(
+        "made", [(SMALL, SMALL_CONTENTS), (AWKWARD, AWKWARD_CONTENTS), (Tree(), {}), (Tree((directory("d"),)), {})]
+    )
+    async def test_round_trip(self, store: ScratchStore, tmp_path: Path, made: tuple[Tree, Contents]) -> None:
+        """What was saved is found and restored whole, also when the folder that it came from is gone."""
+        folder = folder_with(tmp_path / "x", *made)
+        assert await store.save("gomod", entry("k"), made[0], str(folder)) is True
+        folder.rename(tmp_path / "gone")
+        found = await store.find("gomod", "k")
+        assert found is not None
+        assert found.key == "k"
+        assert found.created.tzinfo is not None
+        assert await store.restore("gomod", "k", str(tmp_path / "y")) == made[0]
+        assert read_folder(tmp_path / "y") == made[0]
+        assert names(tmp_path) == ["gone", "y"]
+
+    async def test_large(self, store: ScratchStore, tmp_path: Path) -> None:
+        """An entry of many pieces is kept whole."""
+        tree, contents = big()
+        contents |= {"large": os.urandom(20_000_000)}
+        tree = Tree((*tree.entries, file("large", contents["large"])))
+        await store.save("c", entry("k"), tree, str(folder_with(tmp_path / "x", tree, contents)))
+        await store.restore("c", "k", str(tmp_path / "y"))
+        assert read_folder(tmp_path / "y") == tree
+
+    async def test_nothing_yet(self, store: ScratchStore, tmp_path: Path) -> None:
+        """An empty store finds nothing and says so when it shall restore; the folder stays as it was."""
+        folder = folder_with(tmp_path / "y")
+        assert await store.find("c", "k") is None
+        assert list(await store.under("c", [""])) == []
+        with pytest.raises(StoreError, match="entry"):
+            await store.restore("c", "k", str(folder))
+        assert read_folder(folder) == SMALL
+        assert names(tmp_path) == ["y"]
+
+    async def test_the_first_one_stays(self, store: ScratchStore, other: ScratchStore, tmp_path: Path) -> None:
+        """A key that has an entry keeps it, whoever saves another one."""
+        folder = folder_with(tmp_path / "x")
+        second = folder_with(tmp_path / "z", Tree((file("other", b"1"),)), {"other": b"1"})
+        assert await store.save("c", entry("k"), SMALL, str(folder)) is True
+        for one in (store, other):
+            assert await one.save("c", entry("k", 1), Tree((file("other", b"1"),)), str(second)) is False
+            await one.restore("c", "k", str(tmp_path / "y"))
+            assert read_folder(tmp_path / "y") == SMALL
+
+    async def test_two_at_once(self, store: ScratchStore, other: ScratchStore, tmp_path: Path) -> None:
+        """Of two that save one key at once, one does and the other is told; what is restored is the winner's."""
+        for attempt in range(5):
+            said: dict[str, bool] = {}
+            trees = {}
+
+            async def save(name: str, one: ScratchStore, key: str, said: dict[str, bool], tree: Tree) -> None:
+                said[name] = await one.save("c", entry(key), tree, str(tmp_path / f"{key}-{name}"))
+
+            async with anyio.create_task_group() as group:
+                for name, one in (("a", store), ("b", other)):
+                    content = f"{name}{attempt}".encode()
+                    trees[name] = Tree((file("who", content),))
+                    folder_with(tmp_path / f"k{attempt}-{name}", trees[name], {"who": content})
+                    group.start_soon(save, name, one, f"k{attempt}", said, trees[name])
+            assert sorted(said.values()) == [False, True]
+            (winner,) = [name for name, won in said.items() if won]
+            for one in (store, other):
+                await one.restore("c", f"k{attempt}", str(tmp_path / "y"))
+                assert read_folder(tmp_path / "y") == trees[winner]
+
+    async def test_seen_by_the_other(self, store: ScratchStore, other: ScratchStore, tmp_path: Path) -> None:
+        """What one saved, the other finds at once."""
+        await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
+        found = await other.find("c", "k")
+        assert found is not None
+        assert [one.key for one in await other.under("c", ["k"])] == ["k"]
+        await other.restore("c", "k", str(tmp_path / "y"))
+        assert read_folder(tmp_path / "y") == SMALL
+
+    async def test_every_key_is_its_own(self, store: ScratchStore, tmp_path: Path) -> None:
+        """Keys that differ in case, in a dot or in length are different entries, and so are two caches' equal keys."""
+        for place, key in enumerate([*ODD_KEYS]):
+            content = str(place).encode()
+            folder = folder_with(tmp_path / f"x{place}", Tree((file("n", content),)), {"n": content})
+            assert await store.save("c", entry(key), Tree((file("n", content),)), str(folder)) is True
+        assert await store.find("d", "a") is None
+        assert list(await store.under("d", ["a"])) == []
+        assert sorted(one.key for one in await store.under("c", [""])) == sorted(ODD_KEYS)
+        for place, key in enumerate(ODD_KEYS):
+            await store.restore("c", key, str(tmp_path / "y"))
+            assert read_folder(tmp_path / "y") == Tree((file("n", str(place).encode()),))
+
+    async def test_under_prefixes(self, store: ScratchStore, tmp_path: Path) -> None:
+        """Every entry under any of the prefixes is listed, and the order in which they were made is told."""
+        folder = folder_with(tmp_path / "x")
+        for hour, key in enumerate(["go-1.24-b", "go-1.24-a", "go-1.25-a", "go-1.2", "py-1", "go-1.24-c"]):
+            await store.save("c", entry(key, hour), SMALL, str(folder))
+        assert newest([*await store.under("c", ["go-1.24-"])]) == ["go-1.24-c", "go-1.24-a", "go-1.24-b"]
+        assert newest([*await store.under("c", ["py-", "go-1.24-c"])]) == ["go-1.24-c", "py-1"]
+        assert newest([*await store.under("c", ["go-1.2"])])[-1] == "go-1.24-b"
+        assert list(await store.under("c", ["ruby-"])) == []
+
+    async def test_restore_replaces(self, store: ScratchStore, tmp_path: Path) -> None:
+        """A folder that is restored holds the entry and nothing of what it held before."""
+        await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
+        folder = folder_with(tmp_path / "y", AWKWARD, AWKWARD_CONTENTS)
+        assert await store.restore("c", "k", str(folder)) == SMALL
+        assert read_folder(folder) == SMALL
+
+    async def test_a_file_that_changed(self, store: ScratchStore, tmp_path: Path) -> None:
+        """A folder that is not what its tree says is refused by its file, and no entry is there."""
+        folder = folder_with(tmp_path / "x")
+        (folder / "d" / "run").write_bytes(b"#!/bin/ba\n")
+        with pytest.raises(TreeError, match="d/run"):
+            await store.save("c", entry("k"), SMALL, str(folder))
+        assert await store.find("c", "k") is None
+        assert list(await store.under("c", ["k"])) == []
+
+    async def test_a_cancelled_save(self, store: ScratchStore, tmp_path: Path) -> None:
+        """A save that is cancelled leaves no entry, or a whole one."""
+        tree, contents = big()
+        contents |= {"large": os.urandom(10_000_000)}
+        tree = Tree((*tree.entries, file("large", contents["large"])))
+        folder = folder_with(tmp_path / "x", tree, contents)
+        for seconds in (0, 0.01, 0.05):
+            with anyio.move_on_after(seconds):
+                await store.save("c", entry(f"k{seconds}"), tree, str(folder))
+            if await store.find("c", f"k{seconds}") is not None:
+                await store.restore("c", f"k{seconds}", str(tmp_path / "y"))
+                assert read_folder(tmp_path / "y") == tree
+            assert await store.save("c", entry(f"k{seconds}"), tree, str(folder)) in (True, False)
+            await store.restore("c", f"k{seconds}", str(tmp_path / "y"))
+
+    async def test_a_cancelled_restore(self, store: ScratchStore, tmp_path: Path) -> None:
+        """A restore that is cancelled leaves the folder as it was, or holds the entry, and nothing beside it."""
+        tree, contents = big()
+        await store.save("c", entry("k"), tree, str(folder_with(tmp_path / "x", tree, contents)))
+        for seconds in (0, 0.005, 0.02):
+            folder_with(tmp_path / f"y{seconds}")
+            with anyio.move_on_after(seconds):
+                await store.restore("c", "k", str(tmp_path / f"y{seconds}"))
+            assert read_folder(tmp_path / f"y{seconds}") in (SMALL, tree)
+        assert names(tmp_path) == ["x", "y0", "y0.005", "y0.02"]
+
+    async def test_names_itself(self, store: ScratchStore) -> None:
+        """A store has a name for messages, and may be saved to unless it says otherwise."""
+        assert store.name
+        assert store.read_only is False
+
+
+class KeyFilesSuite:
+    """Subclass it and give `files`."""
+
+    @pytest.fixture
+    def files(self) -> KeyFiles:
+        raise NotImplementedError
+
+    async def test_what_matches(self, files: KeyFiles, tmp_path: Path) -> None:
+        """Each file that any pattern matches, with its digest; below a folder that matches, every file."""
+        contents = {"go.sum": b"1", "a/go.sum": b"2", "tools/x/y": b"3", "tools/z": b"", "other": b"4"}
+        for path, content in contents.items():
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_bytes(content)
+
+        async def found(*patterns: str, exclude: tuple[str, ...] = ()) -> set[str]:
+            digests = await files.digests(str(tmp_path), patterns, exclude=exclude)
+            assert digests == {path: digest_of(contents[path]) for path in digests}
+            return set(digests)
+
+        assert await found("go.sum") == {"go.sum"}
+        assert await found("**/go.sum", "tools") == {"go.sum", "a/go.sum", "tools/x/y", "tools/z"}
+        assert await found("tools/*") == {"tools/z", "tools/x/y"}
+        assert await found("**", exclude=("tools/", "other")) == {"go.sum", "a/go.sum"}
+        assert await found("missing", "*.lock") == set()
+
+    async def test_links(self, files: KeyFiles, tmp_path: Path) -> None:
+        """A link to a file is that file; one to a folder is not followed; one that leads nowhere is none."""
+        folder = tmp_path / "w"
+        (folder / "d").mkdir(parents=True)
+        (tmp_path / "outside").write_bytes(b"1")
+        (folder / "d" / "f").write_bytes(b"2")
+        (folder / "l").symlink_to("../outside")
+        (folder / "gone").symlink_to("nowhere")
+        (folder / "e").symlink_to("d")
+        (folder / "loop").symlink_to(".")
+        assert await files.digests(str(folder), ["**"], exclude=()) == {"l": digest_of(b"1"), "d/f": digest_of(b"2")}
+
+    async def test_what_is_no_file(self, files: KeyFiles, tmp_path: Path) -> None:
+        """A fifo is no file, and nobody waits for it."""
+        os.mkfifo(tmp_path / "fifo")
+        assert await files.digests(str(tmp_path), ["**"], exclude=()) == {}
+
+    async def test_what_cannot_be_read(self, files: KeyFiles, tmp_path: Path) -> None:
+        """What matches and cannot be read is an error that names it; what does not match is not opened."""
+        (tmp_path / "circle").symlink_to("circle")
+        assert await files.digests(str(tmp_path), ["other"], exclude=()) == {}
+        with pytest.raises(TreeError, match="circle"):
+            await files.digests(str(tmp_path), ["**"], exclude=())

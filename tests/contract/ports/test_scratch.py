@@ -1,0 +1,152 @@
+"""The stores of scratch entries that are on this machine keep the contract, and what else must hold of each."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from senro.adapters.fs import FolderContentStore, FolderKeyFiles, FolderScratchStore
+from senro.domain.errors import StoreError
+from senro.domain.tree import Tree
+from senro.ports.scratch import KeyFiles, ScratchStore
+from tests.contract.ports.scratch_suite import KeyFilesSuite, ScratchStoreSuite, entry
+from tests.contract.ports.trees_suite import SMALL, folder_with
+from tests.fakes.scratch import FakeScratchStore, ScratchEntries
+from tests.support_files import file, make_folder, names, read_folder
+
+pytestmark = pytest.mark.anyio
+
+
+def folder_store(root: Path) -> FolderScratchStore:
+    return FolderScratchStore(str(root), FolderContentStore(str(root)))
+
+
+def below(root: Path, pattern: str) -> list[Path]:
+    return sorted(root.glob(pattern))
+
+
+class TestFolderScratchStore(ScratchStoreSuite):
+    @pytest.fixture
+    def store(self, tmp_path_factory: pytest.TempPathFactory) -> ScratchStore:
+        self.root = tmp_path_factory.mktemp("cache") / "deep"
+        return folder_store(self.root)
+
+    @pytest.fixture
+    def other(self, store: ScratchStore) -> ScratchStore:
+        del store
+        return folder_store(self.root)
+
+
+class TestFakeScratchStore(ScratchStoreSuite):
+    @pytest.fixture
+    def store(self) -> ScratchStore:
+        self.entries = ScratchEntries()
+        return FakeScratchStore(self.entries)
+
+    @pytest.fixture
+    def other(self, store: ScratchStore) -> ScratchStore:
+        del store
+        return FakeScratchStore(self.entries)
+
+
+class TestFolderKeyFiles(KeyFilesSuite):
+    @pytest.fixture
+    def files(self) -> KeyFiles:
+        return FolderKeyFiles()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def store(root: Path) -> FolderScratchStore:
+    return folder_store(root)
+
+
+async def test_contents_are_shared(store: FolderScratchStore, root: Path, tmp_path: Path) -> None:
+    """Entries that hold the same files keep them once, beside the snapshots of workspaces."""
+    folder = folder_with(tmp_path / "x")
+    for key in ("a", "b"):
+        await store.save("c", entry(key), SMALL, str(folder))
+    assert len(below(root, "scratch/c/*.json")) == 2
+    assert len(below(root, "index/*/*")) == 1
+    assert len(below(root, "body/*/*")) == 2
+    assert names(root / "scratch" / "c") == sorted(path.name for path in below(root, "scratch/c/*.json"))
+
+
+async def test_a_missing_body(store: FolderScratchStore, root: Path, tmp_path: Path) -> None:
+    """An entry whose content is gone or damaged is an error once; it is then no entry, and the key is free."""
+    folder = folder_with(tmp_path / "x")
+    for spoil in (Path.unlink, lambda path: (path.chmod(0o600), path.write_bytes(b"#!/bin/ba\n"))):
+        await store.save("c", entry("k"), SMALL, str(folder))
+        (body,) = [path for path in below(root, "body/*/*") if path.stat().st_size]
+        spoil(body)
+        before = read_folder(folder_with(tmp_path / f"y{len(names(tmp_path))}"))
+        with pytest.raises(StoreError, match="damaged"):
+            await store.restore("c", "k", str(tmp_path / "x2"))
+        assert before == SMALL
+        assert await store.find("c", "k") is None
+        body.unlink(missing_ok=True)
+    assert await store.save("c", entry("k"), SMALL, str(folder)) is True
+    await store.restore("c", "k", str(tmp_path / "z"))
+    assert read_folder(tmp_path / "z") == SMALL
+
+
+async def test_a_damaged_record(store: FolderScratchStore, root: Path, tmp_path: Path) -> None:
+    """A record that is none counts as not there and is replaced by the next one."""
+    folder = folder_with(tmp_path / "x")
+    await store.save("c", entry("k"), SMALL, str(folder))
+    (record,) = below(root, "scratch/c/*.json")
+    record.chmod(0o600)
+    record.write_bytes(b"{")
+    assert await store.find("c", "k") is None
+    assert list(await store.under("c", ["k"])) == []
+    assert await store.save("c", entry("k"), SMALL, str(folder)) is True
+    assert await store.find("c", "k") == entry("k")
+
+
+async def test_when_it_was_used(store: FolderScratchStore, root: Path, tmp_path: Path) -> None:
+    """A record's modification time is when the entry was last restored, by which it is dropped some day."""
+    await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
+    (record,) = below(root, "scratch/c/*.json")
+    os.utime(record, (1, 1))
+    await store.find("c", "k")
+    assert record.stat().st_mtime == 1
+    await store.restore("c", "k", str(tmp_path / "y"))
+    assert record.stat().st_mtime > 1_000_000_000
+
+
+async def test_no_room(store: FolderScratchStore, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk is an error with the system's words, and leaves nothing that looks like an entry."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "link", full)
+        with pytest.raises(StoreError, match="No space left"):
+            await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
+    assert names(root / "scratch" / "c") == []
+    assert await store.save("c", entry("k"), SMALL, str(tmp_path / "x")) is True
+
+
+async def test_no_folder(tmp_path: Path) -> None:
+    """A cache folder that is none is an error that names it."""
+    make_folder(tmp_path, Tree((file("cache"),)), {"cache": b""})
+    with pytest.raises(StoreError, match="cannot be read"):
+        await folder_store(tmp_path / "cache").find("c", "k")
+
+
+async def test_records_are_ones_own(store: FolderScratchStore, root: Path, tmp_path: Path) -> None:
+    """Nobody else may read which keys there are."""
+    await store.save(
+        "c", entry("k"), Tree((file("f"),)), str(folder_with(tmp_path / "x", Tree((file("f"),)), {"f": b""}))
+    )
+    assert (root / "scratch" / "c").stat().st_mode & 0o777 == 0o700
+    (record,) = below(root, "scratch/c/*.json")
+    assert record.stat().st_mode & 0o777 == 0o400
