@@ -87,7 +87,7 @@ class Storage:
         if resource == PODS:
             meta["generation"] = 1
         meta["creationTimestamp"] = now_text(self._clock)
-        for field in ("generateName", "labels", "annotations", "ownerReferences", "finalizers"):
+        for field in ("generateName", "labels", "annotations", "ownerReferences", "finalizers", "managedFields"):
             if given.get(field):
                 meta[field] = given[field]
         rest = {field: value for field, value in document.items() if field not in {"kind", "apiVersion", "metadata"}}

@@ -1,7 +1,4 @@
-"""Patches: merge (RFC 7386), JSON (RFC 6902), strategic merge with its directives, and apply.
-
-Apply keeps no record of who owns which field: it merges what is sent, and never conflicts.
-"""
+"""Patches: merge (RFC 7386), JSON (RFC 6902), and strategic merge with its directives, with which apply merges too."""
 
 from __future__ import annotations
 

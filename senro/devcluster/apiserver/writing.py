@@ -14,7 +14,9 @@ from senro.devcluster.apiserver.bodies import (
     is_dry_run,
 )
 from senro.devcluster.apiserver.defaults import default_pod, quality_of_service
+from senro.devcluster.apiserver.field_sets import manager_of
 from senro.devcluster.apiserver.http import Response, json_response
+from senro.devcluster.apiserver.ownership import Author, Owners, apply, first_owner
 from senro.devcluster.apiserver.patch import APPLY, apply_patch, patch_type
 from senro.devcluster.apiserver.resources import QUOTAS, SERVICE_ACCOUNTS
 from senro.devcluster.apiserver.status import (
@@ -79,13 +81,25 @@ class Writer:
         warnings: list[str] = []
         sent = decode_body(request, target.resource, warnings)
         dry_run = is_dry_run(request.parameters("dryRun"))
-        stored = self._create(target.resource, target.namespace, sent, warnings, dry_run=dry_run)
+        author = self._author(request, target.resource)
+        stored = self._create(target.resource, target.namespace, sent, warnings, author=author, dry_run=dry_run)
         if target.resource == PODS and not dry_run and self._faults.loses_create_answer(stored):
             return Response(0, (), drop=True)
         return json_response(201, stored, (), warnings)
 
+    def _author(self, request: Request, resource: Resource, operation: str = "Update") -> Author:
+        name = manager_of(request.parameter("fieldManager") or "", request.headers.get("user-agent", ""))
+        return Author(name, operation, resource.api_version, now_text(self._clock))
+
     def _create(
-        self, resource: Resource, namespace: str, sent: Object, warnings: list[str], *, dry_run: bool
+        self,
+        resource: Resource,
+        namespace: str,
+        sent: Object,
+        warnings: list[str],
+        *,
+        author: Author,
+        dry_run: bool,
     ) -> Object:
         document: Object = {**sent, "metadata": {**(sent.get("metadata") or {})}}
         meta = document["metadata"]
@@ -102,7 +116,7 @@ class Writer:
             if generated:
                 meta["name"] = generated[:58] + self._storage.suffix()
             try:
-                stored = self._admitted(resource, namespace, document, sent, warnings, dry_run=dry_run)
+                stored = self._admitted(resource, namespace, document, sent, warnings, author=author, dry_run=dry_run)
             except Refused as refusal:
                 if not generated or refusal.status.get("reason") != "AlreadyExists" or attempt == _NAME_TRIES - 1:
                     raise
@@ -111,11 +125,21 @@ class Writer:
         raise AssertionError("unreachable")
 
     def _admitted(
-        self, resource: Resource, namespace: str, document: Object, sent: Object, warnings: list[str], *, dry_run: bool
+        self,
+        resource: Resource,
+        namespace: str,
+        document: Object,
+        sent: Object,
+        warnings: list[str],
+        *,
+        author: Author,
+        dry_run: bool,
     ) -> Object:
         name = document["metadata"].get("name", "")
         home = check_namespace(self._storage, resource, namespace, name) if resource.namespaced else None
         prepared = strategy_of(resource).create(document)
+        managed = first_owner(author, resource, document, prepared)
+        prepared = {**prepared, "metadata": {**prepared["metadata"], "managedFields": managed}}
         if resource == PODS and home is not None:
             return self._create_pod(home, prepared, sent, warnings, dry_run=dry_run)
         if resource.namespaced:
@@ -191,13 +215,15 @@ class Writer:
             _check_uid(target, meta, "")
             meta.pop("resourceVersion", None)
             fresh = {**wanted, "metadata": meta}
-            created = self._create(resource, target.namespace, fresh, warnings, dry_run=dry_run)
+            author = self._author(request, resource)
+            created = self._create(resource, target.namespace, fresh, warnings, author=author, dry_run=dry_run)
             return json_response(201, created, (), warnings)
         if not version and not strategy.unconditional:
             cause = Cause.invalid("metadata.resourceVersion", "0", "must be specified for an update")
             raise invalid(resource.plural, target.name, [cause], resource.group)
         current = self._storage.get(resource, target.namespace, target.name)
-        stored = self._replace(target, current, wanted, version, dry_run=dry_run)
+        author = self._author(request, resource)
+        stored = self._replace(target, current, wanted, version, author=author, dry_run=dry_run)
         return json_response(200, stored, (), warnings)
 
     def patch(self, request: Request, identity: Identity, target: Target) -> Answer:
@@ -208,26 +234,52 @@ class Writer:
         if request.parameter("force") is not None and kind != APPLY:
             cause = Cause.forbidden("force", "may not be specified for non-apply patch")
             raise invalid("PatchOptions", "", [cause], "meta.k8s.io")
-        current = self._storage.find(target.resource, target.namespace, target.name)
         if kind == APPLY:
-            if not request.parameter("fieldManager"):
-                cause = Cause.required("fieldManager", "is required for apply patch")
-                raise invalid("PatchOptions", "", [cause], "meta.k8s.io")
-            if current is None:
-                self._authorize(identity, "create", target.resource, target.namespace)
-                sent = checked_fields(request, target.resource, patch, warnings)
-                created = self._create(target.resource, target.namespace, sent, warnings, dry_run=dry_run)
-                return json_response(201, created, (), warnings)
+            return self._apply(request, identity, target, patch)
         current = self._storage.get(target.resource, target.namespace, target.name)
         wanted = apply_patch(kind, current, patch)
         checked = checked_fields(request, target.resource, wanted, warnings)
         version = str(checked.get("metadata", {}).get("resourceVersion") or "")
         if version == current["metadata"]["resourceVersion"]:
             version = ""
-        stored = self._replace(target, current, checked, version, dry_run=dry_run)
+        author = self._author(request, target.resource)
+        stored = self._replace(target, current, checked, version, author=author, dry_run=dry_run)
         return json_response(200, stored, (), warnings)
 
-    def _replace(self, target: Target, current: Object, wanted: Object, version: str, *, dry_run: bool) -> Object:
+    def _apply(self, request: Request, identity: Identity, target: Target, sent: Object) -> Answer:
+        """Server-side apply: creates what is not there, and changes what nobody else owns."""
+        resource, warnings = target.resource, list[str]()
+        dry_run = is_dry_run(request.parameters("dryRun"))
+        if not request.parameter("fieldManager"):
+            cause = Cause.required("fieldManager", "is required for apply patch")
+            raise invalid("PatchOptions", "", [cause], "meta.k8s.io")
+        applied = checked_fields(request, resource, sent, warnings)
+        meta = applied.get("metadata") or {}
+        if meta.get("managedFields"):
+            raise bad_request("metadata.managedFields must be nil")
+        author = self._author(request, resource, "Apply")
+        current = self._storage.find(resource, target.namespace, target.name)
+        if current is None:
+            self._authorize(identity, "create", resource, target.namespace)
+            created = self._create(resource, target.namespace, applied, warnings, author=author, dry_run=dry_run)
+            return json_response(201, created, (), warnings)
+        wanted, managed = apply(author, current, applied, force=request.flag("force"))
+        version = str(meta.get("resourceVersion") or "")
+        stored = self._replace(target, current, wanted, version, author=author, managed=managed, dry_run=dry_run)
+        return json_response(200, stored, (), warnings)
+
+    def _replace(
+        self,
+        target: Target,
+        current: Object,
+        wanted: Object,
+        version: str,
+        *,
+        author: Author,
+        managed: list[Object] | None = None,
+        dry_run: bool,
+    ) -> Object:
+        """Store what is wanted; `managed` are its managedFields where they do not follow from what changed."""
         resource = target.resource
         given, kept = wanted.get("metadata") or {}, current["metadata"]
         _check_uid(target, given, str(kept["uid"]))
@@ -241,6 +293,7 @@ class Writer:
             _take(meta, {field: given[field] for field in _FREE_METADATA if given.get(field)}, _FREE_METADATA)
             own = {field: value for field, value in wanted.items() if field not in _HEAD}
             _take(document, own, [field for field in (*document, *own) if field not in _HEAD])
+            meta["managedFields"] = Owners(current).after(author, current, document) if managed is None else managed
             if resource == PODS and document["spec"] != current["spec"]:
                 meta["generation"] = meta.get("generation", 1) + 1
 
