@@ -60,7 +60,7 @@ class History:
 def read_ledger(data: bytes) -> tuple[Event, ...]:
     """The events of an `events.jsonl`.
 
-    What is none is passed over: the last line of a coordinator that was killed while it wrote, an event of a newer senro.
+    What is none is passed over: half a line of a coordinator that was killed, an event of a newer senro.
     """
     found = []
     for line in data.split(b"\n"):

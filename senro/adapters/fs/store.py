@@ -5,10 +5,14 @@
     <root>/index/<aa>/<hex>   a tree as `domain.tree.encode` writes it; its sha256 is its name
     <root>/body/<aa>/<hex>    the content of a file; its sha256 is its name
     <root>/tmp/               what is being written
+    <root>/lock               shared by whoever writes or restores, exclusive to whoever drops
 
-`<aa>` are the first two digits of `<hex>`. Files are read-only and never change, so any number of processes may share
-a store without a lock: two that write the same content rename the same bytes to the same name. A body is on disk
-before it is visible, and an index only after all of its bodies, power failures included.
+`<aa>` are the first two digits of `<hex>`. Files are read-only and never change, so any number of processes may write
+at once: two that write the same content rename the same bytes to the same name. A body is on disk before it is visible,
+and an index only after all of its bodies, power failures included.
+
+The time of an index is when it was last put or restored, also where it was held already. `senro cache gc` drops by it;
+it never works while a snapshot is put, so what `put` found to be there is there when it returns.
 """
 
 from __future__ import annotations
@@ -16,11 +20,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from senro.adapters.fs.beside import Beside
 from senro.adapters.fs.copying import changed, copy_checked, fill, write_all
+from senro.adapters.fs.locks import shared
 from senro.adapters.fs.work import Naming, drive
 from senro.adapters.fs.writing import Writing
 from senro.domain.errors import StoreError, TreeError
@@ -32,6 +38,9 @@ if TYPE_CHECKING:
     from senro.domain.tree import Entry, Tree
 
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
+
+_LONGEST_WAIT = 600.0
+"""Seconds that a snapshot waits for `senro cache gc`, which reads every index and removes files."""
 
 
 class FolderContentStore:
@@ -60,18 +69,24 @@ class FolderContentStore:
         try:
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
             root = os.open(self._root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+            lock = None
             try:
+                lock = yield from shared(self._root, _LONGEST_WAIT)
                 writing = Writing(root)
                 try:
                     yield from _put_bodies(writing, tree, folder)
                     index = f"index/{_place(tree.digest)}"
                     data = encode(tree)
-                    if not writing.holds(index, len(data)):
+                    if writing.holds(index, len(data)):
+                        os.utime(index, dir_fd=root)
+                    else:
                         write_all(writing.create(index), data)
                         writing.publish()
                 finally:
                     writing.drop()
             finally:
+                if lock is not None:
+                    lock.close()
                 os.close(root)
         except OSError as error:
             raise StoreError(
@@ -96,20 +111,31 @@ class FolderContentStore:
             raise StoreError(str(path), f"the snapshot is no tree ({error}); remove this file and run again") from error
 
     def _restore(self, digest: str, folder: str) -> Generator[None, None, Tree]:
-        tree = yield from self._get(digest)
+        with Naming(str(self._root)):
+            lock = yield from shared(self._root, _LONGEST_WAIT)
+        try:
+            tree = yield from self._get(digest)
+            yield from self._fill(tree, folder)
+        finally:
+            if lock is not None:
+                lock.close()
+        return tree
+
+    def _fill(self, tree: Tree, folder: str) -> Generator[None, None, None]:
         beside = Beside(folder)
         try:
             with Naming(str(self._root)):
                 root = os.open(self._root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
             try:
                 yield from fill(beside, tree, root, _body, self._damaged)
+                with suppress(OSError):  # a store that one may only read keeps no times
+                    os.utime(f"index/{_place(tree.digest)}", dir_fd=root)
             finally:
                 os.close(root)
             beside.swap()
         finally:
             for _ in beside.discard():
                 pass
-        return tree
 
     def _damaged(self, entry: Entry, how: str) -> StoreError:
         return StoreError(

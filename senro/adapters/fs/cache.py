@@ -1,0 +1,205 @@
+"""`ports.cache.Cache` in a folder: the content store, the scratch entries and who needs what of them.
+
+A snapshot is needed while
+
+- a run that goes on names it in its ledger, or has put it, which its ledger may not tell yet: then it was used since
+  the run began;
+- a run that did not end well names it and its folder is there;
+- a persistent workspace is put back to it, should a run be killed.
+
+Everything below `index/` and `body/` is a content that items have; a scratch entry has its snapshot's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from senro.adapters.fs.locks import LOCK_FILE, FileLock, wait_for
+from senro.adapters.fs.persistent import records
+from senro.adapters.fs.registry import KnownRun, forget, known_runs
+from senro.adapters.fs.scratch_store import FOLDER as SCRATCH
+from senro.adapters.fs.work import drive
+from senro.domain.cache_gc import Item
+from senro.domain.errors import StoreError, TreeError
+from senro.domain.scratch_record import LARGEST, ScratchRecord
+from senro.domain.tree import decode
+from senro.ports.cache import Collection, Keeper, Survey
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Generator, Iterator
+
+    from senro.domain.cache_gc import Sweep
+
+_LONGEST_WAIT = 60.0
+"""Seconds to wait for runs that write snapshots just now; each holds the lock for one snapshot at a time."""
+
+_INDEX, _BODY = "index", "body"
+
+
+class FolderCache:
+    """The cache folder `root`, which need not be there."""
+
+    def __init__(self, root: str, *, patience: float = _LONGEST_WAIT) -> None:
+        self._root = Path(root).absolute()
+        self._patience = patience
+
+    @asynccontextmanager
+    async def collecting(self) -> AsyncIterator[Collection]:
+        """See `ports.cache.Cache.collecting`."""
+        try:
+            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = FileLock(self._root / LOCK_FILE)
+        except OSError as error:
+            raise self._failed(error) from error
+        try:
+            try:
+                await drive(wait_for(lock, self._patience, exclusive=True))
+            except OSError as error:
+                raise self._failed(error) from error
+            yield FolderCollection(self._root)
+        finally:
+            lock.close()
+
+    def _failed(self, error: OSError) -> StoreError:
+        return StoreError(str(self._root), f"the cache cannot be locked: {error.strerror}; check SENRO_CACHE_DIR")
+
+
+class FolderCollection:
+    """See `ports.cache.Collection`. Made by `FolderCache.collecting`."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._over: list[KnownRun] = []
+
+    async def survey(self) -> Survey:
+        """See `ports.cache.Collection.survey`."""
+        try:
+            return await drive(self._survey())
+        except OSError as error:
+            raise StoreError(str(error.filename or self._root), f"it cannot be read: {error.strerror}") from error
+
+    async def drop(self, decision: Sweep) -> None:
+        """See `ports.cache.Collection.drop`. Entries of runs that need nothing any more go too."""
+        try:
+            await drive(self._drop(decision))
+        except OSError as error:
+            raise StoreError(str(error.filename or self._root), f"it cannot be removed: {error.strerror}") from error
+
+    def _survey(self) -> Generator[None, None, Survey]:
+        digests, since, keepers = self._needed()
+        bodies: dict[str, int] = {}
+        used: dict[str, float] = {}
+        for path, status in self._files(_INDEX, _BODY):
+            bodies[sys.intern(path)] = status.st_size
+            if path.startswith(_INDEX):
+                used[path] = status.st_mtime
+            yield
+        trees: dict[str, frozenset[str]] = {}
+        for path in [path for path in bodies if path.startswith(f"{_INDEX}/")]:
+            held = self._held(path, bodies)
+            if held is not None:
+                trees[_digest(path)] = held
+            yield
+        items = []
+        named = set()
+        for path, status in self._files(SCRATCH):
+            if not path.endswith(".json"):
+                continue  # one that is being written
+            record = _scratch(self._root / path)
+            if record is None or record.tree not in trees:
+                items.append(Item("scratch", path, status.st_mtime, status.st_size))
+                continue
+            named.add(record.tree)
+            last = max(status.st_mtime, used[_index(record.tree)])
+            needed = record.tree in digests or last >= since
+            items.append(Item("scratch", path, last, status.st_size, trees[record.tree], needed))
+            yield
+        for digest, held in trees.items():
+            if digest not in named:
+                last = used[_index(digest)]
+                items.append(Item("snapshot", digest, last, 0, held, digest in digests or last >= since))
+        return Survey(tuple(items), bodies, keepers)
+
+    def _needed(self) -> tuple[set[str], float, tuple[Keeper, ...]]:
+        """Digests that are needed, the time since when everything is, and for which runs."""
+        digests = {record.digest for record in records(self._root)}
+        since = float("inf")
+        keepers = []
+        for known in known_runs(self._root):
+            if known.lives:
+                since = min(since, known.began)
+                keepers.append(Keeper(known.run, known.folder, "running"))
+                if known.told is not None:
+                    digests |= {one.digest for taken in known.told.workspaces.values() for one in taken}
+            elif known.told is not None and known.told.needed:
+                digests |= known.told.needed
+                keepers.append(Keeper(known.run, known.folder, known.told.state or "unfinished"))
+            elif known.run:  # else it registers at this moment
+                self._over.append(known)
+        return digests, since, tuple(keepers)
+
+    def _held(self, path: str, bodies: dict[str, int]) -> frozenset[str] | None:
+        """The contents of a snapshot, its index among them; None for an index that is damaged: nobody can use it."""
+        data = (self._root / path).read_bytes()
+        if hashlib.sha256(data).hexdigest() != path.rpartition("/")[2]:
+            return None
+        try:
+            tree = decode(data)
+        except TreeError:
+            return None
+        names = (f"{_BODY}/{_place(entry.digest)}" for entry in tree.entries if entry.digest)
+        # Interned: a hundred snapshots of the same hundred thousand files share the text of each name.
+        return frozenset([path, *(sys.intern(name) for name in names if name in bodies)])
+
+    def _files(self, *folders: str) -> Iterator[tuple[str, os.stat_result]]:
+        """Every file two levels below the folders, by its path in the cache."""
+        for folder in folders:
+            for parent in _listed(self._root / folder):
+                for file in _listed(Path(parent.path)):
+                    with suppress(FileNotFoundError):
+                        yield f"{folder}/{parent.name}/{file.name}", file.stat(follow_symlinks=False)
+
+    def _drop(self, decision: Sweep) -> Generator[None, None, None]:
+        scratches = [item.name for item in decision.items if item.kind == "scratch"]
+        # An index before its bodies: cut off in between, no snapshot is there that lacks one.
+        for path in [*scratches, *sorted(decision.bodies, key=lambda path: (not path.startswith(_INDEX), path))]:
+            (self._root / path).unlink(missing_ok=True)
+            yield
+        for known in self._over:
+            forget(known)
+
+
+def _listed(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as listing:
+            return sorted(listing, key=lambda item: item.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _scratch(path: Path) -> ScratchRecord | None:
+    try:
+        with path.open("rb") as file:
+            return msgspec.json.decode(file.read(LARGEST), type=ScratchRecord)
+    except (msgspec.MsgspecError, FileNotFoundError):
+        return None
+
+
+def _place(digest: str) -> str:
+    hexadecimal = digest.removeprefix("sha256:")
+    return f"{hexadecimal[:2]}/{hexadecimal}"
+
+
+def _index(digest: str) -> str:
+    return f"{_INDEX}/{_place(digest)}"
+
+
+def _digest(path: str) -> str:
+    return "sha256:" + path.rpartition("/")[2]

@@ -1,0 +1,241 @@
+"""`ports.persistent` in the cache folder.
+
+::
+
+    <root>/persistent/<name>/content       the workspace's files
+    <root>/persistent/<name>/record.json   a `domain.persistent.PersistentRecord`
+    <root>/persistent/<name>/holder.json   who has it: run, pid, host, since when
+    <root>/persistent/<name>/lock          locked while somebody has it
+
+A workspace's name is a DNS-1123 label, in lower case: no two of them are one folder on any file system.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio.to_thread
+import msgspec
+
+from senro.adapters.fs.beside import remove_folder
+from senro.adapters.fs.copying import write_all
+from senro.adapters.fs.locks import FileLock
+from senro.adapters.fs.work import drive
+from senro.domain.errors import ConfigurationError, Refusal, StoreError
+from senro.domain.persistent import PersistentRecord
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+
+    from senro.ports.persistent import Lease
+
+T = TypeVar("T")
+
+FOLDER = "persistent"
+CONTENT, RECORD, HOLDER, LOCK = "content", "record.json", "holder.json", "lock"
+
+_BESIDE = re.compile(rf"\.{CONTENT}\.senro-(?P<stem>[0-9a-f]+)\.(?P<part>new|old|gone)")
+"""What `adapters.fs.beside` leaves when it is killed, and under `gone` what was evicted and is being removed."""
+
+
+class _Holder(msgspec.Struct, frozen=True, omit_defaults=True):
+    pid: int
+    host: str
+    since: str
+    run: str = ""
+
+
+class FolderPersistentStore:
+    """Persistent workspaces below the cache folder `root`."""
+
+    def __init__(self, root: str) -> None:
+        self._root = Path(root).absolute()
+
+    @asynccontextmanager
+    async def lease(self, name: str, *, since: str) -> AsyncIterator[Lease]:
+        """See `ports.persistent.PersistentStore.lease`. Raises `StoreError` where the folder cannot be locked."""
+        folder = self._root / FOLDER / name
+        try:
+            lock = await anyio.to_thread.run_sync(_locked, folder)
+        except OSError as error:
+            raise StoreError(
+                str(folder), f"the workspace cannot be locked: {error.strerror}; check SENRO_CACHE_DIR"
+            ) from error
+        if lock is None:
+            message = f"{_holder(folder)} has it, and one run at a time may; wait for that to end, or take another name"
+            raise ConfigurationError((Refusal(f"workspace {name}", "persistent-held", message),))
+        held = FolderLease(name, folder, _Holder(os.getpid(), os.uname().nodename, since))
+        try:
+            await held.held_by("")
+            yield held
+        finally:
+            lock.close()
+
+    async def names(self) -> Sequence[str]:
+        """See `ports.persistent.PersistentStore.names`."""
+        return await anyio.to_thread.run_sync(lambda: [folder.name for folder in _folders(self._root)])
+
+
+class FolderLease:
+    """See `ports.persistent.Lease`. Made by `FolderPersistentStore.lease`."""
+
+    def __init__(self, name: str, folder: Path, holder: _Holder) -> None:
+        self._name = name
+        self._place = folder
+        self._content = folder / CONTENT
+        self._holder = holder
+
+    @property
+    def name(self) -> str:
+        """See `ports.persistent.Lease.name`."""
+        return self._name
+
+    @property
+    def folder(self) -> str:
+        """See `ports.persistent.Lease.folder`."""
+        return str(self._content)
+
+    async def held_by(self, run: str) -> None:
+        """See `ports.persistent.Lease.held_by`."""
+        data = msgspec.json.encode(msgspec.structs.replace(self._holder, run=run))
+        await self._in_thread(lambda: _replace(self._place / HOLDER, data))
+
+    async def mend(self) -> bool:
+        """See `ports.persistent.Lease.mend`."""
+        return await self._driven(self._mend())
+
+    async def record(self) -> PersistentRecord | None:
+        """See `ports.persistent.Lease.record`."""
+        return await self._in_thread(lambda: _record(self._place))
+
+    async def write(self, record: PersistentRecord) -> None:
+        """See `ports.persistent.Lease.write`."""
+        await self._in_thread(lambda: _replace(self._place / RECORD, msgspec.json.encode(record)))
+
+    async def measure(self) -> int:
+        """See `ports.persistent.Lease.measure`. A file of several names counts with each."""
+        return await self._driven(_size(self._content))
+
+    async def evict(self) -> None:
+        """See `ports.persistent.Lease.evict`. What was renamed away and not removed yet, `mend` removes."""
+        await self._driven(self._evict())
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        try:
+            return await anyio.to_thread.run_sync(work)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    async def _driven(self, work: Generator[None, None, T]) -> T:
+        try:
+            return await drive(work)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: OSError) -> StoreError:
+        return StoreError(
+            str(error.filename or self._place), f"the persistent workspace cannot be kept: {error.strerror}"
+        )
+
+    def _mend(self) -> Generator[None, None, bool]:
+        beside: dict[str, set[str]] = {}
+        for entry in self._place.iterdir():
+            match = _BESIDE.fullmatch(entry.name)
+            if match:
+                beside.setdefault(match["stem"], set()).add(match["part"])
+        for stem, parts in beside.items():
+            # Killed between the two renames of a swap: see `adapters.fs.beside`.
+            if {"new", "old"} <= parts and not self._content.exists():
+                self._beside(stem, "old").rename(self._content)
+        for stem, parts in beside.items():
+            for part in parts:
+                yield from remove_folder(self._beside(stem, part))
+        return self._content.exists()
+
+    def _evict(self) -> Generator[None, None, None]:
+        gone = self._beside(secrets.token_hex(6), "gone")
+        if self._content.exists():
+            self._content.rename(gone)
+        (self._place / RECORD).unlink(missing_ok=True)
+        yield from remove_folder(gone)
+
+    def _beside(self, stem: str, part: str) -> Path:
+        return self._place / f".{CONTENT}.senro-{stem}.{part}"
+
+
+def records(root: Path) -> Iterator[PersistentRecord]:
+    """What is written down about each persistent workspace of a cache folder. Raises OSError."""
+    for folder in _folders(root):
+        record = _record(folder)
+        if record is not None:
+            yield record
+
+
+def _folders(root: Path) -> list[Path]:
+    try:
+        return sorted(path for path in (root / FOLDER).iterdir() if path.is_dir())
+    except FileNotFoundError:
+        return []
+
+
+def _locked(folder: Path) -> FileLock | None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = FileLock(folder / LOCK)
+    try:
+        if lock.take(exclusive=True):
+            return lock
+    except BaseException:
+        lock.close()
+        raise
+    lock.close()
+    return None
+
+
+def _holder(folder: Path) -> str:
+    try:
+        holder = msgspec.json.decode((folder / HOLDER).read_bytes(), type=_Holder)
+    except (OSError, msgspec.DecodeError):
+        return "another run, which begins just now,"
+    run = f"the run {holder.run}" if holder.run else "a run that begins just now"
+    return f"{run} (process {holder.pid} on {holder.host}, since {holder.since})"
+
+
+def _record(folder: Path) -> PersistentRecord | None:
+    try:
+        return msgspec.json.decode((folder / RECORD).read_bytes(), type=PersistentRecord)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+def _replace(path: Path, data: bytes) -> None:
+    aside = path.with_name(f"{path.name}.new")  # one at a time: whoever writes has the lock
+    opened = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        write_all(opened, data)
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+    aside.rename(path)
+    parent = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    try:
+        os.fsync(parent)
+    finally:
+        os.close(parent)
+
+
+def _size(folder: Path) -> Generator[None, None, int]:
+    total, waiting = 0, [folder]
+    while waiting:
+        with os.scandir(waiting.pop()) as listing:
+            for item in listing:
+                if item.is_dir(follow_symlinks=False):
+                    waiting.append(Path(item.path))
+                elif item.is_file(follow_symlinks=False):
+                    total += item.stat(follow_symlinks=False).st_size
+        yield
+    return total

@@ -1,0 +1,46 @@
+"""`ports.runs.Runs` over the folder in which `adapters.fs.ledger` makes those of runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from senro.domain.errors import StoreError
+from senro.domain.history import History, history, read_ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LEDGER = "events.jsonl"
+
+
+class FolderRuns:
+    """The runs below `run_dir`: each folder that has a ledger."""
+
+    def __init__(self, run_dir: str) -> None:
+        self._folder = Path(run_dir).absolute()
+
+    async def ids(self) -> Sequence[str]:
+        """See `ports.runs.Runs.ids`. A run's id begins with its time, so that their order is that of the names."""
+        return await anyio.to_thread.run_sync(self._ids)
+
+    async def history(self, run: str) -> History:
+        """See `ports.runs.Runs.history`."""
+        path = self._folder / run / LEDGER
+        try:
+            data = await anyio.to_thread.run_sync(path.read_bytes)
+        except OSError as error:
+            raise StoreError(str(path), f"the run's events cannot be read: {error.strerror}") from error
+        return history(read_ledger(data))
+
+    def _ids(self) -> list[str]:
+        try:
+            return sorted(entry.name for entry in self._folder.iterdir() if (entry / LEDGER).is_file())
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise StoreError(
+                str(self._folder), f"the runs cannot be read: {error.strerror}; check the folder given by --run-dir"
+            ) from error

@@ -1,0 +1,145 @@
+"""What every `Cache` must do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from senro.domain.cache_gc import Item, Sweep, sweep
+from senro.domain.errors import StoreError
+from senro.domain.scratch_lookup import ScratchEntry
+from senro.domain.tree import Tree
+from senro.ports.cache import Cache
+from senro.ports.content import ContentStore
+from senro.ports.scratch import ScratchStore
+from tests.support_files import file, make_folder, read_folder
+
+pytestmark = pytest.mark.anyio
+
+CREATED = datetime(2026, 11, 29, tzinfo=UTC)
+EVERYTHING: dict[str, float | None] = {"max_age": -1.0, "max_size": None}
+
+
+async def put(content: ContentStore, place: Path, *texts: bytes) -> Tree:
+    """A snapshot with a file for each text, named by its number."""
+    contents = {f"{number}": text for number, text in enumerate(texts)}
+    tree = Tree(tuple(file(path, text) for path, text in contents.items()))
+    make_folder(place, tree, contents)
+    await content.put(tree, str(place))
+    return tree
+
+
+async def save(scratch: ScratchStore, place: Path, key: str, *texts: bytes) -> Tree:
+    """An entry of the scratch cache `mod` with a file for each text."""
+    contents = {f"{number}": text for number, text in enumerate(texts)}
+    tree = Tree(tuple(file(path, text) for path, text in contents.items()))
+    make_folder(place, tree, contents)
+    assert await scratch.save("mod", ScratchEntry(key, CREATED), tree, str(place))
+    return tree
+
+
+async def collect(cache: Cache, *, now: float = 1e11, max_age: float | None = 0, max_size: int | None = None) -> Sweep:
+    """One round, as the command does it; by default everything goes that nobody needs."""
+    async with cache.collecting() as collection:
+        survey = await collection.survey()
+        decision = sweep(survey.items, survey.bodies, now=now, max_age=max_age, max_size=max_size)
+        await collection.drop(decision)
+    return decision
+
+
+class CacheSuite:
+    """Subclass it and give `cache`, and over the same place `content` and `scratch`; nothing is there yet."""
+
+    @pytest.fixture
+    def cache(self) -> Cache:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def content(self) -> ContentStore:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def scratch(self) -> ScratchStore:
+        raise NotImplementedError
+
+    async def test_empty(self, cache: Cache) -> None:
+        """A cache that was never used holds nothing, and nothing is dropped."""
+        async with cache.collecting() as collection:
+            survey = await collection.survey()
+            assert (survey.items, dict(survey.bodies), survey.keepers) == ((), {}, ())
+            await collection.drop(sweep((), {}, now=0, max_age=0, max_size=0))
+
+    async def test_what_is_there(self, cache: Cache, content: ContentStore, tmp_path: Path) -> None:
+        """Each snapshot is an item with its own index and its bodies; what two share is there once."""
+        one = await put(content, tmp_path / "a", b"shared", b"one!")
+        two = await put(content, tmp_path / "b", b"shared")
+        async with cache.collecting() as collection:
+            survey = await collection.survey()
+        items = {item.name: item for item in survey.items}
+        assert items.keys() == {one.digest, two.digest}
+        assert {item.kind for item in survey.items} == {"snapshot"}
+        assert not any(item.needed for item in survey.items)
+        assert len(items[one.digest].bodies & items[two.digest].bodies) == 1
+        assert sum(survey.bodies[body] for body in items[two.digest].bodies) > 6
+        assert len(survey.bodies) == 4
+
+    async def test_dropped(self, cache: Cache, content: ContentStore, tmp_path: Path) -> None:
+        """What is dropped is gone, what shares contents with it is whole, and the same can be put again."""
+        one = await put(content, tmp_path / "a", b"shared", b"one")
+        two = await put(content, tmp_path / "b", b"shared")
+        async with cache.collecting() as collection:
+            survey = await collection.survey()
+            chosen = tuple(item for item in survey.items if item.name == one.digest)
+            kept = frozenset[str]().union(*(item.bodies for item in survey.items if item not in chosen))
+            await collection.drop(Sweep(chosen, frozenset(survey.bodies.keys() - kept), 0, 0))
+        with pytest.raises(StoreError, match="not held"):
+            await content.get(one.digest)
+        await content.restore(two.digest, str(tmp_path / "x"))
+        assert read_folder(tmp_path / "x") == two
+        await content.put(one, str(tmp_path / "a"))
+        await content.restore(one.digest, str(tmp_path / "y"))
+        assert read_folder(tmp_path / "y") == one
+
+    async def test_all(self, cache: Cache, content: ContentStore, scratch: ScratchStore, tmp_path: Path) -> None:
+        """Where nobody needs anything, everything can go, and the next round finds nothing."""
+        await put(content, tmp_path / "a", b"one", b"two")
+        await save(scratch, tmp_path / "b", "k", b"three")
+        decision = await collect(cache)
+        assert (len(decision.items), decision.kept) == (2, 0)
+        assert decision.freed > 0
+        assert (await collect(cache)).freed == 0
+        assert await scratch.find("mod", "k") is None
+
+    async def test_scratch_entries(
+        self, cache: Cache, content: ContentStore, scratch: ScratchStore, tmp_path: Path
+    ) -> None:
+        """An entry has its content as its own: kept with it, gone with it."""
+        tree = await save(scratch, tmp_path / "a", "k1", b"one")
+        other = await save(scratch, tmp_path / "b", "k2", b"two")
+        async with cache.collecting() as collection:
+            survey = await collection.survey()
+            assert [item.kind for item in survey.items] == ["scratch", "scratch"]
+            gone = [item for item in survey.items if any(other.digest[7:] in body for body in item.bodies)]
+            left = [item for item in survey.items if item not in gone]
+            await collection.drop(sweep_of(gone, left, survey.bodies.keys()))
+        assert await scratch.find("mod", "k2") is None
+        with pytest.raises(StoreError):
+            await content.get(other.digest)
+        assert await scratch.restore("mod", "k1", str(tmp_path / "x")) == tree
+
+    async def test_nobody_writes_meanwhile(self, cache: Cache, content: ContentStore, tmp_path: Path) -> None:
+        """A second collector is refused after its patience while the first one is at work."""
+        await put(content, tmp_path / "a", b"one")
+        async with cache.collecting():
+            with pytest.raises(StoreError, match="in use"):
+                async with cache.collecting():
+                    pass
+
+
+def sweep_of(gone: list[Item], left: list[Item], bodies: object) -> Sweep:
+    """A decision that was made by hand."""
+    assert isinstance(bodies, type({}.keys()))
+    held = frozenset[str]().union(*(item.bodies for item in left))
+    return Sweep(tuple(gone), frozenset(bodies - held), 0, 0)

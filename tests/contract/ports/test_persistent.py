@@ -1,0 +1,144 @@
+"""`FolderPersistentStore` keeps the contract of `PersistentStore`, and what killed processes leave is mended."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from senro.adapters.fs import FolderPersistentStore
+from senro.adapters.fs.beside import Beside
+from senro.domain.errors import ConfigurationError, StoreError
+from senro.ports.persistent import Lease, PersistentStore
+from tests.contract.ports.persistent_suite import RECORD, SINCE, PersistentStoreSuite, fill
+from tests.support_files import names
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[3]
+
+HOLDING = """
+import sys, anyio
+from senro.adapters.fs import FolderPersistentStore
+
+async def main():
+    async with FolderPersistentStore(sys.argv[1]).lease("deps", since="noon") as lease:
+        await lease.held_by("r1")
+        print("held", flush=True)
+        await anyio.sleep_forever()
+
+anyio.run(main)
+"""
+
+
+class TestFolderPersistentStore(PersistentStoreSuite):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> PersistentStore:
+        return FolderPersistentStore(str(tmp_path / "deep" / "cache"))
+
+    @pytest.fixture
+    def second(self, tmp_path: Path) -> PersistentStore:
+        return FolderPersistentStore(str(tmp_path / "deep" / "cache"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderPersistentStore:
+    return FolderPersistentStore(str(tmp_path))
+
+
+async def test_two_processes(store: FolderPersistentStore, tmp_path: Path) -> None:
+    """Another process that has it is named with its number, and one that was killed has it no more."""
+    async with await anyio.open_process([sys.executable, "-c", HOLDING, str(tmp_path)], cwd=ROOT) as other:
+        try:
+            assert other.stdout is not None
+            assert await other.stdout.receive() == b"held\n"
+            with pytest.raises(ConfigurationError, match=rf"the run r1 \(process {other.pid} on .*, since noon\)"):
+                async with store.lease("deps", since=SINCE):
+                    pass
+        finally:
+            other.kill()
+        await other.wait()
+    async with store.lease("deps", since=SINCE):
+        pass
+
+
+@pytest.mark.parametrize("moment", ["built", "between", "swapped", "discarding"])
+async def test_a_swap_that_was_cut(store: FolderPersistentStore, moment: str) -> None:
+    """Killed at any moment of a swap, the content is the one before or the one after, whole; nothing lies beside."""
+    async with store.lease("deps", since=SINCE) as lease:
+        fill(lease.folder, "old")
+        beside = Beside(lease.folder)
+        os.close(beside.create("new", executable=False))
+        os.close(beside.root)
+        if moment == "between":
+            beside.destination.rename(beside.old)
+        elif moment != "built":
+            beside.swap()
+        if moment == "discarding":
+            (beside.old / "old").unlink()
+    async with store.lease("deps", since=SINCE) as lease:
+        assert await lease.mend()
+        assert names(Path(lease.folder)) == (["old"] if moment in {"built", "between"} else ["new"])
+        assert names(Path(lease.folder).parent) == ["content", "holder.json", "lock"]
+
+
+async def test_a_first_content_that_was_cut(store: FolderPersistentStore) -> None:
+    """Where there was no content before, half of a first one is none."""
+    async with store.lease("deps", since=SINCE) as lease:
+        beside = Beside(lease.folder)
+        os.close(beside.root)
+        assert not await lease.mend()
+        assert names(Path(lease.folder).parent) == ["holder.json", "lock"]
+
+
+async def test_an_eviction_that_was_cut(store: FolderPersistentStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed while it removes, an eviction has left nothing where the content was, and the rest goes with the next."""
+
+    def cut(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    async with store.lease("deps", since=SINCE) as lease:
+        fill(lease.folder)
+        await lease.write(RECORD)
+        monkeypatch.setattr("senro.adapters.fs.persistent.remove_folder", cut)
+        with pytest.raises(KeyboardInterrupt):
+            await lease.evict()
+        monkeypatch.undo()
+        assert "content" not in names(Path(lease.folder).parent)
+        assert len(names(Path(lease.folder).parent)) == 3
+        assert not await lease.mend()
+        assert await lease.record() is None
+        assert names(Path(lease.folder).parent) == ["holder.json", "lock"]
+
+
+async def test_what_cannot_be_understood(store: FolderPersistentStore, tmp_path: Path) -> None:
+    """A record that is none is nothing; a holder that is none is told as another run."""
+    async with store.lease("deps", since=SINCE) as lease:
+        (tmp_path / "persistent" / "deps" / "record.json").write_bytes(b"{")
+        assert await lease.record() is None
+        (tmp_path / "persistent" / "deps" / "holder.json").write_bytes(b"{")
+        with pytest.raises(ConfigurationError, match="another run, which begins just now"):
+            async with store.lease("deps", since=SINCE):
+                pass
+
+
+async def test_no_folder(tmp_path: Path) -> None:
+    """A cache folder that cannot be is named, with the system's words."""
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StoreError, match="SENRO_CACHE_DIR"):
+        async with FolderPersistentStore(str(tmp_path / "file")).lease("deps", since=SINCE):
+            pass
+
+
+async def test_errors_name_the_workspace(store: FolderPersistentStore) -> None:
+    """What the system refuses is an error of ours, with its words."""
+
+    async def refused(lease: Lease) -> None:
+        with pytest.raises(StoreError, match="the persistent workspace cannot be kept: No such file"):
+            await lease.measure()
+
+    async with store.lease("deps", since=SINCE) as lease:
+        await refused(lease)
