@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 
+from senro.domain.content_rules import ContentRules
 from senro.domain.errors import TreeError
 from senro.domain.paths import raw
 from senro.domain.tar import END, ArchiveReader, Data, EndOfArchive, EndOfMember, Manifest, Member, member_header
@@ -160,9 +161,9 @@ def read_events(pieces: list[bytes], indexes: tuple[int, ...] = (0,)) -> list[Ha
     return events
 
 
-def read_tree(data: bytes) -> Tree:
+def read_tree(data: bytes, rules: ContentRules | None = None) -> Tree:
     """The tree 0 of an archive, by the domain's reader and manifest."""
-    manifest = Manifest((0,))
+    manifest = Manifest((0,), rules={} if rules is None else {0: rules})
     contents: dict[str, bytes] = {}
     current = ""
     for event in read_events([data]):
@@ -177,7 +178,7 @@ def read_tree(data: bytes) -> Tree:
             contents[current] = event
         elif isinstance(event, EndOfMember):
             manifest.digested(0, current, digest_of(contents[current]))
-    return manifest.trees()[0]
+    return manifest.contents()[0].tree
 
 
 def refusal(data: bytes) -> TreeError | None:

@@ -17,7 +17,7 @@ from senro.app.result import Result, StepResult, WorkspaceResult
 from senro.app.summary import step_infos, summarise
 from senro.app.wiring import Opened, open_services
 from senro.app.workspaces import Workspaces
-from senro.domain.errors import ConfigurationError, Refusal, RunBroken, SenroError, TreeError
+from senro.domain.errors import ConfigurationError, PlanError, Refusal, RunBroken, SenroError, TreeError
 from senro.domain.events import CancelRequested, RunStarted
 from senro.domain.plan import Plan
 from senro.domain.plan_document import plan_document
@@ -52,7 +52,8 @@ async def run(
     what is still being put away.
 
     Raises `ConfigurationError`, `ClusterError` or `StoreError` before anything was started, `TreeError` for a workspace
-    whose first content cannot be taken, `RunBroken` where a run that had started cannot go on, such as on a full disk.
+    whose first content cannot be taken, `PlanError` for a `.senroignore` that has lines without a meaning, `RunBroken`
+    where a run that had started cannot go on, such as on a full disk.
     """
     if jobs is not None and jobs < 1:
         raise ConfigurationError((Refusal("jobs", "jobs", f"at least one step must run at once, not {jobs}"),))
@@ -119,7 +120,7 @@ class _Run:
             state = await self._run(handle_signals=handle_signals)
         except BaseExceptionGroup as group:
             error = _single(group)
-            if isinstance(error, SenroError) and not isinstance(error, TreeError):
+            if isinstance(error, SenroError) and not isinstance(error, TreeError | PlanError):
                 raise RunBroken(services.ledger.folder, error) from error
             raise error from error.__cause__
         result = self._result(state)

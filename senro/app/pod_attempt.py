@@ -188,7 +188,11 @@ class PodAttempt:
             return outcome
         self.attempt.phase("reading back")
         reading = Reading(
-            self.attempt, pod, self.services.cluster, self.attempt.workspaces.returning(self.attempt.step)
+            self.attempt,
+            pod,
+            self.services.cluster,
+            self.attempt.workspaces.returning(self.attempt.step),
+            rules=self.attempt.workspaces.rules(self.attempt.step),
         )
         try:
             trees = await reading.run()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from senro.app.attempt import Attempt
 from senro.app.staging import IDLE_SECONDS, STDERR_LIMIT
 from senro.app.transfer_failure import TransferFailure, end_words
+from senro.domain.content_rules import ContentRules
 from senro.domain.errors import ClusterError, SenroError, TreeError
 from senro.domain.exec_protocol import Ended, ExecResult, ExitCode, Stderr, Stdout
 from senro.domain.pod import Pod
@@ -38,13 +39,17 @@ class ReadBackRefused(TransferFailure):
 
 @dataclass(slots=True)
 class Reading:
-    """The read-back of one pod's read-write mounts. `folders` maps the index of each to the folder to replace."""
+    """The read-back of one pod's read-write mounts.
+
+    `folders` maps the index of each to the folder to replace, `rules` to what of it may come back.
+    """
 
     attempt: Attempt
     pod: Pod
     cluster: Cluster
     folders: Mapping[int, str]
     received: int = 0
+    rules: Mapping[int, ContentRules] = field(default_factory=dict, kw_only=True)
 
     async def run(self) -> Mapping[int, Tree]:
         """What came back, already in place. Raises `ReadBackLost`, `ReadBackRefused`."""
@@ -97,7 +102,7 @@ class Reading:
         self.received = 0
         found: Mapping[int, Tree] | None = None
         try:
-            async with self.attempt.services.trees.unpack(self.folders) as unpacking:
+            async with self.attempt.services.trees.unpack(self.folders, rules=self.rules) as unpacking:
                 found = await self._unpack(unpacking)
         except TreeError as error:
             if found is None or error.rule != "leftover":

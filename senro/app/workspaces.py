@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from senro.app.recorder import Recorder
 from senro.app.services import Services
 from senro.domain.attempt import claimed
 from senro.domain.concurrency import beside
-from senro.domain.errors import TreeError
+from senro.domain.content_rules import WHOLE, ContentRules, rules_of
+from senro.domain.errors import PlanError, Refusal, TreeError
 from senro.domain.events import SnapshotTaken, WorkspaceOpened
-from senro.domain.excludes import DEFAULT_EXCLUDES
+from senro.domain.excludes import IGNORE_BYTES, IGNORE_FILE, ignored
 from senro.domain.names import label_value
 from senro.domain.pipeline import Step
 from senro.domain.plan import Plan
@@ -43,15 +44,20 @@ class Workspaces:
         self._recorder = recorder
         self._base = base
         self._places: dict[str, Place] = {}
+        self._rules: dict[str, ContentRules] = {}
         self._shared: frozenset[tuple[str, str]] = frozenset()
 
     async def open(self, plan: Plan) -> None:
-        """Copy the first content of each into the run's folder. Raises `TreeError` naming what cannot be taken."""
+        """Copy the first content of each into the run's folder.
+
+        Raises `TreeError` naming what cannot be taken, `PlanError` with every line of a `.senroignore` that has no
+        meaning, whichever workspace it belongs to.
+        """
         self._shared = _shared(plan)
         claims = {mount.name for planned in plan.steps for mount, _ in claimed(planned.step)}
-        for workspace in plan.workspaces:
-            if workspace.name in claims:
-                continue
+        carried_ones = [workspace for workspace in plan.workspaces if workspace.name not in claims]
+        await self._read_rules(carried_ones)
+        for workspace in carried_ones:
             place = await self._first(workspace)
             self._places[place.name] = place
         for cache in plan.scratches:
@@ -59,14 +65,31 @@ class Workspaces:
             await self._services.trees.copy(Tree(), self._base, folder)
             self._places[_scratch_name(cache.name)] = Place(cache.name, folder, Tree())
 
+    async def _read_rules(self, workspaces: Sequence[Workspace]) -> None:
+        refusals: list[Refusal] = []
+        for workspace in workspaces:
+            patterns: tuple[str, ...] = ()
+            if workspace.path is not None:
+                source = posixpath.join(self._base, workspace.path)
+                content = await self._services.trees.read(source, IGNORE_FILE, limit=IGNORE_BYTES + 1)
+                patterns, refused = ignored(posixpath.join(workspace.path, IGNORE_FILE), content or b"")
+                refusals += [one for one in refused if one not in refusals]
+            self._rules[workspace.name] = rules_of(workspace, patterns)
+        if refusals:
+            raise PlanError(tuple(refusals))
+
     async def _first(self, workspace: Workspace) -> Place:
-        trees = self._services.trees
+        trees, rules = self._services.trees, self._rules[workspace.name]
         folder = self._services.ledger.workspace(workspace.name)
         source, tree = self._base, Tree()
         if workspace.path is not None:
             source = posixpath.join(self._base, workspace.path)
-            tree = await trees.walk(source, exclude=(*DEFAULT_EXCLUDES, *self._runs_in(source), *workspace.exclude))
+            first = replace(rules, exclude=(*rules.exclude, *self._runs_in(source)))
+            tree = await trees.walk(source, rules=first)
         await trees.copy(tree, source, folder)
+        if rules.follow:
+            left_out = tree.left_out
+            tree = replace(await trees.prune(folder, rules=rules), left_out=left_out)
         digest = await self._services.content.put(tree, folder)
         await self._recorder.record(
             WorkspaceOpened(
@@ -146,6 +169,13 @@ class Workspaces:
         """The folders that what comes back from the step's pod replaces, by index."""
         return {index: self.place(step, mount).folder for index, mount in read_back(step)}
 
+    def rules(self, step: Step) -> Mapping[int, ContentRules]:
+        """The rules of what comes back from the step's pod, by index."""
+        return {index: self._rules_of(mount) for index, mount in read_back(step)}
+
+    def _rules_of(self, mount: AnyMount) -> ContentRules:
+        return self._rules[mount.name] if isinstance(mount, Mount) else WHOLE
+
     async def returned(self, step: Step, attempt: int, trees: Mapping[int, Tree]) -> None:
         """Take a snapshot of what came back and is in place already."""
         for index, mount in read_back(step):
@@ -158,7 +188,8 @@ class Workspaces:
             return
         for mount in workspace_mounts(step):
             if mount.mode == "rw":
-                tree = await self._services.trees.walk(self.place(step, mount).folder)
+                folder = self.place(step, mount).folder
+                tree = await self._services.trees.prune(folder, rules=self._rules_of(mount))
                 await self._snapshot(step, attempt, mount, tree)
 
     async def written_through(self, step: Step) -> tuple[str, ...]:
@@ -166,14 +197,15 @@ class Workspaces:
         changed = []
         for mount in workspace_mounts(step):
             place = self.place(step, mount)
-            if mount.mode == "ro" and await self._differs(place):
+            if mount.mode == "ro" and await self._differs(place, self._rules_of(mount)):
                 changed.append(mount.name)
                 await self._restore(place.tree.digest, place.folder)
         return tuple(changed)
 
-    async def _differs(self, place: Place) -> bool:
+    async def _differs(self, place: Place, rules: ContentRules) -> bool:
         try:
-            tree = await self._services.trees.walk(place.folder)
+            # Also what is excluded was written to it.
+            tree = await self._services.trees.walk(place.folder, rules=ContentRules(links=rules.links))
         except TreeError:
             return True  # what was put in place could be walked
         return tree.digest != place.tree.digest

@@ -19,13 +19,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from senro.domain.errors import PlanError, Refusal
+from senro.domain.paths import text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 DEFAULT_EXCLUDES = ("**/.git", "**/node_modules")
 """What a workspace leaves behind unless it says otherwise, at any depth: submodules and monorepos nest them. Of any
 kind: a worktree's `.git` is a file, and a linked `node_modules` mostly leaves the tree."""
+
+IGNORE_FILE = ".senroignore"
+"""The file at the top of a workspace's first content that holds patterns, one a line. It travels itself."""
+
+IGNORE_BYTES = 64 * 1024
+"""Bytes that such a file may have: every name of the workspace is compared with every pattern."""
+
+_FAR_NAME = re.compile(r"(?:\*[^*]+|[^*]+\*?)\Z")
 
 _WORD = re.compile(r"\*\*/|\*\*|\*|\?|[^*?]+")
 
@@ -64,6 +73,52 @@ def exclude_refusals(where: str, patterns: Sequence[str]) -> tuple[Refusal, ...]
         if problem:
             refusals.append(Refusal(where, "exclude", f"the exclude pattern {pattern!r} {problem}"))
     return tuple(refusals)
+
+
+def ignored(where: str, content: bytes) -> tuple[tuple[str, ...], tuple[Refusal, ...]]:
+    """The patterns of a `.senroignore`, and a refusal, with its line's number, for each line that has no meaning.
+
+    One pattern a line, in this module's words. Blank lines and lines that begin with `#` say nothing (`?` matches a
+    leading `#`); white space at the end of a line is dropped, and so is a byte order mark. `where` names the file.
+    """
+    if len(content) > IGNORE_BYTES:
+        return (), (Refusal(where, "exclude", f"it has more than {IGNORE_BYTES} bytes; no more are read"),)
+    patterns = []
+    refusals = []
+    for number, line in enumerate(text(content).removeprefix("\ufeff").split("\n"), 1):
+        pattern = line.rstrip()
+        if not pattern or pattern.startswith("#"):
+            continue
+        problem = pattern_problem(pattern)
+        if problem:
+            refusals.append(Refusal(where, "exclude", f"line {number}: the pattern {pattern!r} {problem}"))
+        else:
+            patterns.append(pattern)
+    return tuple(patterns), tuple(refusals)
+
+
+def far_excludes(excludes: Sequence[Collection[str]], roots: Collection[str]) -> tuple[str, ...]:
+    """What a pod's tar may be told by `--exclude=` to leave out of an archive of the folders `roots`.
+
+    `excludes` holds the patterns of each of these folders; only one that all of them have can be told. Of those,
+    `**/X` alone means to GNU tar (unanchored, its wildcards match `/`) and to busybox tar (fnmatch at every name, with
+    FNM_PATHNAME and FNM_LEADING_DIR) what it means here, for an X of one name, of printable ASCII, with no wildcard
+    but one `*` at its begin or its end. It is X that tar is told; it must match no root, for tar matches those too.
+    What tar is not told does cross, and is left out here.
+    """
+    first = excludes[0] if excludes else ()
+    common = [pattern for pattern in dict.fromkeys(first) if all(pattern in others for others in excludes)]
+    told = [pattern.removeprefix("**/") for pattern in common if pattern.startswith("**/")]
+    return tuple(name for name in told if _means_the_same(name) and not any(_covers(name, root) for root in roots))
+
+
+def _means_the_same(name: str) -> bool:
+    plain = name.isascii() and name.isprintable() and not set(name) & set("/?[]\\")
+    return plain and _FAR_NAME.match(name) is not None
+
+
+def _covers(name: str, root: str) -> bool:
+    return compile_excludes([name]).matches(root, directory=True)
 
 
 def pattern_problem(pattern: str) -> str:

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 from senro.domain.errors import TreeError
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Sequence
+
+MAX_NAME = 4095
+"""Bytes of a name or a target: Linux' PATH_MAX without the final NUL."""
+
+MAX_PATH = MAX_NAME - len("0/")
+"""Bytes of a path in a tree: it travels behind the number of its mount."""
+
+NAMED_LINKS = 100
+"""How many refused links one error names; it says how many more there are."""
 
 
 def raw(text: str) -> bytes:
@@ -46,26 +55,27 @@ def check_path(path: str) -> None:
             raise TreeError(path, "path", "the name has an empty or `.` segment")
 
 
-def check_link(path: str, target: str, links: Container[str] = ()) -> None:
-    """Raise `TreeError` (rule `link`) unless the link at `path` points into its tree, or at its root.
-
-    `links` holds the paths of the tree's links (a set). The parents of `path` are directories, so `..` at the front
-    of a target goes where it seems to; after a name it does so only if that name is no link, hence that is refused.
-    With this rule for every link of a tree, no chain of them leads out. A target that does not exist is fine.
-    """
+def check_target(path: str, target: str) -> None:
+    """Raise `TreeError` (rule `link`) unless `target` is text that the link at `path` can hold, wherever it leads."""
     if not target:
         raise TreeError(path, "link", "the link has no target")
     if "\0" in target:
         raise TreeError(path, "link", "the link's target holds a NUL")
     if not target.isascii() and not _is_from_bytes(target):
         raise TreeError(path, "link", "the link's target is no text that a file system has")
+
+
+def link_problem(path: str, target: str, links: Container[str] = ()) -> str:
+    """What keeps the link at `path` from its tree, in words; "" for one that points into the tree, or at its root.
+
+    `links` holds the paths of the tree's links. The parents of `path` are directories, so `..` at the front
+    of a target goes where it seems to; after a name it does so only if that name is no link, hence that is a problem.
+    Where no link of a tree has one, no chain of them leads out. A target that does not exist is fine.
+    """
     if target.startswith("/"):
-        raise TreeError(path, "link", f"the link is absolute ({target}); make it relative to its folder or exclude it")
-    if ".." in target:
-        _check_upwards(path, target, links)
-
-
-def _check_upwards(path: str, target: str, links: Container[str]) -> None:
+        return f"the link is absolute ({target})"
+    if ".." not in target:
+        return ""
     place = path.split("/")[:-1]
     for segment in target.split("/"):
         if segment in {"", "."}:
@@ -74,14 +84,20 @@ def _check_upwards(path: str, target: str, links: Container[str]) -> None:
             place.append(segment)
             continue
         if not place:
-            raise TreeError(path, "link", f"the link leaves the tree ({target}); make it point inside or exclude it")
+            return f"the link leaves the tree ({target})"
         if "/".join(place) in links:
-            raise TreeError(
-                path,
-                "link",
-                f"the link goes through another link and up again ({target}); point it at its end, or exclude it",
-            )
+            return f"the link goes through another link and up again ({target})"
         place.pop()
+    return ""
+
+
+def refused_links(problems: Sequence[tuple[str, str]], remedy: str) -> TreeError:
+    """One error (rule `link`) for links, at least one, given as (path, what is wrong with it): each is named."""
+    (path, first), *others = problems
+    words = [f"{other}: {problem}" for other, problem in others[: NAMED_LINKS - 1]]
+    if len(problems) > NAMED_LINKS:
+        words.append(f"and {len(problems) - NAMED_LINKS} links more")
+    return TreeError(path, "link", "; ".join([first, *words, remedy]))
 
 
 def _is_from_bytes(path: str) -> bool:

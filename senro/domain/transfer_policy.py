@@ -35,7 +35,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 BROKEN_RULES = frozenset({"checksum", "end", "format", "pax", "torn", "truncated"})
 """The rules of a `TreeError` that say that an archive broke on its way."""
 
-LOCAL_RULES = frozenset({"changed", "destination", "io", "leftover", "unreadable"})
+LOCAL_RULES = frozenset({"case", "changed", "destination", "io", "leftover", "unreadable"})
 """The rules that say that this machine's own folders failed. All other rules refuse the content that came."""
 
 

@@ -25,7 +25,8 @@ from functools import cached_property
 from typing import Literal
 
 from senro.domain.errors import TreeError
-from senro.domain.paths import check_link, check_path, raw, text
+from senro.domain.paths import check_path, check_target, link_problem, raw, refused_links, text
+from senro.domain.workspace import Links
 
 _HEAD = b"senro tree 2\n"
 # At most 18 digits: enough for any size, and int() stays cheap whatever a damaged file holds.
@@ -41,8 +42,13 @@ Kind = Literal["file", "directory", "link"]
 EXECUTABLE = 0o100
 """The mode bit that makes a file executable here: the owner's, as git has it."""
 
+_LOST_BITS = ((0o4000, "setuid"), (0o2000, "setgid"), (0o1000, "sticky"))
+
 EMPTY_FILE = "sha256:" + hashlib.sha256().hexdigest()
 """The digest of a file without content."""
+
+LINKS_REMEDY = 'point it inside, exclude it, or carry it as text with Workspace(links="keep")'
+"""What to do about a link that is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +70,25 @@ class Entry:
 class Tree:
     """The entries of a folder, sorted by the bytes of their paths, whatever order they are given in.
 
-    The root itself is no entry. Every parent of an entry is an entry too, and a directory. `left_out` names what a
-    walk found and could not take, as (printable path, reason); it is no part of the tree: neither equality nor
-    the digest sees it. Raises `TreeError` for entries that can be no folder (see `check_path`, `check_link`).
+    The root itself is no entry. Every parent of an entry is an entry too, and a directory. Raises `TreeError` for
+    entries that can be no folder (see `check_path`) and, in one error that names each, for links that are absolute or
+    leave the tree (see `link_problem`), unless `links` says to keep them.
+
+    `left_out` names what was found and does not travel, as (printable path, what it is). Neither field is a part of
+    the tree: equality and the digest do not see them.
     """
 
     entries: tuple[Entry, ...] = ()
     left_out: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    links: Links = field(default="refuse", compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         for entry in self.entries:
             check_path(entry.path)
         object.__setattr__(self, "entries", tuple(sorted(self.entries, key=lambda entry: raw(entry.path))))
         _check(self.entries)
+        if self.links == "refuse":
+            _check_links(self.entries)
 
     @cached_property
     def digest(self) -> str:
@@ -94,13 +106,22 @@ class Tree:
         return sum(entry.kind == "file" for entry in self.entries)
 
 
+def lost_bits(mode: int) -> str:
+    """The mode bits of a file that a snapshot does not carry, in words; "" where it has none of them."""
+    names = [name for bit, name in _LOST_BITS if mode & bit]
+    return f"the {' and '.join(names)} bit{'s' if len(names) > 1 else ''}" if names else ""
+
+
 def encode(tree: Tree) -> bytes:
-    """The text whose sha256 is the tree's digest; the whole tree but `left_out` is in it."""
+    """The text whose sha256 is the tree's digest; its entries and nothing else are in it."""
     return b"".join([_HEAD, *map(_line, tree.entries)])
 
 
-def decode(data: bytes) -> Tree:
-    """The tree that `encode` wrote. Raises `TreeError` (rule `index`) for anything that it does not write."""
+def decode(data: bytes, *, links: Links = "refuse") -> Tree:
+    """The tree that `encode` wrote. Raises `TreeError` (rule `index`) for anything that it does not write.
+
+    `links` is as `Tree` has it.
+    """
     if not data.startswith(_HEAD):
         raise TreeError("", "index", f"the text does not begin with {_HEAD!r}")
     entries = []
@@ -111,7 +132,7 @@ def decode(data: bytes) -> Tree:
             raise TreeError("", "index", f"no entry at byte {at}")
         entry, at = _read_entry(data, match)
         entries.append(entry)
-    tree = Tree(tuple(entries))
+    tree = Tree(tuple(entries), links=links)
     if encode(tree) != data:
         raise TreeError("", "index", "the entries are not in their one order or form")
     return tree
@@ -119,7 +140,6 @@ def decode(data: bytes) -> Tree:
 
 def _check(entries: tuple[Entry, ...]) -> None:
     directories = {entry.path for entry in entries if entry.kind == "directory"}
-    links = {entry.path for entry in entries if entry.kind == "link"}
     before = None
     for entry in entries:
         path = entry.path
@@ -130,9 +150,16 @@ def _check(entries: tuple[Entry, ...]) -> None:
         if parent and parent not in directories:
             raise TreeError(path, "parent", f"`{parent}` is not a directory of the tree")
         if entry.kind == "link":
-            check_link(path, entry.target, links)
+            check_target(path, entry.target)
         elif entry.kind == "file" and not _DIGEST.fullmatch(entry.digest):
             raise TreeError(path, "digest", f"{entry.digest!r} is no sha256:<64 hexadecimal digits>")
+
+
+def _check_links(entries: tuple[Entry, ...]) -> None:
+    targets = {entry.path: entry.target for entry in entries if entry.kind == "link"}
+    problems = [(path, problem) for path, target in targets.items() if (problem := link_problem(path, target, targets))]
+    if problems:
+        raise refused_links(problems, LINKS_REMEDY)
 
 
 def _line(entry: Entry) -> bytes:

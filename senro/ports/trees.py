@@ -5,7 +5,9 @@ A `TreeError` of these calls names a file or folder as its `path`, and one of th
 ===========  ==================================================================================================
 changed      a file is not what it was when it was walked, or something writes to it; walk again
 unreadable   a file cannot be read as this user
-link         a link is absolute or leaves its tree
+link         links are absolute, leave their tree, or cannot be followed; all of them are named
+limit        a path is too long, or copies in place of links would be too much
+case         two names of a tree are one to the file system of this machine
 io           the system refused something else (a full disk, above all); its words are in the message
 destination  what shall be replaced is no folder, or not empty, or lies in another one that is replaced
 torn         a call before this one failed or was cancelled, or `finish` is missing; begin again
@@ -24,6 +26,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from senro.domain.content_rules import PLAIN, ContentRules
 from senro.domain.tree import Tree
 
 
@@ -61,7 +64,7 @@ class Unpacking(Protocol):
         ...
 
     async def finish(self) -> Mapping[int, Tree]:
-        """Check that the archive is whole, its two end blocks included; returns what came, by index.
+        """Check that the archive is whole, its two end blocks included; returns what came and stays, by index.
 
         Raises `TreeError` (rule `truncated`) if it is not. Call `replace` next, or leave the context to drop it.
         """
@@ -85,11 +88,28 @@ class Unpacking(Protocol):
 class Trees(Protocol):
     """Folders of this machine. Blocking work happens in worker threads; every call may be cancelled."""
 
-    async def walk(self, folder: str, *, exclude: Sequence[str] = ()) -> Tree:
-        """The folder as a tree with the digest of every file. `exclude` is in the words of `domain.excludes`.
+    async def walk(self, folder: str, *, rules: ContentRules = PLAIN) -> Tree:
+        """The folder as a tree with the digest of every file, what is excluded left away. It only reads.
 
-        Raises `TreeError` for a link that leaves the tree or is absolute, a file that cannot be read or that changes
-        while it is read; sockets, fifos and devices are left out and named in `Tree.left_out`.
+        Sockets, fifos, devices and mode bits that do not travel are named in `Tree.left_out`. Links are told as they
+        are; where the rules follow them, nothing is said here against any. Raises `TreeError` for links that the
+        rules refuse, a file that cannot be read or that changes while it is read.
+        """
+        ...
+
+    async def prune(self, folder: str, *, rules: ContentRules) -> Tree:
+        """Make the folder as the rules have it, and return it as `walk` does.
+
+        Removed are what is excluded, sockets, fifos, devices and mode bits that do not travel; where links are
+        followed, copies stand in their place. Whoever sees the folder then sees what the tree says. Raises as `walk`
+        does, with nothing changed; also `TreeError` (rule `io`) for what cannot be removed or written.
+        """
+        ...
+
+    async def read(self, folder: str, name: str, *, limit: int) -> bytes | None:
+        """At most the first `limit` bytes of the file `name` at the top of the folder; None where there is none.
+
+        Raises `TreeError` (rule `unreadable`) for what is no file; a link is followed by nobody.
         """
         ...
 
@@ -100,8 +120,13 @@ class Trees(Protocol):
         """
         ...
 
-    def unpack(self, destinations: Mapping[int, str]) -> AbstractAsyncContextManager[Unpacking]:
+    def unpack(
+        self, destinations: Mapping[int, str], *, rules: Mapping[int, ContentRules] | None = None
+    ) -> AbstractAsyncContextManager[Unpacking]:
         """Receive an archive of the parts `destinations`, each built beside its destination.
+
+        `rules` has those of each part; one without any takes everything but links that leave it. What they exclude
+        may come all the same: it is dropped, and keeps no rule but those that no archive may break.
 
         Leaving the context without `replace` removes what was built; after it, what was replaced.
         """

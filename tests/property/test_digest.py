@@ -15,8 +15,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from senro.domain.errors import TreeError
-from senro.domain.paths import check_link, check_path, raw, text
-from senro.domain.tree import EMPTY_FILE, Entry, Tree, decode, encode
+from senro.domain.paths import check_path, check_target, link_problem, raw, text
+from senro.domain.tree import EMPTY_FILE, Entry, Tree, decode, encode, lost_bits
 from tests.support_files import digest_of, directory, file, link, make_folder, read_folder, trees
 
 Drawn = tuple[Tree, dict[str, bytes]]
@@ -206,9 +206,6 @@ def test_paths(path: str) -> None:
 @pytest.mark.parametrize(
     ("target", "why"),
     [
-        ("", "no target"),
-        ("a\0", "NUL"),
-        ("\ud800", "no text"),
         ("/a", "absolute"),
         ("../../..", "leaves the tree"),
         ("../../../d/e/a", "leaves the tree"),
@@ -220,15 +217,77 @@ def test_paths(path: str) -> None:
 )
 def test_no_link(target: str, why: str) -> None:
     """A link that may lead out of its tree is refused, with where it leads."""
+    problem = link_problem("d/e/x", target, {"d/e/l"})
+    assert why in problem
+    assert target in problem
+
+
+@pytest.mark.parametrize(("target", "why"), [("", "no target"), ("a\0", "NUL"), ("\ud800", "no text")])
+def test_no_target(target: str, why: str) -> None:
+    """What no link can hold is refused, whatever the policy."""
     with pytest.raises(TreeError, match=why) as caught:
-        check_link("d/e/x", target, {"d/e/l"})
-    assert caught.value.rule == "link"
+        check_target("d/e/x", target)
+    assert (caught.value.path, caught.value.rule) == ("d/e/x", "link")
+    with pytest.raises(TreeError, match=why):
+        Tree((link("x", target),), links="keep")
+
+
+def test_each_link_is_named() -> None:
+    """Links that may not stay are refused in one error that names each, with where it leads and what to do."""
+    entries = (
+        link("a", "/etc/passwd"),
+        link("b", "../x"),
+        link("fine", "a"),
+        directory("d"),
+        link("d/c", "../a/../../y"),
+    )
+    with pytest.raises(TreeError) as caught:
+        Tree(entries)
+    assert (caught.value.path, caught.value.rule) == ("a", "link")
+    for words in ("a: the link is absolute (/etc/passwd)", "b: the link leaves the tree (../x)", "d/c: ", "exclude it"):
+        assert words in str(caught.value)
+    assert "fine" not in str(caught.value)
+    assert Tree(entries, links="keep").entries == tuple(sorted(entries, key=lambda entry: entry.path))
+
+
+def test_very_many_links_are_counted() -> None:
+    """An error that names a hundred links counts the others: a pod may leave millions."""
+    with pytest.raises(TreeError, match="and 150 links more") as caught:
+        Tree(tuple(link(f"l{number:03}", "/") for number in range(250)))
+    assert len(str(caught.value)) < 10_000
+
+
+def test_kept_links_are_no_part_of_a_tree() -> None:
+    """The links policy changes neither tree nor digest, and a text with such a link is read where it is kept."""
+    entries = (link("a", "/etc"),)
+    kept = Tree(entries, links="keep")
+    assert decode(encode(kept), links="keep") == kept
+    with pytest.raises(TreeError, match="absolute"):
+        decode(encode(kept))
+    assert Tree((file("a"),), links="keep") == Tree((file("a"),))
+    assert Tree((file("a"),), links="keep").digest == Tree((file("a"),)).digest
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        (0o777, ""),
+        (0o4755, "the setuid bit"),
+        (0o2644, "the setgid bit"),
+        (0o1644, "the sticky bit"),
+        (0o7777, "the setuid and setgid and sticky bits"),
+    ],
+)
+def test_mode_bits_that_do_not_travel(mode: int, words: str) -> None:
+    """setuid, setgid and sticky are named; permissions are not."""
+    assert lost_bits(mode) == words
 
 
 @pytest.mark.parametrize("target", ["a", "../..", "../../", "../a/../b", "./a", "l", "l/a", "a//b", "\udcff", "..a"])
 def test_links(target: str) -> None:
     """A link to anything in its tree, to its root, or to nothing, is fine."""
-    check_link("d/e/x", target, {"d/e/l"})
+    check_target("d/e/x", target)
+    assert link_problem("d/e/x", target, {"d/e/l"}) == ""
 
 
 @given(st.data())

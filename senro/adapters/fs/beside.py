@@ -25,7 +25,86 @@ _DIRECTORY = 0o755
 _NAME_BYTES = 200  # of 255, so that the suffix fits
 
 
-class Beside:
+class OpenFolder:
+    """A folder by its open descriptor `root`. Paths are relative to it; what stands above them is a real directory."""
+
+    def __init__(self, root: int) -> None:
+        self.root = root
+        self._made: set[str] = set()
+
+    def directory(self, path: str) -> None:
+        """Make a directory in it; one that was made here already is fine."""
+        if path in self._made:
+            return
+        with Naming(path), _Apart(path):
+            os.mkdir(path, _DIRECTORY, dir_fd=self.root)
+            os.chmod(path, _DIRECTORY, dir_fd=self.root)  # whatever the umask is
+        self._made.add(path)
+
+    def create(self, path: str, *, executable: bool) -> int:
+        """Create a file in it that does not exist, and open it to write and read. The caller closes it."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with Naming(path), _Apart(path):
+            opened = os.open(path, flags, 0o600, dir_fd=self.root)
+            try:
+                os.fchmod(opened, 0o755 if executable else 0o644)
+            except BaseException:
+                os.close(opened)
+                raise
+        return opened
+
+    def link(self, path: str, target: str) -> None:
+        """Make a symbolic link in it."""
+        with Naming(path), _Apart(path):
+            os.symlink(target, path, dir_fd=self.root)
+
+    def remove(self, path: str) -> None:
+        """Remove what is no directory of it."""
+        with Naming(path):
+            os.unlink(path, dir_fd=self.root)
+
+    def remove_all(self, path: str) -> Generator[None, None, None]:
+        """Remove what is at `path`, with all that a directory holds."""
+        with Naming(path):
+            if stat.S_ISDIR(os.stat(path, dir_fd=self.root, follow_symlinks=False).st_mode):
+                yield from _empty(self.root, path)
+                os.rmdir(path, dir_fd=self.root)
+            else:
+                os.unlink(path, dir_fd=self.root)
+
+    def without_bits(self, path: str) -> None:
+        """Take from a file the mode bits that do not travel."""
+        with Naming(path):
+            mode = os.stat(path, dir_fd=self.root, follow_symlinks=False).st_mode
+            os.chmod(path, mode & 0o777, dir_fd=self.root)
+
+
+class _Apart:
+    """As a context: what is there already is a name that this machine's file system takes for the same.
+
+    Only names of one tree meet here, and each comes once.
+    """
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        """Nothing is to be done."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        """Exchange the error."""
+        if isinstance(error, FileExistsError):
+            raise TreeError(
+                self._path,
+                "case",
+                "this machine's file system has another name for the same: one that differs in case or in its Unicode "
+                "form alone; rename one of them, or run on a file system that tells them apart",
+            ) from error
+
+
+class Beside(OpenFolder):
     """One destination's new tree, while it is built. `discard` it on every path; after `swap` that is the old one."""
 
     def __init__(self, destination: str) -> None:
@@ -41,43 +120,10 @@ class Beside:
             self._mode = _mode(self.destination)
             self.built.mkdir(mode=0o700)
             try:
-                self.root = os.open(self.built, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+                super().__init__(os.open(self.built, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY))
             except BaseException:
                 self.built.rmdir()
                 raise
-
-    def directory(self, path: str) -> None:
-        """Make a directory in it; one that is there already is fine."""
-        with Naming(path):
-            try:
-                os.mkdir(path, _DIRECTORY, dir_fd=self.root)
-                os.chmod(path, _DIRECTORY, dir_fd=self.root)  # whatever the umask is
-            except FileExistsError:
-                # A name that differs from it in case alone would be a second directory elsewhere.
-                if not stat.S_ISDIR(os.stat(path, dir_fd=self.root, follow_symlinks=False).st_mode):
-                    raise
-
-    def create(self, path: str, *, executable: bool) -> int:
-        """Create a file in it that does not exist, and open it to write and read. The caller closes it."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with Naming(path):
-            opened = os.open(path, flags, 0o600, dir_fd=self.root)
-            try:
-                os.fchmod(opened, 0o755 if executable else 0o644)
-            except BaseException:
-                os.close(opened)
-                raise
-        return opened
-
-    def link(self, path: str, target: str) -> None:
-        """Make a symbolic link in it."""
-        with Naming(path):
-            os.symlink(target, path, dir_fd=self.root)
-
-    def remove(self, path: str) -> None:
-        """Remove a file of it."""
-        with Naming(path):
-            os.unlink(path, dir_fd=self.root)
 
     def swap(self) -> None:
         """Put the new tree in the destination's place. On an error the old one is there again."""
@@ -132,24 +178,29 @@ def remove_folder(folder: Path) -> Generator[None, None, None]:
     except FileNotFoundError:
         return
     try:
-        waiting = [""]
-        emptied = []
-        while waiting:
-            directory = waiting.pop()
-            emptied.append(directory)
-            for name, is_directory in _names(root, directory):
-                path = f"{directory}/{name}" if directory else name
-                if is_directory:
-                    waiting.append(path)
-                else:
-                    os.unlink(path, dir_fd=root)
-                    yield
-        for directory in reversed(emptied[1:]):
-            os.rmdir(directory, dir_fd=root)
-            yield
+        yield from _empty(root, "")
     finally:
         os.close(root)
     folder.rmdir()
+
+
+def _empty(root: int, top: str) -> Generator[None, None, None]:
+    """Remove all that the directory holds, following no link."""
+    waiting = [top]
+    emptied = []
+    while waiting:
+        directory = waiting.pop()
+        emptied.append(directory)
+        for name, is_directory in _names(root, directory):
+            path = f"{directory}/{name}" if directory else name
+            if is_directory:
+                waiting.append(path)
+            else:
+                os.unlink(path, dir_fd=root)
+                yield
+    for directory in reversed(emptied[1:]):
+        os.rmdir(directory, dir_fd=root)
+        yield
 
 
 def _names(root: int, directory: str) -> list[tuple[str, bool]]:

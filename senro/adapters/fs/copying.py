@@ -10,9 +10,9 @@ from senro.adapters.fs.work import PIECE, Naming
 from senro.domain.errors import TreeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Mapping
 
-    from senro.adapters.fs.beside import Beside
+    from senro.adapters.fs.beside import Beside, OpenFolder
     from senro.domain.tree import Entry, Tree
 
 _BY_KERNEL = 1 << 20
@@ -44,6 +44,27 @@ def fill(
         if entry.kind == "link":
             folder.link(entry.path, entry.target)
             yield
+
+
+def put_copies(folder: OpenFolder, tree: Tree, copies: Mapping[str, str]) -> Generator[None, None, None]:
+    """Make what of the tree stands in place of links: `copies` has it by path, with what of the folder it repeats.
+
+    All else of the tree is there, and the links are not. Raises as `fill` does.
+    """
+    for entry in tree.entries:
+        source = copies.get(entry.path)
+        if source is None:
+            continue
+        if entry.kind == "directory":
+            folder.directory(entry.path)
+        else:
+            target = folder.create(entry.path, executable=entry.executable)
+            try:
+                with Naming(entry.path):
+                    yield from copy_checked(folder.root, source, target, entry, changed)
+            finally:
+                os.close(target)
+        yield
 
 
 def copy_checked(

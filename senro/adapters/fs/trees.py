@@ -13,8 +13,9 @@ from senro.adapters.fs.beside import Beside
 from senro.adapters.fs.copying import changed, fill
 from senro.adapters.fs.pack import FolderArchive
 from senro.adapters.fs.unpack import FolderUnpacking
-from senro.adapters.fs.walk import walk
+from senro.adapters.fs.walk import prune, read_file, walk
 from senro.adapters.fs.work import Naming, drive
+from senro.domain.content_rules import PLAIN, ContentRules
 from senro.domain.errors import TreeError
 
 if TYPE_CHECKING:
@@ -27,9 +28,17 @@ if TYPE_CHECKING:
 class FolderTrees:
     """Walks, packs, unpacks and copies folders. Has no state: one serves everybody."""
 
-    async def walk(self, folder: str, *, exclude: Sequence[str] = ()) -> Tree:
+    async def walk(self, folder: str, *, rules: ContentRules = PLAIN) -> Tree:
         """See `ports.trees.Trees.walk`. Raises `PlanError` for an exclude that cannot be compiled."""
-        return await drive(walk(folder, exclude))
+        return await drive(walk(folder, rules))
+
+    async def prune(self, folder: str, *, rules: ContentRules) -> Tree:
+        """See `ports.trees.Trees.prune`."""
+        return await drive(prune(folder, rules))
+
+    async def read(self, folder: str, name: str, *, limit: int) -> bytes | None:
+        """See `ports.trees.Trees.read`."""
+        return await drive(read_file(folder, name, limit))
 
     @asynccontextmanager
     async def pack(self, parts: Sequence[Packed], *, sentinel: str = "") -> AsyncIterator[Archive]:
@@ -39,9 +48,11 @@ class FolderTrees:
             yield archive
 
     @asynccontextmanager
-    async def unpack(self, destinations: Mapping[int, str]) -> AsyncIterator[Unpacking]:
+    async def unpack(
+        self, destinations: Mapping[int, str], *, rules: Mapping[int, ContentRules] | None = None
+    ) -> AsyncIterator[Unpacking]:
         """See `ports.trees.Trees.unpack`. A destination's parent is made where it is missing."""
-        unpacking = FolderUnpacking(destinations)
+        unpacking = FolderUnpacking(destinations, rules or {})
         async with closing(unpacking.close):
             await unpacking.begin()
             yield unpacking

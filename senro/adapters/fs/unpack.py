@@ -11,7 +11,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from senro.adapters.fs.beside import Beside, swap_all
-from senro.adapters.fs.copying import copy_file, write_all
+from senro.adapters.fs.copying import copy_file, put_copies, write_all
 from senro.adapters.fs.work import PIECE, Naming, drive
 from senro.domain.errors import TreeError
 from senro.domain.tar import ArchiveReader, Data, EndOfArchive, Manifest, Member
@@ -19,6 +19,7 @@ from senro.domain.tar import ArchiveReader, Data, EndOfArchive, Manifest, Member
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
+    from senro.domain.content_rules import ContentRules
     from senro.domain.tree import Tree
 
 
@@ -29,14 +30,13 @@ class FolderUnpacking:
     directory that was made here: so no name that the archive holds can lead out of them.
     """
 
-    def __init__(self, destinations: Mapping[int, str]) -> None:
+    def __init__(self, destinations: Mapping[int, str], rules: Mapping[int, ContentRules]) -> None:
         self._destinations = destinations
         self._folders: dict[int, Beside] = {}
         self._reader = ArchiveReader(destinations)
-        self._manifest = Manifest(destinations)
+        self._manifest = Manifest(destinations, rules=rules)
         self._buffer = bytearray()
         self._received = 0
-        self._links: dict[tuple[int, str], str] = {}
         self._open: _OpenFile | None = None
         self._state = "receiving"
 
@@ -128,7 +128,6 @@ class FolderUnpacking:
             folder.directory(entry.path)
             return
         if entry.kind == "link":
-            self._links[member.index, entry.path] = entry.target
             return
         if placement.replaces:
             folder.remove(entry.path)
@@ -158,11 +157,17 @@ class FolderUnpacking:
         self._manifest.digested(file.index, file.path, "sha256:" + file.digest.hexdigest())
 
     def _finish(self) -> Generator[None, None, Mapping[int, Tree]]:
-        trees = self._manifest.trees()
-        for (index, path), target in self._links.items():
-            self._folders[index].link(path, target)
-            yield
-        return trees
+        contents = self._manifest.contents()
+        for index, content in contents.items():
+            folder = self._folders[index]
+            for path in content.excluded:
+                yield from folder.remove_all(path)
+            yield from put_copies(folder, content.tree, content.copies)
+            for entry in content.tree.entries:
+                if entry.kind == "link":
+                    folder.link(entry.path, entry.target)
+                    yield
+        return {index: content.tree for index, content in contents.items()}
 
     def _close_file(self) -> None:
         if self._open is not None:

@@ -1,4 +1,4 @@
-"""A folder of this machine as a tree."""
+"""A folder of this machine as a tree, and made to be as its rules say."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
+from senro.adapters.fs.beside import OpenFolder
+from senro.adapters.fs.copying import put_copies
 from senro.adapters.fs.work import PIECE, io_error
 from senro.domain.errors import TreeError
 from senro.domain.excludes import compile_excludes
-from senro.domain.paths import check_link
+from senro.domain.followed_links import followed
+from senro.domain.paths import MAX_PATH, raw
 from senro.domain.printable import printable
-from senro.domain.tree import EXECUTABLE, Entry, Tree
+from senro.domain.tree import EXECUTABLE, Entry, Tree, lost_bits
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator
 
-    from senro.domain.excludes import Excludes
+    from senro.domain.content_rules import ContentRules
 
 _SPECIAL = {
     stat.S_IFIFO: "a fifo",
@@ -29,58 +32,126 @@ _SPECIAL = {
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-def walk(folder: str, exclude: Sequence[str]) -> Generator[None, None, Tree]:
+def walk(folder: str, rules: ContentRules) -> Generator[None, None, Tree]:
     """See `ports.trees.Trees.walk`. Yields after each file, and within a large one after each piece."""
-    excludes = compile_excludes(exclude)
+    root = _open(folder)
     try:
-        root = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+        return (yield from _Walk(root, rules).run())
+    finally:
+        os.close(root)
+
+
+def prune(folder: str, rules: ContentRules) -> Generator[None, None, Tree]:
+    """See `ports.trees.Trees.prune`. Nothing is changed before all of it was walked and keeps the rules."""
+    root = _open(folder)
+    try:
+        walked = _Walk(root, rules)
+        before = yield from walked.run()
+        tree, copies = followed(before) if rules.follow else (before, {})
+        opened = OpenFolder(root)
+        for path in (*walked.excluded, *walked.special):
+            yield from opened.remove_all(path)
+        for path in walked.marked:
+            opened.without_bits(path)
+        for entry in before.entries:
+            if rules.follow and entry.kind == "link":
+                opened.remove(entry.path)
+        yield from put_copies(opened, tree, copies)
+    finally:
+        os.close(root)
+    return tree
+
+
+def read_file(folder: str, name: str, limit: int) -> Generator[None, None, bytes | None]:
+    """See `ports.trees.Trees.read`."""
+    root = _open(folder)
+    try:
+        yield
+        with open(os.open(name, _READ | os.O_NONBLOCK, dir_fd=root), "rb") as opened:
+            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                raise TreeError(name, "unreadable", "it is no file; make it one or remove it")
+            return opened.read(limit)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise TreeError(name, "unreadable", f"it cannot be read as a file: {error.strerror}") from error
+    finally:
+        os.close(root)
+
+
+def _open(folder: str) -> int:
+    try:
+        return os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     except OSError as error:
         raise io_error(folder, error) from error
-    try:
+
+
+class _Walk:
+    """One walk of an open folder, and what it found that is not as the rules have it.
+
+    `excluded` and `special` are paths of what is no part of the tree, `marked` of files with mode bits that are not.
+    """
+
+    def __init__(self, root: int, rules: ContentRules) -> None:
+        self._root = root
+        self._rules = rules
+        self._excludes = compile_excludes(rules.exclude)
+        self.excluded: list[str] = []
+        self.special: list[str] = []
+        self.marked: list[str] = []
+
+    def run(self) -> Generator[None, None, Tree]:
         entries: list[Entry] = []
         left_out: list[tuple[str, str]] = []
         waiting = [""]
         while waiting:
             directory = waiting.pop()
-            for path, status in _list(root, directory, excludes):
+            for path, status in self._list(directory):
                 mode = status.st_mode
                 if stat.S_ISDIR(mode):
                     entries.append(Entry(path, "directory"))
                     waiting.append(path)
                 elif stat.S_ISREG(mode):
-                    digest = yield from _hash(root, path, status)
+                    digest = yield from _hash(self._root, path, status)
                     executable = bool(mode & EXECUTABLE)
                     entries.append(Entry(path, "file", executable=executable, size=status.st_size, digest=digest))
+                    if lost := lost_bits(mode):
+                        left_out.append((printable(path), lost))
+                        self.marked.append(path)
                 elif stat.S_ISLNK(mode):
-                    entries.append(_link(root, path))
+                    entries.append(_link(self._root, path))
                 else:
                     left_out.append((printable(path), _SPECIAL.get(stat.S_IFMT(mode), "of a kind that cannot travel")))
+                    self.special.append(path)
                 yield
-        return Tree(tuple(entries), left_out=tuple(sorted(left_out)))
-    finally:
-        os.close(root)
+        links = "keep" if self._rules.follow else self._rules.links
+        return Tree(tuple(entries), left_out=tuple(sorted(left_out)), links=links)
 
-
-def _list(root: int, directory: str, excludes: Excludes) -> list[tuple[str, os.stat_result]]:
-    """What lies in the directory and is not excluded. A name that vanishes meanwhile is not there."""
-    found = []
-    try:
-        opened = os.open(directory or ".", _READ | os.O_DIRECTORY, dir_fd=root)
+    def _list(self, directory: str) -> list[tuple[str, os.stat_result]]:
+        """What lies in the directory and is not excluded. A name that vanishes meanwhile is not there."""
+        found = []
         try:
-            with os.scandir(opened) as listing:
-                for item in listing:
-                    path = f"{directory}/{item.name}" if directory else item.name
-                    if excludes.matches(path, directory=item.is_dir(follow_symlinks=False)):
-                        continue
-                    try:
-                        found.append((path, item.stat(follow_symlinks=False)))
-                    except FileNotFoundError:
-                        continue
-        finally:
-            os.close(opened)
-    except OSError as error:
-        raise _unreadable(directory or ".", error) from error
-    return found
+            opened = os.open(directory or ".", _READ | os.O_DIRECTORY, dir_fd=self._root)
+            try:
+                with os.scandir(opened) as listing:
+                    for item in listing:
+                        path = f"{directory}/{item.name}" if directory else item.name
+                        if self._excludes.matches(path, directory=item.is_dir(follow_symlinks=False)):
+                            self.excluded.append(path)
+                            continue
+                        try:
+                            found.append((path, item.stat(follow_symlinks=False)))
+                        except FileNotFoundError:
+                            continue
+            finally:
+                os.close(opened)
+        except OSError as error:
+            raise _unreadable(directory or ".", error) from error
+        for path, _ in found:
+            # A code point is at most 4 bytes, so most need not be encoded.
+            if len(path) * 4 > MAX_PATH and len(raw(path)) > MAX_PATH:
+                raise TreeError(path, "limit", f"the path has more than {MAX_PATH} bytes; shorten it or exclude it")
+        return found
 
 
 def _hash(root: int, path: str, status: os.stat_result) -> Generator[None, None, str]:
@@ -115,7 +186,6 @@ def _link(root: int, path: str) -> Entry:
         target = os.readlink(path, dir_fd=root)
     except OSError as error:
         raise _unreadable(path, error) from error
-    check_link(path, target)
     return Entry(path, "link", target=target)
 
 

@@ -7,13 +7,14 @@ No file is touched here.
 
 from __future__ import annotations
 
-from senro.domain.tar.manifest import Manifest, Placement
+from senro.domain.tar.manifest import Content, Manifest, Placement
 from senro.domain.tar.reader import ArchiveReader, Data, EndOfArchive, EndOfMember, Event, Member
 from senro.domain.tar.writer import END, archive_length, member_header, padding
 
 __all__ = [
     "END",
     "ArchiveReader",
+    "Content",
     "Data",
     "EndOfArchive",
     "EndOfMember",

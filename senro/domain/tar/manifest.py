@@ -1,11 +1,15 @@
-"""The rules between the members of an archive, and the trees that they make."""
+"""The rules between the members of an archive, and what of them becomes a tree."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from senro.domain.content_rules import PLAIN, ContentRules
 from senro.domain.errors import TreeError
+from senro.domain.excludes import compile_excludes
+from senro.domain.followed_links import COPIES_FACTOR, COPIES_FREE, followed
+from senro.domain.printable import printable
 from senro.domain.tree import Entry, Tree
 
 if TYPE_CHECKING:
@@ -13,20 +17,14 @@ if TYPE_CHECKING:
 
     from senro.domain.tar.reader import Member
 
-COPIES_FREE = 16 << 30
-"""Bytes that hard links may repeat, whatever came. They come back as copies, so a few kilobytes of archive could
-fill any disk."""
-
-COPIES_FACTOR = 8
-"""How many times the bytes of all files hard links may repeat, where that is more than `COPIES_FREE`."""
-
 
 @dataclass(frozen=True, slots=True)
 class Placement:
     """What to make on disk for a member: first the directories, outermost first, then the entry.
 
-    `entry` is None for a root. With `replaces`, a file or link is there already and goes first. With `copy_of`, the
-    entry's content is that of the file at this path; else a file's digest is still empty.
+    `entry` is None where nothing is to be made: for a root, and for what is left out. With `replaces`, a file or link
+    is there already and goes first. With `copy_of`, the entry's content is that of the file at this path; else a
+    file's digest is still empty.
     """
 
     directories: tuple[str, ...]
@@ -35,11 +33,38 @@ class Placement:
     copy_of: str = ""
 
 
-class Manifest:
-    """What came of each tree. `admit` every member before anything of it is made, `digested` each file after it."""
+_NOTHING = Placement((), None)
 
-    def __init__(self, indexes: Collection[int], *, copies_free: int = COPIES_FREE) -> None:
-        self._trees: dict[int, dict[str, Entry]] = {index: {} for index in indexes}
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What of the members of one tree stays, once its rules are applied.
+
+    `excluded` are files and directories that were made, each with all that it holds, and must go: until the archive
+    has ended, a hard link outside of them may repeat one. `copies` has, for each path that no member made because it
+    stands in place of a link, what it repeats of the others. Links are not made before now.
+    """
+
+    tree: Tree
+    excluded: tuple[str, ...]
+    copies: Mapping[str, str]
+
+
+class Manifest:
+    """What came of each tree. `admit` every member before anything of it is made, `digested` each file after it.
+
+    `rules` has those of each tree; without any, everything stays and links may not leave.
+    """
+
+    def __init__(
+        self,
+        indexes: Collection[int],
+        *,
+        rules: Mapping[int, ContentRules] | None = None,
+        copies_free: int = COPIES_FREE,
+    ) -> None:
+        known = rules or {}
+        self._parts = {index: _Part(known.get(index, PLAIN)) for index in indexes}
         self._copies_free = copies_free
         self._bytes = 0
         self._copies = 0
@@ -49,48 +74,46 @@ class Manifest:
 
         Raises `TreeError`: rule `parent` where something that is no directory stands above it (which is how a write
         through a link is refused), `duplicate` where its name came before as another kind, `hardlink` where no
-        file or link of the target's name came before.
+        file or link of the target's name came before. Excluded members keep these rules too: they say that the
+        archive is coherent.
         """
-        entries = self._trees[member.index]
+        part = self._parts[member.index]
         if not member.path:
-            return Placement((), None)
-        copy_of = ""
+            return _NOTHING
+        part.check_again(member.path)
+        if member.kind == "special":
+            return part.leave_out(member.path, member.lost)
         if member.kind == "hardlink":
-            entry, copy_of = self._copy(member, entries)
-        else:
-            entry = Entry(
-                member.path, member.kind, executable=member.executable, size=member.size, target=member.target
-            )
-            self._bytes += member.size
-        directories = _missing_parents(member.path, entries)
-        for path in directories:
-            entries[path] = Entry(path, "directory")
-        before = entries.get(member.path)
-        if before is not None and before.kind != entry.kind:
-            raise TreeError(
-                member.path, "duplicate", f"the archive has it as a {before.kind} and again as a {entry.kind}"
-            )
-        entries[member.path] = entry
-        replaces = before is not None and before.kind != "directory"
-        return Placement(directories, entry, replaces=replaces, copy_of=copy_of)
+            return self._admit_hard_link(part, member)
+        self._bytes += member.size
+        entry = Entry(member.path, member.kind, executable=member.executable, size=member.size, target=member.target)
+        return part.place(entry, member.lost)
 
     def digested(self, index: int, path: str, digest: str) -> None:
         """The file's content is whole and has this digest."""
-        entries = self._trees[index]
+        entries = self._parts[index].entries
         entry = entries[path]
         # dataclasses.replace would cost more than all else that is done for a small file here.
         entries[path] = Entry(path, "file", executable=entry.executable, size=entry.size, digest=digest)
 
-    def trees(self) -> Mapping[int, Tree]:
-        """What came, by index. Raises `TreeError` (rule `link`) where links lead out of their tree together."""
-        return {index: Tree(tuple(entries.values())) for index, entries in self._trees.items()}
+    def contents(self) -> Mapping[int, Content]:
+        """What came, by index. Raises one `TreeError` (rule `link`) that names every link that may not stay."""
+        return {index: part.content() for index, part in self._parts.items()}
 
-    def _copy(self, member: Member, entries: Mapping[str, Entry]) -> tuple[Entry, str]:
-        source = entries.get(member.target)
-        if source is None or source.kind == "directory" or member.target == member.path:
+    def _admit_hard_link(self, part: _Part, member: Member) -> Placement:
+        target = part.repeats.get(member.target, member.target)
+        if target in part.special:
+            return part.leave_out(member.path, part.special[target])
+        source = part.entries.get(target)
+        if source is None or source.kind == "directory" or target == member.path:
             raise TreeError(
                 member.path, "hardlink", f"a hard link to `{member.target}`, which is no earlier file of its tree"
             )
+        if part.excludes.matches(member.path, directory=False):
+            # Nothing is made of it, so a later hard link to it is one to what it repeats.
+            part.repeats[member.path] = target
+            part.repeated.add(target)
+            return _NOTHING
         self._copies += source.size
         if self._copies > max(self._copies_free, COPIES_FACTOR * self._bytes):
             raise TreeError(
@@ -98,10 +121,74 @@ class Manifest:
                 "limit",
                 f"hard links would repeat more than {self._copies_free} bytes; they come back as copies",
             )
-        return replace(source, path=member.path), member.target if source.kind == "file" else ""
+        copy_of = target if source.kind == "file" else ""
+        return part.place(replace(source, path=member.path), member.lost, copy_of=copy_of)
 
 
-def _missing_parents(path: str, entries: Mapping[str, Entry]) -> tuple[str, ...]:
+class _Part:
+    """The members of one tree. `repeats` maps excluded hard links to the entries that they repeat."""
+
+    def __init__(self, rules: ContentRules) -> None:
+        self._rules = rules
+        self._left_out: dict[str, str] = {}
+        self.excludes = compile_excludes(rules.exclude)
+        self.entries: dict[str, Entry] = {}
+        self.special: dict[str, str] = {}
+        self.repeats: dict[str, str] = {}
+        self.repeated: set[str] = set()
+
+    def check_again(self, path: str) -> None:
+        """A name may come again, as a later file replaces an earlier one, but for one that others stand for."""
+        if path in self.repeated:
+            raise TreeError(path, "duplicate", "the name comes again after hard links to it")
+        self.repeats.pop(path, None)
+
+    def leave_out(self, path: str, what: str) -> Placement:
+        """Nothing is made of a fifo or a device."""
+        before = self.entries.get(path)
+        if before is not None:
+            raise TreeError(path, "duplicate", f"the archive has it as a {before.kind} and again as {what}")
+        _missing_parents(path, self.entries, self.special)
+        self.special[path] = what
+        if not self.excludes.matches(path, directory=False):
+            self._left_out[path] = what
+        return _NOTHING
+
+    def place(self, entry: Entry, lost: str, *, copy_of: str = "") -> Placement:
+        path = entry.path
+        directories = _missing_parents(path, self.entries, self.special)
+        for parent in directories:
+            self.entries[parent] = Entry(parent, "directory")
+        before = self.entries.get(path)
+        was = self.special.get(path) or (f"a {before.kind}" if before is not None else "")
+        if was and was != f"a {entry.kind}":
+            raise TreeError(path, "duplicate", f"the archive has it as {was} and again as a {entry.kind}")
+        self.entries[path] = entry
+        if lost and not self.excludes.matches(path, directory=False):
+            self._left_out[path] = lost
+        replaces = before is not None and before.kind != "directory"
+        return Placement(directories, entry, replaces=replaces, copy_of=copy_of)
+
+    def content(self) -> Content:
+        kept, excluded = [], {}
+        for path, entry in self.entries.items():
+            if self.excludes.matches(path, directory=entry.kind == "directory"):
+                excluded[path] = entry
+            else:
+                kept.append(entry)
+        left_out = tuple(sorted((printable(path), what) for path, what in self._left_out.items()))
+        rules = self._rules
+        tree = Tree(tuple(kept), left_out=left_out, links="keep" if rules.follow else rules.links)
+        copies: Mapping[str, str] = {}
+        if rules.follow:
+            tree, copies = followed(tree)
+        outermost = (
+            path for path, entry in excluded.items() if entry.kind != "link" and path.rpartition("/")[0] not in excluded
+        )
+        return Content(tree, tuple(outermost), copies)
+
+
+def _missing_parents(path: str, entries: Mapping[str, Entry], special: Mapping[str, str]) -> tuple[str, ...]:
     missing = []
     parent = path.rpartition("/")[0]
     while parent:
@@ -110,6 +197,8 @@ def _missing_parents(path: str, entries: Mapping[str, Entry]) -> tuple[str, ...]
             if entry.kind != "directory":
                 raise TreeError(path, "parent", f"it lies in `{parent}`, which is a {entry.kind}")
             break
+        if parent in special:
+            raise TreeError(path, "parent", f"it lies in `{parent}`, which is {special[parent]}")
         missing.append(parent)
         parent = parent.rpartition("/")[0]
     return tuple(reversed(missing))

@@ -10,9 +10,9 @@ pax         a malformed PAX header, or one that would rename every member
 limit       an extension header past `MAX_EXTENSION`, a name past `MAX_NAME`, more than `MAX_MEMBERS` members
 index       a name that is not `<index>/<path>` with an index that is expected
 path        a name that is absolute or has `..`, an empty segment or a NUL
-link        a link that is absolute or leaves its tree
+link        a link whose target is empty or holds a NUL
 hardlink    a hard link to another tree
-type        a device, a fifo, a sparse file or another kind that is no file, directory or link
+type        a sparse file, or a member of a kind that no Linux file system has
 size        a size past `MAX_SIZE`, or content where there can be none
 end         something other than zeros after the end, or a lone zero block
 truncated   the bytes ended before the end blocks did
@@ -27,18 +27,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from senro.domain.errors import TreeError
-from senro.domain.paths import check_link, check_path, text
+from senro.domain.paths import MAX_NAME, check_path, check_target, text
 from senro.domain.tar.fields import BLOCK, Header, read_header, read_pax
-from senro.domain.tree import EXECUTABLE
+from senro.domain.tree import EXECUTABLE, lost_bits
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
 MAX_EXTENSION = 1 << 20
 """Bytes of one extension header. Linux bounds all extended attributes of a file to 64 KiB each; names to 4 KiB."""
-
-MAX_NAME = 4095
-"""Bytes of a name or a target: Linux' PATH_MAX without the final NUL."""
 
 MAX_SIZE = 1 << 43
 """Bytes of a file, 8 TiB. ext4 holds 16; a header that says more than this is no honest one."""
@@ -48,10 +45,8 @@ MAX_MEMBERS = 4_000_000
 
 _MAX_EXTENSIONS = 8  # GNU tar writes at most one of each of its four kinds before a member
 _FILES = {b"0", b"\0", b"7"}
+_SPECIAL = {b"3": "a character device", b"4": "a block device", b"6": "a fifo"}
 _NAMES = {
-    b"3": "a character device",
-    b"4": "a block device",
-    b"6": "a fifo",
     b"S": "a sparse file",
     b"M": "the rest of a file from another volume",
     b"V": "a volume label",
@@ -64,15 +59,17 @@ _ZERO_BLOCK = bytes(BLOCK)
 class Member:
     """A member begins. `kind` "hardlink" repeats the content of the earlier member `target` of the same tree.
 
-    The root of a tree comes as a directory whose path is "". `size` bytes of `Data` follow for a file.
+    The root of a tree comes as a directory whose path is "". `size` bytes of `Data` follow for a file. A fifo or a
+    device is "special". `lost` says what of the member a tree cannot hold: what a special one is, or mode bits.
     """
 
     index: int
     path: str
-    kind: Literal["file", "directory", "link", "hardlink"]
+    kind: Literal["file", "directory", "link", "hardlink", "special"]
     executable: bool = False
     size: int = 0
     target: str = ""
+    lost: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,9 +209,9 @@ class ArchiveReader:
             raise TreeError(shown, "limit", f"the name has more than {MAX_NAME} bytes")
         # Before POSIX a directory was a file whose name ends in a slash.
         kind = b"5" if header.kind == b"\0" and name.endswith(b"/") else header.kind
-        if kind not in {b"1", b"2", b"5"} and kind not in _FILES:
+        if kind not in {b"1", b"2", b"5"} and kind not in _FILES and kind not in _SPECIAL:
             what = _NAMES.get(kind, f"of the unknown kind {kind!r}")
-            raise TreeError(shown, "type", f"the member is {what}; only files, directories and links may come back")
+            raise TreeError(shown, "type", f"the member is {what}; only what a file system has may come back")
         if any(keyword.startswith(b"GNU.sparse.") for keyword in pending):
             raise TreeError(shown, "type", "the member is a sparse file; only whole files may come back")
         size = _size(pending.get(b"size"), header.size, shown)
@@ -225,7 +222,8 @@ class ArchiveReader:
                 raise TreeError(shown, "size", f"a {member.kind} with {size} bytes of content")
             events.append(member)
         else:
-            events.append(Member(index, path, "file", executable=bool(header.mode & EXECUTABLE), size=size))
+            executable, lost = bool(header.mode & EXECUTABLE), lost_bits(header.mode)
+            events.append(Member(index, path, "file", executable=executable, size=size, lost=lost))
             self._left = size
             self._padding = -size % BLOCK
             if not size:
@@ -239,15 +237,17 @@ class ArchiveReader:
             return Member(index, path, "file")
         if kind == b"5":
             return Member(index, path, "directory")
+        if kind in _SPECIAL:
+            return Member(index, path, "special", lost=_SPECIAL[kind])
         if len(target) > MAX_NAME:
             raise TreeError(path, "limit", f"the link's target has more than {MAX_NAME} bytes")
         if kind == b"2":
-            check_link(path, text(target))
+            check_target(path, text(target))
             return Member(index, path, "link", target=text(target))
         to, earlier = self._place(target, directory=False, shown=path)
         if to != index:
             raise TreeError(path, "hardlink", f"the hard link leads to another tree (`{text(target)}`)")
-        return Member(index, path, "hardlink", executable=bool(header.mode & EXECUTABLE), target=earlier)
+        return Member(index, path, "hardlink", target=earlier, lost=lost_bits(header.mode))
 
     def _place(self, name: bytes, *, directory: bool, shown: str) -> tuple[int, str]:
         """Tree and path of a member. GNU tar puts `./` before names and a slash after a directory's."""

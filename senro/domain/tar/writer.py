@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from senro.domain.paths import raw
+from senro.domain.errors import TreeError
+from senro.domain.paths import MAX_NAME, raw
 from senro.domain.tar.fields import byte_sum
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ _PAX_NAME = b"PaxHeaders"
 def member_header(index: int, entry: Entry) -> bytes:
     """The header of the entry as a member of the tree `index`: one block, or three and more with a PAX header.
 
-    A file's `entry.size` bytes follow it, then `padding(entry.size)` zeros.
+    A file's `entry.size` bytes follow it, then `padding(entry.size)` zeros. Raises `TreeError` (rule `limit`) for a
+    name that no tar could unpack.
     """
     name = b"%d/%b" % (index, raw(entry.path))
     target = raw(entry.target)
@@ -52,6 +54,8 @@ def member_header(index: int, entry: Entry) -> bytes:
         mode = _MODES[kind]
     if len(name) <= _NAME and len(target) <= _NAME:
         return _header(name, mode, entry.size, kind, target)
+    if len(name) > MAX_NAME:
+        raise TreeError(entry.path, "limit", f"with its mount's number the path has more than {MAX_NAME} bytes")
     records = b""
     prefix, short = _split(name)
     if not short:

@@ -287,18 +287,26 @@ async def test_no_more_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_names_that_a_disk_takes_for_one(tmp_path: Path) -> None:
-    """Where a disk takes two names for one (case, Unicode forms), a file in a directory's place is an error."""
+    """Where a disk takes two names for one (case, Unicode forms), the second is refused by name, whatever it is.
+
+    Such a disk finds something at a name that nothing was made at: so does this one, where somebody else made it.
+    """
     folder = beside.Beside(str(tmp_path / "ws"))
     try:
-        os.close(folder.create("a", executable=False))
         folder.directory("d")
         folder.directory("d")
-        with pytest.raises(TreeError, match="exists"):
-            folder.directory("a")
-        with pytest.raises(TreeError, match="exists"):
-            folder.create("d", executable=False)
+        (folder.built / "x").mkdir()
+        for second in (
+            lambda: folder.directory("x"),
+            lambda: folder.create("x", executable=False),
+            lambda: folder.link("x", "d"),
+        ):
+            with pytest.raises(TreeError, match="another name for the same") as caught:
+                second()
+            assert (caught.value.path, caught.value.rule) == ("x", "case")
     finally:
-        list(folder.discard())
+        for _ in folder.discard():
+            pass
     assert names(tmp_path) == []
 
 

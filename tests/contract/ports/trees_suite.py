@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from senro.domain.content_rules import ContentRules
 from senro.domain.errors import PlanError, TreeError
 from senro.domain.tree import Tree
 from senro.ports.trees import Archive, Packed, Trees
@@ -101,9 +102,9 @@ class TreesSuite:
         (folder / ".git").mkdir()
         (folder / ".git" / "out").symlink_to("/etc")
         (folder / "a.pyc").write_bytes(b"x")
-        assert await trees.walk(str(folder), exclude=["**/.git", "*.pyc"]) == SMALL
+        assert await trees.walk(str(folder), rules=ContentRules(("**/.git", "*.pyc"))) == SMALL
         with pytest.raises(PlanError):
-            await trees.walk(str(folder), exclude=["!a"])
+            await trees.walk(str(folder), rules=ContentRules(("!a",)))
 
     async def test_walk_leaves_out(self, trees: Trees, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Fifos and sockets are left out and named; the rest is the tree."""
