@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from senro.devcluster.apiserver.status import bad_request
+from senro.devcluster.apiserver.status import EVENTS, NAMESPACES, NODES, PODS, SECRETS, bad_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from senro.devcluster.apiserver.http import Request
+    from senro.devcluster.apiserver.status import Resource
     from senro.devcluster.objects import Object
 
 _FIELD = re.compile(r"([^!=]+)(==|=|!=)(.*)")
@@ -21,10 +22,27 @@ _REQUIREMENT = re.compile(
 )
 
 
-def selector(request: Request) -> Callable[[Object], bool]:
-    """Whether an object is selected; 400 for a selector that cannot be read."""
+_NAMES = frozenset({"metadata.name", "metadata.namespace"})
+_OF_EVENTS = ("reason", "reportingComponent", "source", "type")
+_INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_SELECTABLE = {
+    PODS: frozenset({
+        "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
+        "status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName",
+    }),
+    NODES: frozenset({"spec.unschedulable"}),
+    NAMESPACES: frozenset({"status.phase"}),
+    SECRETS: frozenset({"type"}),
+    EVENTS: frozenset({*_OF_EVENTS, *(f"involvedObject.{name}" for name in _INVOLVED)}),
+}  # fmt: skip
+"""The fields of each resource that a selector may name, beside those of every one."""
+
+
+def selector(request: Request, resource: Resource) -> Callable[[Object], bool]:
+    """Whether an object is selected; 400 for a selector that cannot be read, or a field that cannot be selected by."""
     labels = _label_rules(request.parameter("labelSelector") or "")
-    fields = [_field_rule(part) for part in (request.parameter("fieldSelector") or "").split(",") if part]
+    parts = (request.parameter("fieldSelector") or "").split(",")
+    fields = [_field_rule(part, resource) for part in parts if part]
 
     def selected(document: Object) -> bool:
         own = document["metadata"].get("labels") or {}
@@ -85,11 +103,15 @@ def _label_rule(found: re.Match[str]) -> Callable[[dict[str, str]], bool]:
     return lambda labels: key in labels
 
 
-def _field_rule(part: str) -> Callable[[Object], bool]:
+def _field_rule(part: str, resource: Resource) -> Callable[[Object], bool]:
     found = _FIELD.fullmatch(part)
     if found is None:
         raise bad_request(f"invalid selector: '{part}'; can't understand '{part}'")
     path, operator, value = found.groups()
+    if path not in _NAMES | _SELECTABLE.get(resource, _NAMES):
+        if resource in _SELECTABLE:
+            raise bad_request(f"field label not supported: {path}")
+        raise bad_request(f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"')
 
     def rule(document: Object) -> bool:
         current: Any = document

@@ -29,7 +29,7 @@ _INITIAL_END = "k8s.io/initial-events-end"
 
 def list_or_watch(request: Request, resource: Resource, namespace: str, storage: Storage) -> Answer:
     """A list of the objects that are selected, or a stream of their changes."""
-    selected = selector(request)
+    selected = selector(request, resource)
     if request.flag("watch"):
         watch = _Watch(request, resource, namespace, selected, storage)
         headers = (*audited(), ("content-type", "application/json"), ("transfer-encoding", "chunked"))

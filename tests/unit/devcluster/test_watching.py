@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from senro.devcluster import DevCluster
-from tests.support_devcluster import Client
+from tests.support_devcluster import Client, pod_manifest
 
 MAPS = "/api/v1/namespaces/ci/configmaps"
 TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
@@ -108,6 +108,43 @@ def test_label_selectors(admin: Client, name: str, selector: str, expected: set[
     items = admin.http.get(MAPS, params={"labelSelector": selector.format(name=name)}).json()["items"]
     assert {item["metadata"]["name"][-1] for item in items} == expected
     assert admin.http.delete(MAPS, params={"labelSelector": f"of={name}"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        ("metadata.name={name}-a", {"a"}),
+        ("metadata.name!={name}-a", {"b"}),
+        ("status.phase==Running,metadata.namespace=ci", {"a"}),
+        ("spec.nodeName=", {"b"}),
+        ("spec.restartPolicy=Never", {"a", "b"}),
+    ],
+)
+def test_field_selectors(admin: Client, name: str, selector: str, expected: set[str]) -> None:
+    """Equality and inequality of the fields that a pod may be selected by; one that is not there is empty."""
+    name = name[:40].strip("-")
+    admin.create(pod_manifest(f"{name}-a", ["sleep", "600"]))
+    admin.create(pod_manifest(f"{name}-b", ["sleep", "600"], nodeSelector={"no": "where"}))
+    admin.running(f"{name}-a")
+    path, query = "/api/v1/namespaces/ci/pods", {"fieldSelector": selector.format(name=name)}
+    items = admin.http.get(path, params=query).json()["items"]
+    found = {item["metadata"]["name"] for item in items}
+    assert {pod[-1] for pod in found & {f"{name}-a", f"{name}-b"}} == expected
+    for letter in "ab":
+        admin.delete(f"{name}-{letter}", gracePeriodSeconds=0)
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        (MAPS, '"data.k" is not a known field selector: only "metadata.name", "metadata.namespace"'),
+        ("/api/v1/namespaces/ci/pods", "field label not supported: data.k"),
+    ],
+)
+def test_a_field_that_nothing_is_selected_by(admin: Client, path: str, words: str) -> None:
+    """400, in the words of the resource: a selector that the server ignored would select too much."""
+    refused = admin.http.get(path, params={"fieldSelector": "data.k=v"})
+    assert (refused.status_code, refused.json()["message"]) == (400, words)
 
 
 def test_a_table(admin: Client, name: str) -> None:

@@ -100,6 +100,18 @@ def test_a_put_of_what_is_gone(admin: Client) -> None:
     assert admin.http.get(path).status_code == 404
 
 
+def test_a_delete_is_held_to_its_resource_version(admin: Client, name: str) -> None:
+    """Preconditions of a DELETE: 409 for another resourceVersion or uid, and the object stays; then it goes."""
+    meta = admin.http.post(MAPS, json=config_map(name)).json()["metadata"]
+    uid, version = meta["uid"], meta["resourceVersion"]
+    for wrong in ({"resourceVersion": "1"}, {"uid": "another"}, {"uid": uid, "resourceVersion": "1"}):
+        refused = admin.http.request("DELETE", f"{MAPS}/{name}", json={"preconditions": wrong})
+        assert (refused.status_code, refused.json()["reason"]) == (409, "Conflict")
+    right = {"preconditions": {"uid": uid, "resourceVersion": version}}
+    assert admin.http.request("DELETE", f"{MAPS}/{name}", json=right).json()["status"] == "Success"
+    assert admin.http.get(f"{MAPS}/{name}").status_code == 404
+
+
 def test_every_kind_of_patch(admin: Client, name: str) -> None:
     """Merge, JSON, strategic merge and apply change the object; any other media type is a 415."""
     admin.http.post(MAPS, json=config_map(name))
