@@ -137,7 +137,7 @@ class Api:
         return list_or_watch(request, target.resource, target.namespace, self._storage)
 
     def _delete_collection(self, request: Request, _identity: Identity, target: Target) -> Answer:
-        chosen = selector(request)
+        chosen = selector(request, target.resource)
         selected = [item for item in self._storage.select(target.resource, target.namespace) if chosen(item)]
         return self.writer.delete_all(request, selected, target)
 
