@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-WITHHELD = ("SENRO_K8S_", "SENRO_SECRET_")
-"""Prefixes of variables that hold the cluster's credentials and the values of secrets."""
+WITHHELD = ("SENRO_K8S_", "SENRO_SECRET_", "SENRO_REMOTE_SCRATCH")
+"""Prefixes of variables that are the coordinator's alone: the cluster and its credentials, the values of secrets, the
+place of shared scratch entries."""
 
 
 def child_environment(own: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,11 @@
+"""Scratch entries on an object store, or in a folder that several machines share: `SENRO_REMOTE_SCRATCH`.
+
+obstore (the extra `scratch`) is imported when a store is opened, not before.
+"""
+
+from __future__ import annotations
+
+from senro.adapters.bucket.configuration import Location, read_location
+from senro.adapters.bucket.opening import open_scratch_store
+
+__all__ = ["Location", "open_scratch_store", "read_location"]

@@ -1,0 +1,154 @@
+"""The few things that are asked of an object store: obstore's synchronous calls in worker threads.
+
+Its asynchronous calls crash the interpreter at exit now and then; its synchronous ones in threads do not. A thread
+cannot be stopped, so a call that is cancelled or late is left behind; it ends within the timeouts of its requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+import anyio.to_thread
+import obstore
+
+from senro.adapters.bucket.failures import Failure, failure_of
+from senro.domain.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from obstore import WritableFile
+    from obstore.store import ObjectStore
+
+    _Call = Callable[[Callable[[], object], int], Awaitable[object]]
+
+T = TypeVar("T")
+
+PIECE = 8 * 1024 * 1024
+"""Bytes of one request. Parts of an upload must have 5 MiB or more, but for the last; 10,000 of them make 80 GiB."""
+
+RETRIES = 2
+"""How often a request is repeated; see `BOUND`."""
+
+PARTS_AT_ONCE = 2
+"""Parts of one upload on their way; with the one being filled, what an upload holds in memory is 3 pieces."""
+
+_THREADS = 4
+
+
+class Refused(Exception):
+    """The store answered, and asking again is useless. `words` says why."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(words)
+        self.words = words
+
+
+class Bucket:
+    """One place in one store. Every method raises `StoreUnavailable` where the store does not answer, or `Refused`."""
+
+    def __init__(self, store: ObjectStore, name: str, timeout: float) -> None:
+        self._store = store
+        self.name = name
+        self._timeout = timeout
+        self._limiter: anyio.CapacityLimiter | None = None
+
+    async def get(self, path: str, limit: int) -> bytes | None:
+        """The first `limit` bytes of an object, None where there is none."""
+        try:
+            return await self._call(partial(self._get, path, limit))
+        except _AbsentError:
+            return None
+
+    async def create(self, path: str, data: bytes) -> bool:
+        """Put a small object where there is none; False where there is one, which stays as it is."""
+        try:
+            await self._call(partial(obstore.put, self._store, path, data, mode="create"))
+        except _ExistsError:
+            return False
+        return True
+
+    async def delete(self, path: str) -> None:
+        """Remove an object; none there is fine."""
+        try:
+            await self._call(partial(obstore.delete, self._store, path))
+        except _AbsentError:
+            return
+
+    async def names(self, folder: str) -> list[tuple[str, datetime]]:
+        """The objects below a folder, by their path, each with when it was written."""
+        return await self._call(partial(self._names, folder), _LISTING)
+
+    def upload(self, path: str) -> Upload:
+        """An object that is written piece by piece, and is there once it is closed."""
+        writer = obstore.open_writer(self._store, path, buffer_size=PIECE, max_concurrency=PARTS_AT_ONCE)
+        return Upload(self._call, writer)
+
+    def _get(self, path: str, limit: int) -> bytes:
+        size = obstore.head(self._store, path)["size"]
+        return bytes(obstore.get_range(self._store, path, start=0, end=min(size, limit))) if size else b""
+
+    async def piece(self, path: str, start: int, end: int) -> bytes | None:
+        """The bytes from `start` to before `end`, or as many of them as there are; None where there is no object."""
+        try:
+            return await self._call(lambda: bytes(obstore.get_range(self._store, path, start=start, end=end)))
+        except _AbsentError:
+            return None
+
+    def _names(self, folder: str) -> list[tuple[str, datetime]]:
+        pages = obstore.list(self._store, folder, chunk_size=1000)
+        return [(entry["path"], entry["last_modified"]) for page in pages for entry in page]
+
+    async def _call(self, work: Callable[[], T], calls: int = 1) -> T:
+        """Do it in a thread, within what `calls` requests may take with their repetitions."""
+        if self._limiter is None:
+            self._limiter = anyio.CapacityLimiter(_THREADS)
+        with anyio.move_on_after(calls * (RETRIES + 1) * self._timeout + 1):
+            try:
+                return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
+            except Exception as error:  # noqa: BLE001 - obstore raises its own errors, and several built-in ones
+                failure = failure_of(error, timeout=self._timeout)
+            # Outside of the handler: the text of obstore's error must not be chained to ours.
+            raise self._error(failure)
+        raise StoreUnavailable(self.name, f"it did not answer within {self._timeout:g} s")
+
+    def _error(self, failure: Failure) -> Exception:
+        match failure.kind:
+            case "absent":
+                return _AbsentError()
+            case "exists":
+                return _ExistsError()
+            case "refused":
+                return Refused(failure.words)
+            case "unreachable":
+                return StoreUnavailable(self.name, failure.words)
+
+
+class Upload:
+    """`write` its pieces, then `close`. One that is dropped before leaves no object."""
+
+    def __init__(self, call: _Call, writer: WritableFile) -> None:
+        self._call = call
+        self._writer = writer
+
+    async def write(self, data: bytes) -> None:
+        """The next bytes, a piece at most."""
+        await self._call(partial(self._writer.write, data), PARTS_AT_ONCE)
+
+    async def close(self) -> None:
+        """Make the object, with everything that was written."""
+        await self._call(self._writer.close, PARTS_AT_ONCE + 2)
+
+
+class _AbsentError(Exception):
+    """There is no such object."""
+
+
+class _ExistsError(Exception):
+    """There is one already."""
+
+
+_LISTING = 20
+"""Requests that a listing may take: 20,000 entries of one cache."""

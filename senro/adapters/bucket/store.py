@@ -1,0 +1,250 @@
+"""`ports.scratch.ScratchStore` on an object store.
+
+::
+
+    <prefix>/senro-scratch                       what lies here, and that it may be written to
+    <prefix>/scratch/<cache>/entry/<key>.json    a `domain.scratch_record.ScratchRecord`, a few hundred bytes
+    <prefix>/scratch/<cache>/archive/<name>.tar  an entry's content; its name is drawn, its record names it
+
+An archive is written first, in parts, under a name that nobody else has. Its record is then put on the condition that
+the key has none: of two coordinators one wins, and the other removes its own archive. Nothing else is ever changed or
+removed, so an upload that is killed leaves an archive (or unfinished parts) that no record names; a rule of the bucket
+that removes what is older than the caches are worth removes that too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+
+from senro.adapters.bucket.objects import PIECE, Bucket, Refused
+from senro.domain.errors import ConfigurationError, Refusal, StoreError, StoreUnavailable, TreeError
+from senro.domain.scratch_lookup import ScratchEntry
+from senro.domain.scratch_record import FORMAT, LARGEST, ScratchRecord, decode_record, encode_record
+from senro.domain.transfer_policy import LOCAL_RULES
+from senro.ports.trees import Packed
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Sequence
+
+    from senro.domain.tree import Tree
+    from senro.ports.trees import Trees, Unpacking
+
+T = TypeVar("T")
+
+MARKER = "senro-scratch"
+_NOWHERE = "senro-scratch.none"
+"""A folder that is never made: its listing asks for the right to list, and costs nothing."""
+
+_MARK = f"{FORMAT}\n".encode()
+
+_WRITE = 1024 * 1024
+"""Bytes handed to a thread at a time while an archive is written."""
+
+_DELETE_SECONDS = 5.0
+"""How long the removal of an archive that nobody will read is waited for; it may lie there for ever."""
+
+
+class BucketScratchStore:
+    """Entries in one bucket. `token` draws the names of archives; `trees` packs and unpacks them."""
+
+    def __init__(self, bucket: Bucket, trees: Trees, token: Callable[[], str], *, read_only: bool) -> None:
+        self._bucket = bucket
+        self._trees = trees
+        self._token = token
+        self._read_only = read_only
+
+    @property
+    def name(self) -> str:
+        """See `ports.scratch.ScratchStore.name`."""
+        return self._bucket.name
+
+    @property
+    def read_only(self) -> bool:
+        """See `ports.scratch.ScratchStore.read_only`."""
+        return self._read_only
+
+    async def check(self, where: str) -> None:
+        """Ask for everything that a run needs: to list, to read, and to put on a condition, unless it is `read_only`.
+
+        Raises `ConfigurationError` naming the variable `where` for what cannot work, `StoreUnavailable` where the
+        store does not answer.
+        """
+        try:
+            await self._bucket.names(_NOWHERE)
+            await self._bucket.get(MARKER, LARGEST)
+            exchanged = False
+            if not self._read_only and await self._bucket.create(MARKER, _MARK):
+                exchanged = await self._bucket.create(MARKER, _MARK)
+        except Refused as refused:
+            message = f"{self.name} cannot be used: {refused.words}"
+            raise ConfigurationError((Refusal(where, "refused", message),)) from None
+        if exchanged:
+            message = (
+                f"{self.name} does not honour If-None-Match, so anybody could exchange an entry; use another store, or "
+                f"set {where}_READ_ONLY"
+            )
+            raise ConfigurationError((Refusal(where, "conditional-put", message),))
+
+    async def find(self, cache: str, key: str) -> ScratchEntry | None:
+        """See `ports.scratch.ScratchStore.find`."""
+        record = await self._asked(self._record(cache, key))
+        return None if record is None else ScratchEntry(record.key, record.created)
+
+    async def under(self, cache: str, prefixes: Sequence[str]) -> Sequence[ScratchEntry]:
+        """See `ports.scratch.ScratchStore.under`. An entry's time is when the store received it, by its own clock."""
+        found = []
+        for path, written in await self._asked(self._bucket.names(_entries(cache))):
+            name = path.rpartition("/")[2]
+            key = name.removesuffix(".json")
+            if key != name and key.startswith(tuple(prefixes)):
+                found.append(ScratchEntry(key, written))
+        return await self._told_apart(cache, found)
+
+    async def restore(self, cache: str, key: str, folder: str) -> Tree:
+        """See `ports.scratch.ScratchStore.restore`. Holds a piece of the archive in memory, not more."""
+        record = await self._asked(self._record(cache, key))
+        if record is None:
+            raise StoreError(_entry(cache, key), "the entry is not there any more")
+        async with self._trees.unpack({0: folder}) as unpacking:
+            try:
+                tree = await self._receive(record, unpacking)
+            except TreeError as error:
+                if error.rule in LOCAL_RULES:
+                    raise
+                raise self._damaged(record, str(error)) from error
+            if tree.digest != record.tree:
+                raise self._damaged(record, "its tree has another digest")
+            await unpacking.replace()
+        return tree
+
+    async def save(self, cache: str, entry: ScratchEntry, tree: Tree, folder: str) -> bool:
+        """See `ports.scratch.ScratchStore.save`."""
+        if await self.find(cache, entry.key) is not None:
+            return False
+        archive = f"scratch/{cache}/archive/{self._token()}.tar"
+        kept = False
+        try:
+            sha256, length = await self._send(archive, tree, folder)
+            record = ScratchRecord(
+                format=FORMAT,
+                cache=cache,
+                key=entry.key,
+                created=entry.created,
+                tree=tree.digest,
+                archive=archive,
+                sha256=sha256,
+                length=length,
+            )
+            kept = await self._asked(self._bucket.create(_entry(cache, entry.key), encode_record(record)))
+            if not kept:
+                # A put whose answer was lost is repeated, and the repetition finds what the first one made.
+                there = await self._asked(self._record(cache, entry.key))
+                kept = there is not None and there.archive == archive
+        except StoreUnavailable:
+            kept = True  # the record may be there, so its archive must be
+            raise
+        finally:
+            if not kept:
+                await self._remove(archive)
+        return kept
+
+    async def _record(self, cache: str, key: str) -> ScratchRecord | None:
+        data = await self._bucket.get(_entry(cache, key), LARGEST)
+        if data is None:
+            return None
+        record = decode_record(data, cache, key)
+        if record is None or not record.archive.startswith(f"scratch/{cache}/archive/"):
+            raise StoreError(
+                f"{self.name}/{_entry(cache, key)}",
+                "this is no entry of senro's; it is not used, and it stands in the way of one: remove it",
+            )
+        return record
+
+    async def _told_apart(self, cache: str, entries: list[ScratchEntry]) -> list[ScratchEntry]:
+        """The entries, those that the store received in the same second in the order in which they were made.
+
+        Most stores tell times in whole seconds alone; the records know better.
+        """
+        seconds: dict[datetime, list[ScratchEntry]] = {}
+        for entry in entries:
+            seconds.setdefault(entry.created.replace(microsecond=0), []).append(entry)
+        told = []
+        for second, together in seconds.items():
+            if len(together) == 1:
+                told += together
+                continue
+            made = []
+            for entry in together:
+                try:
+                    record = await self._asked(self._record(cache, entry.key))
+                except StoreUnavailable:
+                    raise
+                except StoreError:
+                    continue
+                if record is not None:
+                    made.append((record.created, record.key))
+            told += [
+                ScratchEntry(key, second + timedelta(microseconds=place)) for place, (_, key) in enumerate(sorted(made))
+            ]
+        return told
+
+    async def _receive(self, record: ScratchRecord, unpacking: Unpacking) -> Tree:
+        digest, at = hashlib.sha256(), 0
+        while at < record.length:
+            end = min(record.length, at + PIECE)
+            data = await self._asked(self._bucket.piece(record.archive, at, end))
+            if data is None or len(data) != end - at:
+                raise self._damaged(record, f"{record.archive} is missing or shorter than {record.length} bytes")
+            digest.update(data)
+            await unpacking.write(data)
+            at = end
+        if digest.hexdigest() != record.sha256:
+            raise self._damaged(record, f"the bytes of {record.archive} are others than those that were saved")
+        trees = await unpacking.finish()
+        return trees[0]
+
+    async def _send(self, path: str, tree: Tree, folder: str) -> tuple[str, int]:
+        digest, length = hashlib.sha256(), 0
+        upload = self._bucket.upload(path)
+        async with self._trees.pack([Packed(0, folder, tree)]) as archive:
+            waiting = bytearray()
+            while data := await archive.read():
+                digest.update(data)
+                length += len(data)
+                waiting += data
+                if len(waiting) >= _WRITE:
+                    await self._asked(upload.write(bytes(waiting)))
+                    waiting.clear()
+            await self._asked(upload.write(bytes(waiting)))
+        await self._asked(upload.close())
+        return digest.hexdigest(), length
+
+    async def _remove(self, archive: str) -> None:
+        with anyio.move_on_after(_DELETE_SECONDS, shield=True):
+            try:
+                await self._bucket.delete(archive)
+            except (StoreUnavailable, Refused):
+                return
+
+    async def _asked(self, answer: Awaitable[T]) -> T:
+        try:
+            return await answer
+        except Refused as refused:
+            raise StoreUnavailable(self.name, refused.words) from None
+
+    def _damaged(self, record: ScratchRecord, how: str) -> StoreError:
+        entry = f"{self.name}/{_entry(record.cache, record.key)}"
+        return StoreError(entry, f"the entry is damaged: {how}; it is not used, and stands in the way of a new one")
+
+
+def _entries(cache: str) -> str:
+    return f"scratch/{cache}/entry"
+
+
+def _entry(cache: str, key: str) -> str:
+    return f"{_entries(cache)}/{key}.json"

@@ -1,0 +1,66 @@
+"""The words of obstore's exceptions, as stores gave rise to them, and what they come to."""
+
+from __future__ import annotations
+
+import pytest
+from obstore import exceptions
+
+from senro.adapters.bucket.failures import failure_of
+
+REQUEST = "Error performing PUT https://b.example/k?sig=c2VjcmV0 in 2.8ms"
+
+METADATA = "Error performing PUT http://169.254.169.254/latest/api/token in 1ms"
+
+
+def answered(status: str, code: str = "") -> str:
+    """The words of a request that the store answered."""
+    body = f'<?xml version="1.0"?> <Error><Code>{code}</Code><Message>secret words</Message></Error>' if code else ""
+    return f"Generic S3 error: {REQUEST} - Server returned non-2xx status code: {status}: {body}"
+
+
+def unsent(kind: str, source: str = "") -> str:
+    """The words of a request that did not cross."""
+    return f"Generic S3 error: {REQUEST} - HTTP error: error sending request  Debug source: kind: {kind}, {source}"
+
+
+GENERIC, ABSENT = exceptions.GenericError, FileNotFoundError
+
+CASES: list[tuple[type[Exception], str, str, str]] = [
+    (ABSENT, answered("404 Not Found", "NoSuchKey"), "absent", "it is not there"),
+    (ABSENT, answered("404 Not Found"), "absent", "it is not there"),
+    (ABSENT, "Object at location /x/k not found: No such file (os error 2)", "absent", "it is not there"),
+    (ABSENT, answered("404 Not Found", "NoSuchBucket"), "refused", "there is no such bucket (404 NoSuchBucket)"),
+    (ABSENT, answered("404 Not Found", "ContainerNotFound"), "refused", "no such bucket (404 ContainerNotFound)"),
+    (GENERIC, answered("404 Not Found", "NoSuchBucket"), "refused", "there is no such bucket (404 NoSuchBucket)"),
+    (exceptions.AlreadyExistsError, answered("412 Precondition Failed"), "exists", "it is there already"),
+    (exceptions.PreconditionError, answered("412 Precondition Failed"), "exists", "it is there already"),
+    (exceptions.PermissionDeniedError, answered("403 Forbidden", "AccessDenied"), "refused", "(403 AccessDenied)"),
+    (exceptions.UnauthenticatedError, answered("401 Unauthorized"), "refused", "do not allow it (401)"),
+    (GENERIC, answered("403 Forbidden", "SignatureDoesNotMatch"), "refused", "(403 SignatureDoesNotMatch)"),
+    (GENERIC, answered("400 Bad Request", "AuthorizationHeaderMalformed"), "refused", "check the region"),
+    (GENERIC, answered("301 Moved Permanently", "PermanentRedirect"), "refused", "check the region"),
+    (GENERIC, "Generic S3 error: Received redirect without LOCATION", "refused", "SENRO_REMOTE_SCRATCH_REGION"),
+    (GENERIC, answered("405 Method Not Allowed"), "refused", "it does not take the request (405)"),
+    (GENERIC, answered("429 Too Many Requests"), "unreachable", "it cannot answer now (429)"),
+    (GENERIC, answered("503 Service Unavailable", "SlowDown"), "unreachable", "it cannot answer now (503 SlowDown)"),
+    (GENERIC, f"Generic S3 error: {METADATA} - HTTP error: error sending request", "refused", "no credentials were"),
+    (GENERIC, unsent("Connect"), "unreachable", "the connection failed"),
+    (GENERIC, unsent("Connect", "Connection refused (os error 111)"), "unreachable", "the connection failed"),
+    (GENERIC, unsent("Timeout", "TimedOut"), "unreachable", "it did not answer within 7 s"),
+    (GENERIC, "Generic S3 error: error decoding response body: kind: Body", "unreachable", "the connection failed"),
+    (GENERIC, "Unable to open file /x: Permission denied (os error 13)", "refused", "the system says: Permission"),
+    (GENERIC, "Unable to copy data to file: No space left on device (os error 28)", "unreachable", "No space left"),
+    (GENERIC, f"Generic S3 error: {REQUEST} - builder error", "refused", "its settings cannot be used"),
+    (GENERIC, "Generic S3 error: something new", "unreachable", "in a way that is not known (GenericError)"),
+    (ValueError, "something else", "unreachable", "in a way that is not known (ValueError)"),
+]
+
+
+@pytest.mark.parametrize(("kind_of", "text", "kind", "words"), CASES)
+def test_what_it_comes_to(kind_of: type[Exception], text: str, kind: str, words: str) -> None:
+    """Each failure is of its kind, in words of our own: neither a request nor a store's prose is in them."""
+    failure = failure_of(kind_of(text), timeout=7.0)
+    assert failure.kind == kind
+    assert words in failure.words
+    for secret in ("sig=", "c2VjcmV0", "secret words", "https://", "b.example"):
+        assert secret not in failure.words
