@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Generator
 
 import pytest
@@ -40,9 +41,19 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what tests have recorded as their `summary`; workers of pytest-xdist cannot print it themselves."""
+    """Print what tests have recorded as their `summary`, and the sums of their `counts`.
+
+    Workers of pytest-xdist cannot print it themselves. `counts` maps a title to a count by its name.
+    """
+    sums: dict[str, Counter[str]] = {}
     for reports in (terminalreporter.getreports("passed"), terminalreporter.getreports("failed")):
         for report in reports:
             for name, value in getattr(report, "user_properties", ()):
                 if name == "summary":
                     terminalreporter.write_line(str(value))
+                elif name == "counts":
+                    for title, counted in value.items():
+                        sums.setdefault(title, Counter()).update(counted)
+    for title, counts in sorted(sums.items()):
+        told = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+        terminalreporter.write_line(f"{title}: {told}")

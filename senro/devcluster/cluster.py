@@ -80,6 +80,7 @@ class DevCluster:
         self._capacity = dict(capacity or {})
         self._log_limit = log_limit
         self._history = History()
+        self._doubled: list[tuple[str, str]] = []
         self._exit = AsyncExitStack()
         self.faults = faults if faults is not None else Faults()
         self.access = Access(self._namespaces)
@@ -244,6 +245,14 @@ class DevCluster:
         """`starts` of every pod that ever was, by namespace and name."""
         return {pod: dict(counts) for pod, counts in self._kubelet.started.items()}
 
+    @property
+    def doubled(self) -> list[tuple[str, str]]:
+        """Pods of one run and step whose containers `step` ran at the same time: the earlier one's name, the later's.
+
+        By the processes themselves, whatever the API said of the pods.
+        """
+        return list(self._doubled)
+
     def evict(self, namespace: str, name: str, *, reason: str = "Evicted", grace_seconds: int | None = None) -> None:
         """Take a pod away as the cluster does; `reason` is a key of `DISRUPTIONS`. From any thread."""
         if reason not in DISRUPTIONS:
@@ -310,6 +319,9 @@ class DevCluster:
         return answer
 
     def _observe(self, pod: Object, point: str, container: str) -> None:
+        if point == "start" and container == "step":
+            others = self._kubelet.others_running(pod, container)
+            self._doubled += [(other, pod["metadata"]["name"]) for other in others]
         fault = self.faults.disruption(pod, point, container)
         if fault is None:
             return

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import senro
-from senro import retry
-from senro.domain.events import PodCreated
+from senro import Reporter, retry
+from senro.devcluster import DevCluster, DevClusterThread
+from senro.domain.events import AttemptEnded, PodCreated
+from senro.ports.reporter import StepState, Stream
 from senro.testing import Bench
 
 
@@ -40,6 +44,48 @@ def test_a_disrupted_step_recovers(bench: Bench, at: str) -> None:
         name for name in (event.__class__.__name__ for event in bench.events()) if name in ("PodCreated", "PodDeleted")
     ]
     assert kinds == ["PodCreated", "PodDeleted"] * 2
+
+
+class LosingItsNode(Reporter):
+    """Silences the node of the first pod once its step has printed a line, and removes it once the pod is taken."""
+
+    def __init__(self, cluster: DevCluster) -> None:
+        self._cluster = cluster
+        self.node = ""
+
+    def log_line(self, step_id: str, stream: Stream, text: str) -> None:
+        del step_id, stream, text
+        if not self.node:
+            (pod,) = self._cluster.pods("ci")
+            self.node = pod["spec"]["nodeName"]
+            self._cluster.silence_node(self.node)
+
+    def step_state(self, step_id: str, state: StepState, *, attempt: int, phase: str = "") -> None:
+        del step_id, state
+        if attempt == 1 and phase.startswith("the cluster is taking the pod away"):
+            self._cluster.remove_node(self.node)
+
+
+@pytest.mark.parametrize("unsafe", [False, True])
+def test_a_step_on_a_node_that_falls_silent(tmp_path: Path, *, unsafe: bool) -> None:
+    """It may be alive there, and the node is named; it is repeated beside itself only where the policy says so."""
+    nodes = ("one", "two")
+    with DevClusterThread(namespaces=("ci",), nodes=nodes, pace=0.02, toleration_seconds=1) as cluster:
+        bench = Bench.embedded(tmp_path, cluster)
+        reporter = LosingItsNode(cluster)
+        result = bench.one(
+            "sh",
+            "-c",
+            'echo "$SENRO_ATTEMPT"; [ "$SENRO_ATTEMPT" = 2 ] || sleep 600',
+            retry=retry.on_infra(attempts=2, delay=0.01, unsafe=unsafe),
+            run={"reporter": reporter},
+        )
+        first, *more = (event.outcome for event in bench.of(AttemptEnded))
+        assert (first.infra_kind, first.did_run, first.may_be_alive) == ("node-lost", "yes", True)
+        assert first.node == reporter.node
+        assert [outcome.kind for outcome in more] == (["succeeded"] if unsafe else [])
+        assert result.state == ("succeeded_with_recovery" if unsafe else "failed")
+        assert cluster.doubled == ([tuple(bench.pods())] if unsafe else [])
 
 
 def test_a_create_whose_answer_was_lost(bench: Bench) -> None:

@@ -52,6 +52,17 @@ def test_ten_thousand_lines_through_fifty_cuts_and_two_restarts(bench: Bench) ->
     assert (opened.count(200) > CUTS, 500 in opened) == (True, True)
 
 
+def test_a_long_line_arrives_as_one(bench: Bench) -> None:
+    """The runtime keeps 100 KiB as seven parts, over two seconds and through cuts: they are one line again, once."""
+    for place in (5_000, 40_000, 102_490):
+        bench.faults.cut_log(place)
+    half = "head -c 51200 /dev/zero | tr '\\0' x"
+    result = bench.one("sh", "-c", f"echo before; {half}; sleep 1.1; {half}; echo; echo after; sleep 0.5")
+    assert result.state == "succeeded"
+    assert bench.log("w.s") == b"before\n" + b"x" * 102_400 + b"\nafter\n"
+    assert (bench.faults.pending(), [event.complete for event in bench.of(LogEnded)]) == (0, [True])
+
+
 def test_a_rotation_inside_a_cut_is_said(tmp_path: Path) -> None:
     """The newest file alone can be read: what was rotated away meanwhile is missing, and log_complete is False."""
     with DevClusterThread(log_limit=4096) as cluster:

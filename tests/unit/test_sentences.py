@@ -206,7 +206,7 @@ HINTS = {
     InfraKind.RESOURCE_LIMIT: (False, 0, "The step outgrew its own limit: raise it, or write less."),
     InfraKind.PREEMPTED: (True, 5, "A pod of higher priority took the place; raise the priority."),
     InfraKind.DELETED: (True, 1, "Somebody deleted the pod; find out who in the audit log."),
-    InfraKind.VANISHED: (True, 1, "The pod was removed without grace; find out by whom."),
+    InfraKind.VANISHED: (True, 5, "The pod was removed without grace; find out by whom."),
     InfraKind.NODE_LOST: (True, 10, "The node fell silent or lost the container: look at the node."),
     InfraKind.RUNTIME: (True, 10, "The node's container runtime failed: see its words, try another node."),
     InfraKind.STAGE_FAILED: (True, 5, "senro-stage failed before the step: read its log."),

@@ -388,6 +388,45 @@ def test_event_of_an_eviction() -> None:
     assert last(RUNS, look(early, events=(event,))) == Exited(0)
 
 
+def killing(message: str = "Stopping container step", container: str = "step") -> ClusterEvent:
+    """What a kubelet says as it stops a container."""
+    about = ObjectReference(uid=UID, field_path=f"spec.containers{{{container}}}")
+    return ClusterEvent("Killing", message, about, first_timestamp="2026-11-29T10:00:09Z")
+
+
+def test_event_of_a_container_that_is_stopped() -> None:
+    """Row 7: what the kubelet stopped is no success, though the pod shows nothing else; who knows why names it."""
+    done = pod_document(terminated(0), phase="Succeeded")
+    answer = last(RUNS, look(done, events=(killing(),)))
+    assert isinstance(answer, Infra)
+    assert (answer.kind, answer.code, answer.notes) == (InfraKind.EVICTED, 0, (Note.TIE,))
+    assert answer.message == "the kubelet ended it: Stopping container step"
+    evicted = ClusterEvent("Evicted", "The node was low on resource: memory. ", ObjectReference(uid=UID))
+    for events in ((killing(), evicted), (evicted, killing())):
+        named = last(RUNS, look(done, events=events))
+        assert isinstance(named, Infra)
+        assert named.message == evicted.message
+    preempted = condition("DisruptionTarget", "True", "PreemptionByScheduler", "2026-11-29T10:00:09Z")
+    with_it = pod_document(terminated(0), phase="Succeeded", conditions=(preempted,))
+    assert kind_of(last(RUNS, look(with_it, events=(killing(),)))) is InfraKind.PREEMPTED
+
+
+@pytest.mark.parametrize(
+    ("event", "finished", "ours"),
+    [
+        (killing("Stopping container senro-io", "senro-io"), "2026-11-29T10:00:10Z", False),
+        (killing("Container step failed liveness probe"), "2026-11-29T10:00:10Z", False),
+        (killing(), "2026-11-29T10:00:01Z", False),
+        (killing(), "2026-11-29T10:00:10Z", True),
+    ],
+    ids=["another container", "a probe", "long after its end", "our own deletion"],
+)
+def test_event_that_stops_nothing_of_the_steps(event: ClusterEvent, finished: str, ours: bool) -> None:
+    """Row 7: what was not the step's, came after its end, or was asked for by the run takes no success away."""
+    done = pod_document(terminated(0, finished), phase="Succeeded")
+    assert last(RUNS, look(done, events=(event,), deletion_asked=ours)) == Exited(0)
+
+
 # Rows 8 and 9
 
 

@@ -103,6 +103,18 @@ class Kubelet:
         """The worker of this very pod, or None once nothing of it runs and it is gone from the API."""
         return self._workers.get(str(pod["metadata"]["uid"]))
 
+    def others_running(self, pod: Object, container: str) -> list[str]:
+        """The other pods of the same run and step, by their labels, whose container of that name is alive now."""
+        wanted = _run_and_step(pod["metadata"].get("labels") or {})
+        return [
+            worker.name
+            for worker in self._workers.values()
+            if worker.uid != pod["metadata"]["uid"]
+            and all(wanted)
+            and _run_and_step(worker.labels) == wanted
+            and worker.runs(container)
+        ]
+
     def unreachable(self, pod: Object) -> str:
         """The address of the pod's node where its kubelet cannot be reached, else ""."""
         node = self.nodes.get(pod["spec"].get("nodeName") or "")
@@ -235,6 +247,10 @@ class Kubelet:
             with anyio.CancelScope(shield=True):
                 await worker.forget()
             self._workers.pop(worker.uid, None)
+
+
+def _run_and_step(labels: dict[str, str]) -> tuple[str, str]:
+    return labels.get("senro.dev/run", ""), labels.get("senro.dev/step", "")
 
 
 def _step_of(pod: Object) -> str:

@@ -57,6 +57,7 @@ class PodWorker:
         self.uid = str(pod["metadata"]["uid"])
         self.namespace = str(pod["metadata"]["namespace"])
         self.name = str(pod["metadata"]["name"])
+        self.labels: dict[str, str] = pod["metadata"].get("labels") or {}
         self.started: dict[str, int] = {}
         """How many times each container's command was started."""
         self.node: Node | None = None
@@ -129,6 +130,11 @@ class PodWorker:
             happened.set()
         self._stopping.set()
         self._bring_up_scope.cancel()
+
+    def runs(self, container: str) -> bool:
+        """Whether that container's process is alive, whatever anybody was told of it."""
+        running = self._starter.running.get(container)
+        return running is not None and running.container is not None and not running.container.process.has_exited()
 
     def kill(self) -> None:
         """SIGKILL to every container at once; none of them can be entered from now on."""

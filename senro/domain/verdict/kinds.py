@@ -107,7 +107,8 @@ class About:
 
 # A repetition waits for what must change first: the scheduler and the cluster's caches see a node's or a pod's new
 # state within seconds (5 to 15), a drained or full cluster needs longer (30), and a registry counts its pulls by the
-# minute at least (60).
+# minute at least (60). What was removed without grace may leave its processes alive for some seconds, until the kubelet
+# hears of it and has killed them (facts/api-rules.md sections 3 and 9).
 _ABOUT: dict[InfraKind, About] = {
     InfraKind.IMAGE_NOT_FOUND: About(
         may_have_run=False, repeatable=False, hint="Check the image's name and digest in its registry."
@@ -176,7 +177,7 @@ _ABOUT: dict[InfraKind, About] = {
         least_wait=1,
     ),
     InfraKind.VANISHED: About(
-        may_have_run=True, repeatable=True, hint="The pod was removed without grace; find out by whom.", least_wait=1
+        may_have_run=True, repeatable=True, hint="The pod was removed without grace; find out by whom.", least_wait=5
     ),
     InfraKind.NODE_LOST: About(
         may_have_run=True,

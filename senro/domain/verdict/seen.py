@@ -120,6 +120,7 @@ def look(memory: Memory, observation: Observation, pod: Pod) -> Seen:
     # Recording node-lost, facts row 84: the node controller sets Ready to False, gives no reason, and leaves
     # ContainersReady as it was.
     silent = observation.node_silent or (ready.status == "False" and not ready.reason and containers_ready == "True")
+    shown = sign_of(observation, pod, step=memory.step, ready=ready, target=target, silent=silent)
     state = status.state
     runs = state.running is not None
     return Seen(
@@ -131,7 +132,7 @@ def look(memory: Memory, observation: Observation, pod: Pod) -> Seen:
         ran=memory.ran or runs or shows_run(status),
         waited=memory.waited or state.waiting is not None,
         contained=memory.contained or has_container(status),
-        sign=joined(memory.sign, sign_of(observation, pod, ready=ready, target=target, silent=silent), target),
+        sign=joined(memory.sign, shown, target),
         held=memory.held,
         held_since=memory.held_since,
         lost_since=None if runs else memory.lost_since,

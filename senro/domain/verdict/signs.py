@@ -15,11 +15,15 @@ from senro.domain.verdict.table import Where, infra_kinds
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from senro.domain.cluster_event import ClusterEvent
     from senro.domain.pod import Condition, Pod
     from senro.domain.verdict.memory import Observation
 
 KUBELET_ENDS = frozenset({"PodFailed", "PodCompleted"})
 """Reasons of Ready by which the kubelet says, ahead of the phase, what the pod is about to be (facts row 83)."""
+
+_STOPPING = "Stopping container"
+"""How the message of `Killing` begins where no probe of somebody's and no failed hook is the cause (facts row 118)."""
 
 _TERMINATION_BY_KUBELET = "TerminationByKubelet"
 
@@ -35,13 +39,15 @@ class Source(IntEnum):
 
     READY = 1
     """Ready.reason says that the pod ends while a container of it runs: the kubelet kills, and keeps why."""
-    DELETION = 2
+    STOPPED = 2
+    """An Event `Killing` says that the kubelet stops the step's container (facts row 118), and not why."""
+    DELETION = 3
     """`deletionTimestamp`, and the deletion was not ours."""
-    EVENT = 3
+    EVENT = 4
     """An Event `Evicted`, said before the containers are killed (facts row 129)."""
-    CONDITION = 4
+    CONDITION = 5
     """The condition DisruptionTarget is True."""
-    REASON = 5
+    REASON = 6
     """The pod has a reason of its own; an ordinary failure has none (facts row 76)."""
 
 
@@ -62,15 +68,17 @@ class Sign:
     deadline: bool = False
 
 
-def sign_of(observation: Observation, pod: Pod, *, ready: Condition, target: Condition, silent: bool) -> Sign | None:
+def sign_of(
+    observation: Observation, pod: Pod, *, step: str, ready: Condition, target: Condition, silent: bool
+) -> Sign | None:
     """The disruption that this observation shows, None where it shows none.
 
-    `ready` and `target` are the pod's conditions Ready and DisruptionTarget, empty ones where it has none. Several
-    signs count as one disruption: the strongest source names it, the earliest moment dates it, and it may have been
-    withheld if any of them may. One sign without a date leaves the whole undated, except that the kubelet's condition
-    dates the reason that comes with it (facts row 91).
+    `step` is the name of the step's container, `ready` and `target` are the pod's conditions Ready and
+    DisruptionTarget, empty ones where it has none. Several signs count as one disruption: the strongest source names
+    it, the earliest moment dates it, and it may have been withheld if any of them may. One sign without a date leaves
+    the whole undated, except that the kubelet's condition dates the reason that comes with it (facts row 91).
     """
-    signs = _signs(observation, pod, ready=ready, target=target, silent=silent)
+    signs = _signs(observation, pod, step=step, ready=ready, target=target, silent=silent)
     if len(signs) <= 1:
         return signs[0] if signs else None
     by_kubelet = any(sign.withheld and sign.source is Source.CONDITION for sign in signs)
@@ -103,7 +111,9 @@ def joined(old: Sign | None, new: Sign | None, target: Condition) -> Sign | None
     return replace(old, kind=new.kind, source=new.source, message=new.message, deadline=new.deadline)
 
 
-def _signs(observation: Observation, pod: Pod, *, ready: Condition, target: Condition, silent: bool) -> list[Sign]:
+def _signs(
+    observation: Observation, pod: Pod, *, step: str, ready: Condition, target: Condition, silent: bool
+) -> list[Sign]:
     signs = []
     if target.status == "True":
         signs.append(_from_condition(target, silent=silent))
@@ -116,11 +126,9 @@ def _signs(observation: Observation, pod: Pod, *, ready: Condition, target: Cond
         deadline = pod.status.reason == DEADLINE_EXCEEDED
         moment = _deadline_of(pod) if deadline else None
         signs.append(Sign(kind, Source.REASON, moment, words, withheld=True, deadline=deadline))
-    for event in observation.events or ():
-        if event.reason == "Evicted" and event.involved_object.uid == pod.uid:
-            # Events are read when somebody asks for them, so the order of sight proves nothing.
-            kind = evicted_kind(event.message)
-            signs.append(Sign(kind, Source.EVENT, event.moment, event.message, withheld=True))
+    signs += [
+        sign for event in observation.events or () if (sign := _from_event(event, observation, pod, step)) is not None
+    ]
     if ready.reason in KUBELET_ENDS and _any_runs(pod):
         # Recording deadline-exceeded: 31 s before the phase. lastTransitionTime dates a change of status, not of
         # reason (recording finished-then-deleted): no proof of when this began, at most of what it cannot be.
@@ -129,6 +137,21 @@ def _signs(observation: Observation, pod: Pod, *, ready: Condition, target: Cond
         kind = InfraKind.DEADLINE if passed else InfraKind.EVICTED
         signs.append(Sign(kind, Source.READY, None, f"the kubelet is ending the pod ({ready.reason})"))
     return signs
+
+
+def _from_event(event: ClusterEvent, observation: Observation, pod: Pod, step: str) -> Sign | None:
+    """What an Event tells of a disruption. It is read when somebody asks: the order of sight proves nothing."""
+    if event.involved_object.uid != pod.uid:
+        return None
+    if event.reason == "Evicted":
+        return Sign(evicted_kind(event.message), Source.EVENT, event.moment, event.message, withheld=True)
+    # The kubelet stops a container that runs, and only that: one that has ended by itself is not killed. Of a node
+    # that shuts down, or of an eviction whose own Event was lost, it is all that a step leaves that ends with 0.
+    stopped = event.reason == "Killing" and event.message.startswith(_STOPPING)
+    if stopped and event.involved_object.field_path.endswith(f"{{{step}}}") and not observation.deletion_asked:
+        words = f"the kubelet ended it: {event.message}"
+        return Sign(InfraKind.EVICTED, Source.STOPPED, event.moment, words, withheld=True)
+    return None
 
 
 def _from_condition(condition: Condition, *, silent: bool) -> Sign:
