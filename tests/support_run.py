@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from senro.domain.events import AttemptEnded, AttemptStarted, Event, StepEnded
 from senro.domain.outcome import Outcome, OutcomeKind
+from senro.domain.persistent import Bound
 from senro.domain.pipeline import Pipeline
 from senro.domain.plan import Plan, build_plan
 from senro.domain.states import StepState
@@ -58,6 +59,11 @@ _FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     "files": counts,
     "bytes": counts,
     "left_out": counts,
+    "bound": st.sampled_from(get_args(Bound)),
+    "limit": st.floats(0, 1e12),
+    "measured": st.floats(0, 1e12),
+    "when": st.sampled_from(["lease", "release"]),
+    "reused": st.booleans(),
 }
 
 

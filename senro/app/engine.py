@@ -90,6 +90,7 @@ class Engine:
                         await self._workspaces.open(self._plan)
                         async with anyio.create_task_group() as steps:
                             await self._advance(steps, removals)
+                        await self._workspaces.release()
                 except BaseException:
                     # What is still being put away belongs to a run that somebody waits to see ended.
                     self._clean_ups.hurry()

@@ -17,9 +17,11 @@ from senro.domain.events import (
     Noted,
     StepEnded,
     StepRunning,
+    WorkspaceEvicted,
     encode_event,
     timestamp,
 )
+from senro.domain.persistent import Eviction
 from senro.domain.plan import Plan
 from senro.domain.redaction import Redactor
 from senro.domain.run_state import Progress, at_start, fold
@@ -70,6 +72,9 @@ class Recorder:
                 self.reporter.step_state(step, state, attempt=attempts)
             case Noted(step=step, message=message):
                 self.reporter.note(step, message)
+            case WorkspaceEvicted():
+                reason = Eviction(event.bound, event.limit, event.measured)
+                self.reporter.note("", f"the persistent workspace {event.workspace} is evicted: {reason}")
             case CancelRequested(reason=reason):
                 self.reporter.note("", f"cancelling: {reason}")
             case _:

@@ -21,7 +21,10 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceResult:
-    """A workspace as the run left it: `digest` is `sha256:<hex>`, `folder` holds its files."""
+    """A workspace as the run left it: `digest` is `sha256:<hex>`, `folder` holds its files.
+
+    `folder` is empty for a persistent workspace that exceeded a bound at the end of the run and was evicted.
+    """
 
     digest: str
     folder: str

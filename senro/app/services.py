@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from senro.ports.clock import Chance, Clock
 from senro.ports.cluster import Cluster
 from senro.ports.content import ContentStore
 from senro.ports.ledger import RunLedger
+from senro.ports.persistent import Lease
 from senro.ports.processes import Processes
 from senro.ports.reporter import Reporter
 from senro.ports.trees import Trees
@@ -28,7 +29,10 @@ class ClusterServices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """Everything that a run needs of the world. `pods` is None for a plan without a pod."""
+    """Everything that a run needs of the world. `pods` is None for a plan without a pod.
+
+    `persistent` holds the lease of each persistent workspace of the plan, by name.
+    """
 
     ledger: RunLedger
     trees: Trees
@@ -38,3 +42,4 @@ class Services:
     chance: Chance
     reporter: Reporter
     pods: ClusterServices | None = None
+    persistent: Mapping[str, Lease] = field(default_factory=dict)

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 import anyio
 
 from senro.adapters.clock import SystemChance, SystemClock
-from senro.adapters.fs import FolderContentStore, FolderTrees, open_run_folder
+from senro.adapters.fs import FolderContentStore, FolderPersistentStore, FolderTrees, open_run_folder, registered
 from senro.adapters.process import LocalProcesses
 from senro.adapters.secrets import LARGEST, PrivateSecretFiles, ReferencedSecrets
 from senro.app.services import ClusterServices, Services
 from senro.domain.errors import ConfigurationError, Refusal
+from senro.domain.events import timestamp
+from senro.domain.persistent import persistent_workspaces
 from senro.domain.plan import Plan
 from senro.domain.secret import SecretReference
 from senro.domain.targets import Pod
@@ -26,6 +28,7 @@ from senro.ports.secret_source import SecretFiles
 if TYPE_CHECKING:
     from senro.adapters.apiserver import Configuration
     from senro.ports.clock import Chance, Clock
+    from senro.ports.persistent import Lease
     from senro.ports.watcher import PodWatch
 
 
@@ -52,8 +55,9 @@ async def open_services(
 ) -> AsyncIterator[Opened]:
     """Everything that the plan needs, checked before the run's folder is made.
 
-    Raises `ConfigurationError` with every problem of the cluster's variables and of the secrets at once, a
-    `ClusterError` where the apiserver does not answer, `StoreError` where the folders cannot be made.
+    Raises `ConfigurationError` with every problem of the cluster's variables and of the secrets at once, and each
+    persistent workspace that another run has; a `ClusterError` where the apiserver does not answer, `StoreError` where
+    the folders cannot be made.
     """
     clock, chance = SystemClock(), SystemChance()
     needs_cluster = any(isinstance(planned.step.on, Pod) for planned in plan.steps)
@@ -66,24 +70,51 @@ async def open_services(
             refusals.extend(error.refusals)
     values = await _read_secrets(plan, ReferencedSecrets(references, environ), refusals)
     refusals.extend(_too_large(plan, values))
-    if refusals:
-        raise ConfigurationError(tuple(refusals))
+    cache = str(cache_folder(environ))
     async with AsyncExitStack() as stack:
+        leases = await _leased(plan, cache, stack, timestamp(clock.now()), refusals)
+        if refusals:
+            raise ConfigurationError(tuple(refusals))
         pods = None
         if configuration is not None:
             pods = await stack.enter_async_context(_connected(configuration, clock, chance))
         ledger = await stack.enter_async_context(open_run_folder(run_dir, now=clock.now(), token=chance.token()))
+        for lease in leases.values():
+            await lease.held_by(ledger.run_id)
+        if plan.workspaces or plan.scratches:
+            # Before the first snapshot: from now on nobody drops what this run puts.
+            await stack.enter_async_context(registered(cache, ledger.run_id, ledger.folder))
         services = Services(
             ledger=ledger,
             trees=FolderTrees(),
-            content=FolderContentStore(str(cache_folder(environ))),
+            content=FolderContentStore(cache),
             processes=LocalProcesses(environ),
             clock=clock,
             chance=chance,
             reporter=reporter,
             pods=pods,
+            persistent=leases,
         )
         yield Opened(services=services, values=values, secret_files=PrivateSecretFiles())
+
+
+async def _leased(
+    plan: Plan, cache: str, stack: AsyncExitStack, since: str, refusals: list[Refusal]
+) -> dict[str, Lease]:
+    """The persistent workspaces, all of them before anything starts: nobody waits for the other half of what they need.
+
+    In one order for every run, so that of two that begin at once one gets them all.
+    """
+    store = FolderPersistentStore(cache)
+    leases = {}
+    for workspace in persistent_workspaces(plan):
+        try:
+            lease = await stack.enter_async_context(store.lease(workspace.name, since=since))
+        except ConfigurationError as error:
+            refusals.extend(error.refusals)
+        else:
+            leases[workspace.name] = lease
+    return leases
 
 
 def _configuration(environ: Mapping[str, str], clock: Clock) -> Configuration:

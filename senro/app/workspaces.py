@@ -6,6 +6,7 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from senro.app.persistent import PersistentWorkspaces
 from senro.app.recorder import Recorder
 from senro.app.services import Services
 from senro.domain.attempt import claimed
@@ -43,12 +44,13 @@ class Workspaces:
         self._services = services
         self._recorder = recorder
         self._base = base
+        self._persistent = PersistentWorkspaces(services, recorder)
         self._places: dict[str, Place] = {}
         self._rules: dict[str, ContentRules] = {}
         self._shared: frozenset[tuple[str, str]] = frozenset()
 
     async def open(self, plan: Plan) -> None:
-        """Copy the first content of each into the run's folder.
+        """Copy the first content of each into the run's folder; a persistent one that has content is used where it is.
 
         Raises `TreeError` naming what cannot be taken, `PlanError` with every line of a `.senroignore` that has no
         meaning, whichever workspace it belongs to.
@@ -79,18 +81,15 @@ class Workspaces:
             raise PlanError(tuple(refusals))
 
     async def _first(self, workspace: Workspace) -> Place:
-        trees, rules = self._services.trees, self._rules[workspace.name]
-        folder = self._services.ledger.workspace(workspace.name)
-        source, tree = self._base, Tree()
-        if workspace.path is not None:
-            source = posixpath.join(self._base, workspace.path)
-            first = replace(rules, exclude=(*rules.exclude, *self._runs_in(source)))
-            tree = await trees.walk(source, rules=first)
-        await trees.copy(tree, source, folder)
-        if rules.follow:
-            left_out = tree.left_out
-            tree = replace(await trees.prune(folder, rules=rules), left_out=left_out)
+        rules, lease = self._rules[workspace.name], self._persistent.leases.get(workspace.name)
+        folder = self._services.ledger.workspace(workspace.name) if lease is None else lease.folder
+        reused = lease is not None and await self._persistent.open(workspace)
+        if reused:
+            tree = await self._services.trees.prune(folder, rules=rules)
+        else:
+            tree = await self._copied(workspace, folder, rules)
         digest = await self._services.content.put(tree, folder)
+        await self._persistent.settled(workspace.name, digest)
         await self._recorder.record(
             WorkspaceOpened(
                 at=self._recorder.now(),
@@ -100,9 +99,27 @@ class Workspaces:
                 bytes=tree.size,
                 left_out=len(tree.left_out),
                 sample=_sample(tree),
+                reused=reused,
             )
         )
         return Place(workspace.name, folder, tree)
+
+    async def _copied(self, workspace: Workspace, folder: str, rules: ContentRules) -> Tree:
+        """The first content, in the folder, which is not there yet."""
+        trees, source, tree = self._services.trees, self._base, Tree()
+        if workspace.path is not None:
+            source = posixpath.join(self._base, workspace.path)
+            first = replace(rules, exclude=(*rules.exclude, *self._runs_in(source)))
+            tree = await trees.walk(source, rules=first)
+        await trees.copy(tree, source, folder)
+        if rules.follow:
+            left_out = tree.left_out
+            tree = replace(await trees.prune(folder, rules=rules), left_out=left_out)
+        return tree
+
+    async def release(self) -> None:
+        """Call it once no step runs any more, in a run that was not cut: persistent workspaces are kept or evicted."""
+        await self._persistent.release()
 
     def _runs_in(self, source: str) -> tuple[str, ...]:
         """The pattern for the folder of the runs, where it lies in `source`: a run is no part of what it runs on."""
@@ -126,8 +143,10 @@ class Workspaces:
                 folder = self._services.ledger.workspace(label_value(_own_name(step, mount)))
                 tree = await self._restore(shared.tree.digest, folder)
                 self._places[_own_name(step, mount)] = Place(_own_name(step, mount), folder, tree)
-            elif again and mount.mode == "rw" and isinstance(step.on, Local):
-                await self._restore(shared.tree.digest, shared.folder)
+            elif isinstance(step.on, Local):
+                await self._persistent.changing(mount.name)
+                if again and mount.mode == "rw":
+                    await self._restore(shared.tree.digest, shared.folder)
 
     async def restore(self, step: Step) -> None:
         """Undo what a local attempt did to the workspaces that it mounts read-write."""
@@ -135,6 +154,7 @@ class Workspaces:
             if mount.mode == "rw":
                 place = self.place(step, mount)
                 await self._restore(place.tree.digest, place.folder)
+                await self._persistent.settled(place.name, place.tree.digest)
 
     async def _restore(self, digest: str, folder: str) -> Tree:
         """The snapshot, in place of the folder. Raises `TreeError` where the folder is as it was."""
@@ -197,9 +217,12 @@ class Workspaces:
         changed = []
         for mount in workspace_mounts(step):
             place = self.place(step, mount)
-            if mount.mode == "ro" and await self._differs(place, self._rules_of(mount)):
+            if mount.mode == "rw":
+                continue
+            if await self._differs(place, self._rules_of(mount)):
                 changed.append(mount.name)
                 await self._restore(place.tree.digest, place.folder)
+            await self._persistent.settled(place.name, place.tree.digest)
         return tuple(changed)
 
     async def _differs(self, place: Place, rules: ContentRules) -> bool:
@@ -214,6 +237,7 @@ class Workspaces:
         place = self.place(step, mount)
         digest = await self._services.content.put(tree, place.folder)
         self._places[place.name] = Place(place.name, place.folder, tree)
+        await self._persistent.settled(place.name, digest)
         await self._recorder.record(
             SnapshotTaken(
                 at=self._recorder.now(),
@@ -229,12 +253,10 @@ class Workspaces:
         )
 
     def summary(self, plan: Plan) -> dict[str, tuple[str, str]]:
-        """Each workspace of the run by name: the digest of its newest snapshot, and its folder."""
-        return {
-            workspace.name: (self._places[workspace.name].tree.digest, self._places[workspace.name].folder)
-            for workspace in plan.workspaces
-            if workspace.name in self._places
-        }
+        """Each workspace of the run by name: the digest of its newest snapshot, and its folder, empty if evicted."""
+        places = [self._places[workspace.name] for workspace in plan.workspaces if workspace.name in self._places]
+        evicted = self._persistent.evicted
+        return {place.name: (place.tree.digest, "" if place.name in evicted else place.folder) for place in places}
 
 
 def workspace_mounts(step: Step) -> tuple[Mount, ...]:

@@ -7,10 +7,12 @@ run has come to, so whoever has the ledger knows all that the coordinator knew. 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Literal
 
 import msgspec
 
 from senro.domain.outcome import Outcome
+from senro.domain.persistent import Bound
 from senro.domain.states import Direction, RunState, StepState
 
 
@@ -28,7 +30,10 @@ class RunStarted(_Event, frozen=True, tag="run.started"):
 
 
 class WorkspaceOpened(_Event, frozen=True, tag="workspace.opened"):
-    """A workspace has its first content. `left_out` counts what a snapshot does not carry, `sample` names some."""
+    """A workspace has its first content. `left_out` counts what a snapshot does not carry, `sample` names some.
+
+    `reused`: it is persistent, and what it holds is of runs before.
+    """
 
     workspace: str
     digest: str
@@ -36,6 +41,20 @@ class WorkspaceOpened(_Event, frozen=True, tag="workspace.opened"):
     bytes: int
     left_out: int = 0
     sample: tuple[str, ...] = ()
+    reused: bool = False
+
+
+class WorkspaceEvicted(_Event, frozen=True, tag="ws.evicted"):
+    """A persistent workspace was removed, whole: before the first step at `lease`, after the last one at `release`.
+
+    `limit` is the bound and `measured` what exceeded it, seconds or bytes; of `unfinished` there is neither.
+    """
+
+    workspace: str
+    bound: Bound
+    limit: float
+    measured: float
+    when: Literal["lease", "release"]
 
 
 class AttemptStarted(_Event, frozen=True, tag="attempt.started"):
@@ -168,6 +187,7 @@ class RunEnded(_Event, frozen=True, tag="run.ended"):
 Event = (
     RunStarted
     | WorkspaceOpened
+    | WorkspaceEvicted
     | AttemptStarted
     | PodCreated
     | PodPending

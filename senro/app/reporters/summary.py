@@ -115,7 +115,7 @@ def _indented(label: str, text: str) -> Iterator[Line]:
 def _places(result: RunSummary) -> Iterator[Line]:
     yield Line("")
     places = [
-        (f"workspace {printable(name)}", printable(folder), _brief(digest))
+        (f"workspace {printable(name)}", printable(folder) or "(evicted)", _brief(digest))
         for name, (digest, folder) in result.workspaces.items()
     ]
     places.append(("logs and events", printable(result.folder), ""))
