@@ -300,26 +300,30 @@ async def test_env_for_real(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.setenv("SENRO_K8S_SERVER", "https://127.0.0.1:6443")
     monkeypatch.setenv("SENRO_K8S_TOKEN", "not-for-children")
     monkeypatch.setenv("SENRO_SECRET_KUBECONFIG", "not-for-children")
+    monkeypatch.setenv("SENRO_REMOTE_SCRATCH", "s3://not-for-children/x")
+    monkeypatch.setenv("SENRO_REMOTE_SCRATCH_REGION", "not-for-children")
     monkeypatch.setenv("SENRO_CACHE_DIR", "/cache")
     monkeypatch.setenv("KEPT", "old")
     sink = Sink()
     command = Command(argv=["env", "-0"], cwd=str(tmp_path), env={"KEPT": "new", "EMPTY": "", "LINES": "a\nb=c"})
     assert (await LocalProcesses().run(command, sink)).code == 0
     shown = dict(entry.split(b"=", 1) for entry in sink.stdout.split(b"\0") if entry)
-    assert [name for name in shown if name.startswith((b"SENRO_K8S_", b"SENRO_SECRET_"))] == []
+    assert [name for name in shown if name.startswith((b"SENRO_K8S_", b"SENRO_SECRET_", b"SENRO_REMOTE_"))] == []
     assert b"not-for-children" not in sink.stdout
     assert shown[b"SENRO_CACHE_DIR"] == b"/cache"
     assert (shown[b"KEPT"], shown[b"EMPTY"], shown[b"LINES"]) == (b"new", b"", b"a\nb=c")
 
 
 def test_withheld_prefixes() -> None:
-    """Only the two prefixes are withheld, from the coordinator's variables and from the command's."""
+    """Only the three prefixes are withheld, from the coordinator's variables and from the command's."""
     own = {"SENRO_K8S_": "1", "SENRO_K8": "2", "XSENRO_K8S_A": "3", "senro_secret_a": "4", "SENRO_SECRETS": "5"}
-    assert child_environment(own, {"SENRO_SECRET_X": "6", "A": "7"}) == {
+    remote = {"SENRO_REMOTE_SCRATCH": "8", "SENRO_REMOTE_SCRATCH_TIMEOUT": "9", "SENRO_REMOTE": "10"}
+    assert child_environment(own | remote, {"SENRO_SECRET_X": "6", "A": "7"}) == {
         "SENRO_K8": "2",
         "XSENRO_K8S_A": "3",
         "senro_secret_a": "4",
         "SENRO_SECRETS": "5",
+        "SENRO_REMOTE": "10",
         "A": "7",
     }
 
