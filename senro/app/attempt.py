@@ -9,6 +9,7 @@ from senro.app.clean_ups import CleanUps
 from senro.app.recorder import Recorder
 from senro.app.services import Services
 from senro.app.workspaces import Workspaces
+from senro.domain.compression import Coding
 from senro.domain.events import TransferBroken, Transferred
 from senro.domain.pipeline import Step
 from senro.domain.podspec import AttemptIdentity
@@ -56,8 +57,13 @@ class Attempt:
             )
         )
 
-    async def transferred(self, direction: Direction, size: int, seconds: float, tries: int) -> None:
-        """Record that every carried mount has crossed: `size` bytes in `seconds`, with the so-manieth try."""
+    async def transferred(
+        self, direction: Direction, size: int, seconds: float, tries: int, *, coding: Coding, crossed: int
+    ) -> None:
+        """Record that every carried mount has crossed: `size` bytes in `seconds`, with the so-manieth try.
+
+        `crossed` is what they took on their way, packed by `coding`.
+        """
         await self.recorder.record(
             Transferred(
                 at=self.recorder.now(),
@@ -67,5 +73,7 @@ class Attempt:
                 bytes=size,
                 seconds=round(seconds, 3),
                 tries=tries,
+                coding=coding,
+                crossed=crossed,
             )
         )

@@ -12,6 +12,7 @@ from senro.app.attempt import Attempt
 from senro.app.following import Following
 from senro.app.objects import Waiting, create_pod, create_secret, own_secret
 from senro.app.observer import PodObserver
+from senro.app.packing import Packing
 from senro.app.reading import ReadBackLost, ReadBackRefused, Reading
 from senro.app.removal import Removal
 from senro.app.services import ClusterServices
@@ -58,9 +59,11 @@ class PodAttempt:
     attempt: Attempt
     services: ClusterServices
     removal: Removal = field(init=False)
+    packing: Packing = field(init=False)
 
     def __post_init__(self) -> None:
         self.removal = Removal(self.attempt, self.services.cluster)
+        self.packing = Packing(self.services.link, self.attempt.services.clock)
 
     async def run(self) -> Outcome:
         """The outcome. Nothing that was created is deleted here: the caller calls `removal` on every path."""
@@ -95,7 +98,7 @@ class PodAttempt:
                 group.start_soon(self._tell, observer)
                 group.start_soon(self._time_out, observer)
                 answer = await self._to_the_end(observer, pod, staged)
-                outcome = await self._keep(pod, answer, observer.node)
+                outcome = await self._keep(pod, answer, observer.node, staged)
                 with anyio.move_on_after(LOG_DRAIN_SECONDS) as bound:
                     if observer.seen_running:
                         await ended.wait()
@@ -169,7 +172,7 @@ class PodAttempt:
             if not observer.answer.settled:
                 self.attempt.phase("staging")
                 parts = self.attempt.workspaces.packed(self.attempt.step)
-                staging = Staging(self.attempt, pod, self.services.cluster, observer, parts)
+                staging = Staging(self.attempt, pod, self.services.cluster, observer, parts, self.packing)
                 failed = await staging.run()
                 if failed is not None:
                     return failed
@@ -179,7 +182,7 @@ class PodAttempt:
         # The pod alone cannot always tell, but a step that was never released has not run.
         return answer if released or not isinstance(answer, Infra) else replace(answer, did_run=DidRun.NO)
 
-    async def _keep(self, pod: Pod, answer: Answer, node: str) -> Outcome:
+    async def _keep(self, pod: Pod, answer: Answer, node: str, staged: int) -> Outcome:
         """The outcome of `answer`, after what the step left in its workspaces was read back."""
         assert isinstance(answer, Exited | Infra | Cancelled | TimedOut)  # noqa: S101 - the closed set of settled answers
         outcome = outcome_of(answer, node=node)
@@ -192,6 +195,8 @@ class PodAttempt:
             pod,
             self.services.cluster,
             self.attempt.workspaces.returning(self.attempt.step),
+            self.packing,
+            staged=staged,
             rules=self.attempt.workspaces.rules(self.attempt.step),
         )
         try:

@@ -6,17 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from senro.app.attempt import Attempt
+from senro.app.packing import BeginAgain, Packing, Probe
 from senro.app.staging import IDLE_SECONDS, STDERR_LIMIT
 from senro.app.transfer_failure import TransferFailure, end_words
+from senro.domain.compression import PROBE_FROM, PROBE_TO, SAMPLE_BYTES, Coding
 from senro.domain.content_rules import ContentRules
 from senro.domain.errors import ClusterError, SenroError, TreeError
 from senro.domain.exec_protocol import Ended, ExecResult, ExitCode, Stderr, Stdout
 from senro.domain.pod import Pod
-from senro.domain.transfer import IO_CONTAINER, member_count, reading_command
+from senro.domain.transfer import IO_CONTAINER, far_count, reading_command
 from senro.domain.transfer_policy import LOCAL_RULES, PATIENCE_SECONDS, TRIES, Break, Pace, after_break
 from senro.domain.tree import Tree
 from senro.ports.cluster import Cluster, ExecSession
-from senro.ports.trees import Unpacking
+from senro.ports.trees import Trees, Unpacking
 
 STDERR_HEAD = 512
 """Bytes of the beginning that are kept of a stderr that is longer than STDERR_LIMIT."""
@@ -48,7 +50,16 @@ class Reading:
     pod: Pod
     cluster: Cluster
     folders: Mapping[int, str]
+    packing: Packing
+    staged: int = 0
+    """Bytes of the archive that was sent in: about as many are expected to come back."""
+
+    coding: Coding | None = None
     received: int = 0
+    """Bytes that came, as they crossed."""
+
+    unpacked: int = 0
+    """Bytes of the archive that they stood for."""
     rules: Mapping[int, ContentRules] = field(default_factory=dict, kw_only=True)
 
     async def run(self) -> Mapping[int, Tree]:
@@ -58,11 +69,22 @@ class Reading:
             began = clock.monotonic()
             try:
                 trees = await self._once()
+            except BeginAgain as again:
+                self.coding = again.coding
+                self.attempt.tell(str(again))
+                continue
             except (ClusterError, TransferFailure, TreeError) as error:
                 broken = error
             else:
-                self.attempt.recorder.reporter.transfer(self.attempt.step.id, "out", self.received, self.received)
-                await self.attempt.transferred("out", self.received, clock.monotonic() - began, pace.tries + 1)
+                self.attempt.recorder.reporter.transfer(self.attempt.step.id, "out", self.unpacked, self.unpacked)
+                await self.attempt.transferred(
+                    "out",
+                    self.unpacked,
+                    clock.monotonic() - began,
+                    pace.tries + 1,
+                    coding=self.coding or "plain",
+                    crossed=self.received,
+                )
                 return trees
             taken = after_break(broken)
             wait = pace.pause(taken, clock.monotonic())
@@ -99,7 +121,7 @@ class Reading:
         return status is None or status.state.terminated is None
 
     async def _once(self) -> Mapping[int, Tree]:
-        self.received = 0
+        self.received = self.unpacked = 0
         found: Mapping[int, Tree] | None = None
         try:
             async with self.attempt.services.trees.unpack(self.folders, rules=self.rules) as unpacking:
@@ -112,11 +134,13 @@ class Reading:
         return found
 
     async def _unpack(self, unpacking: Unpacking) -> Mapping[int, Tree]:
+        if self.coding is None:
+            self.coding = self.packing.first("out", max(self.staged, PROBE_TO + 1))
         async with self.cluster.exec(
             self.pod.metadata.namespace,
             self.pod.metadata.name,
             IO_CONTAINER,
-            reading_command(tuple(sorted(self.folders))),
+            reading_command(tuple(sorted(self.folders)), coding=self.coding),
             stdin=False,
             idle_seconds=IDLE_SECONDS,
         ) as session:
@@ -124,20 +148,26 @@ class Reading:
         if result != ExitCode(0):
             raise TransferFailure(end_words(result, stderr, ""))
         found = await unpacking.finish()
-        counted = member_count(stderr)
-        if counted != unpacking.members:
-            raise TransferFailure(f"the far side counted {counted} members, {unpacking.members} came")
+        self.unpacked = unpacking.unpacked
+        counted = far_count(stderr)
+        if counted is None or counted.members != unpacking.members:
+            number = "no" if counted is None else counted.members
+            raise TransferFailure(f"the far side counted {number} members, {unpacking.members} came")
         await unpacking.replace()
         return found
 
     async def _receive(self, session: ExecSession, unpacking: Unpacking) -> tuple[ExecResult, bytes]:
         reporter, step, stderr = self.attempt.recorder.reporter, self.attempt.step.id, b""
+        measuring = _Measuring(self.packing, self.attempt.services.trees) if self.coding == "plain" else None
         while True:
             match await session.receive():
                 case Stdout(data=data):
                     await unpacking.write(data)
                     self.received += len(data)
-                    reporter.transfer(step, "out", self.received, None)
+                    self.unpacked = unpacking.unpacked
+                    reporter.transfer(step, "out", self.received if self.coding == "plain" else self.unpacked, None)
+                    if measuring is not None:
+                        await measuring.take(data, self.received, self.staged)
                 case Stderr(data=data):
                     stderr += data
                     if len(stderr) > STDERR_LIMIT:
@@ -145,3 +175,32 @@ class Reading:
                         stderr = stderr[:STDERR_HEAD] + stderr[STDERR_HEAD - STDERR_LIMIT :]
                 case Ended(result=result):
                     return result, stderr
+
+
+class _Measuring:
+    """Measures what comes in plain, and says when it is worth having it packed."""
+
+    def __init__(self, packing: Packing, trees: Trees) -> None:
+        self._packing = packing
+        self._trees = trees
+        self._probe = Probe(packing, "out")
+        self._sample = bytearray()
+        self._next = PROBE_FROM
+
+    async def take(self, data: bytes, received: int, staged: int) -> None:
+        """`data` came, `received` bytes in all. Raises `BeginAgain`."""
+        if len(self._sample) < SAMPLE_BYTES:
+            self._sample += data
+        if received < self._next:
+            return
+        if not self._probe.mark(received):
+            self._next = PROBE_TO
+            return
+        # How much will come is not known: as much again as came, or what had been sent in. So it is asked again later.
+        self._next = 4 * received
+        expected = max(staged, 2 * received)
+        if self._packing.has and self._packing.could_pay("out", expected):
+            self._packing.ratio = await self._trees.ratio_of(bytes(self._sample))
+            again = self._packing.again("out", expected, received)
+            if again is not None:
+                raise again

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from senro.domain.compression import LinkRates
 from senro.ports.clock import Chance, Clock
 from senro.ports.cluster import Cluster
 from senro.ports.content import ContentStore
@@ -21,10 +22,11 @@ WatchPod = Callable[[str, str, str], PodWatch]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterServices:
-    """The cluster and how its pods are watched."""
+    """The cluster, how its pods are watched, and how fast the link to it was when it was last measured."""
 
     cluster: Cluster
     watch: WatchPod
+    link: LinkRates = field(default_factory=LinkRates.unknown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import anyio
 
 from senro.app.attempt import Attempt
 from senro.app.observer import PodObserver
+from senro.app.packing import BeginAgain, Packing, Probe
 from senro.app.transfer_failure import TransferFailure, end_words
+from senro.domain.compression import PROBE_FROM, PROBE_TO, Coding
 from senro.domain.creation import refused
 from senro.domain.errors import ClusterError, SenroError, TreeError
 from senro.domain.exec_protocol import Ended, ExitCode, Stderr, Stdout
 from senro.domain.pod import Pod
-from senro.domain.transfer import MISSING_PROGRAM, STAGE_CONTAINER, StagingProof, sentinel_name, staging_command
+from senro.domain.podspec import pod_target
+from senro.domain.transfer import (
+    MISSING_PROGRAM,
+    STAGE_CONTAINER,
+    StagingProof,
+    coding_line,
+    lacks,
+    missing_program,
+    sentinel_name,
+    staging_command,
+)
 from senro.domain.transfer_policy import TRIES, Pace, after_break
 from senro.domain.verdict import DidRun, Infra, InfraKind, Pending, PendingKind
 from senro.ports.cluster import Cluster, ExecSession
@@ -29,6 +41,9 @@ SETTLE_SECONDS = 2.0
 STATUS_SECONDS = 5.0
 """How long the status is awaited after the proof line, which needs none: the connection is only let end in order."""
 
+HAS_SECONDS = 10.0
+"""How long the far side is waited for to say what it has, where that matters; one that does not gets it plain."""
+
 STDERR_LIMIT = 8192
 """Bytes of the far side's stderr that are kept for a message."""
 
@@ -42,7 +57,16 @@ class Staging:
     cluster: Cluster
     observer: PodObserver
     parts: Sequence[Packed]
+    packing: Packing
+    coding: Coding | None = None
+    """How the archive crosses; None until that was decided."""
+
     sent: int = 0
+    """Bytes of the archive that were sent, counted before they were packed."""
+
+    crossed: int = 0
+    """Bytes that they took on their way."""
+
     length: int = 0
     fed: bool = False
     """Whether a try has sent all of its archive: before that, nothing can have released the step."""
@@ -54,6 +78,10 @@ class Staging:
             began = clock.monotonic()
             try:
                 await self._once()
+            except BeginAgain as again:
+                self.coding = again.coding
+                self.attempt.tell(str(again))
+                continue
             except TreeError as error:
                 # The files changed under the pack: they are the coordinator's own, another try packs the same.
                 return Infra(InfraKind.TRANSFER, DidRun.NO, message=f"a workspace could not be packed: {error}")
@@ -110,33 +138,59 @@ class Staging:
         )
 
     async def _done(self, number: int, seconds: float) -> None:
-        await self.attempt.transferred("in", self.length, seconds, number)
+        await self.attempt.transferred(
+            "in", self.length, seconds, number, coding=self.coding or "plain", crossed=self.crossed
+        )
         self.observer.nudge()
 
     async def _once(self) -> None:
-        attempt = self.attempt
-        nonce = attempt.identity.nonce
-        self.sent = 0
-        async with attempt.services.trees.pack(self.parts, sentinel=sentinel_name(nonce)) as archive:
-            self.length = archive.length
-            async with self.cluster.exec(
-                self.pod.metadata.namespace,
-                self.pod.metadata.name,
-                STAGE_CONTAINER,
-                staging_command(len(self.parts), nonce),
-                stdin=True,
-                idle_seconds=IDLE_SECONDS,
-            ) as session:
-                await self._transfer(archive, session)
+        attempt, target = self.attempt, pod_target(self.attempt.step)
+        self.sent = self.crossed = 0
+        async with self.cluster.exec(
+            self.pod.metadata.namespace,
+            self.pod.metadata.name,
+            STAGE_CONTAINER,
+            staging_command(len(self.parts), attempt.identity.nonce),
+            stdin=True,
+            idle_seconds=IDLE_SECONDS,
+        ) as session:
+            answer = _Answer(attempt.identity.nonce, session, self.packing, lacks_image=target.helper or target.image)
+            if self.coding is None:
+                self.coding = await self._choose(answer)
+            async with attempt.services.trees.pack(
+                self.parts,
+                sentinel=sentinel_name(attempt.identity.nonce),
+                coding=self.coding,
+                open_to_all=target.helper is not None and target.user is None,
+            ) as archive:
+                self.length = archive.length
+                await self._transfer(archive, session, answer)
 
-    async def _transfer(self, archive: Archive, session: ExecSession) -> None:
-        feed = _Feed(self, archive, session)
+    async def _choose(self, answer: _Answer) -> Coding:
+        """How to begin. The far side is waited for only where its programs could make a difference."""
+        content = sum(part.tree.size for part in self.parts)
+        if not self.packing.could_pay("in", content):
+            return "plain"
+        with anyio.move_on_after(HAS_SECONDS):
+            await answer.until(lambda proof: proof.has is not None)
+        await self._sample()
+        return self.packing.first("in", content)
+
+    async def _sample(self) -> None:
+        if self.packing.ratio is None:
+            self.packing.ratio = await self.attempt.services.trees.ratio(self.parts)
+
+    async def _transfer(self, archive: Archive, session: ExecSession, answer: _Answer) -> None:
+        probe = Probe(self.packing, "in") if self.coding == "plain" and archive.length > PROBE_TO else None
+        feed = _Feed(self, archive, session, probe)
         failure: ClusterError | TransferFailure | None = None
         async with anyio.create_task_group() as group:
             group.start_soon(feed.run, group.cancel_scope)
+            if probe is not None:
+                group.start_soon(self._measure, probe, session, feed, group.cancel_scope)
             # What is raised inside a task group comes out of it wrapped.
             try:
-                await _receive_proof(session, self.attempt.identity.nonce)
+                await answer.proven()
             except (ClusterError, TransferFailure) as error:
                 failure = error
             group.cancel_scope.cancel()
@@ -146,6 +200,23 @@ class Staging:
         if failure is not None:
             raise failure
 
+    async def _measure(self, probe: Probe, session: ExecSession, feed: _Feed, scope: anyio.CancelScope) -> None:
+        """Measure the link beside the feed, and end it where another coding is worth beginning again."""
+        try:
+            for place in (PROBE_FROM, PROBE_TO):
+                await probe.passed(place)
+                count = probe.count
+                await session.arrived()
+                probe.mark(count)
+        except ClusterError:
+            return  # the reader tells what broke
+        if not self.packing.could_pay("in", self.length) or not self.packing.has:
+            return
+        await self._sample()
+        feed.error = self.packing.again("in", self.length, self.sent)
+        if feed.error is not None:
+            scope.cancel()
+
 
 @dataclass(slots=True)
 class _Feed:
@@ -154,17 +225,22 @@ class _Feed:
     staging: Staging
     archive: Archive
     session: ExecSession
-    error: TreeError | None = None
+    probe: Probe | None
+    error: TreeError | BeginAgain | None = None
 
     async def run(self, scope: anyio.CancelScope) -> None:
         """Send to the end, then close stdin."""
         staging = self.staging
         reporter, step = staging.attempt.recorder.reporter, staging.attempt.step.id
         try:
+            await self.session.send(coding_line(staging.coding or "plain"))
             while data := await self.archive.read():
                 await self.session.send(data)
-                staging.sent += len(data)
+                staging.crossed += len(data)
+                staging.sent = self.archive.taken
                 reporter.transfer(step, "in", staging.sent, staging.length)
+                if self.probe is not None:
+                    self.probe.moved(staging.crossed)
             staging.fed = True
             await self.session.close_stdin()
         except TreeError as error:
@@ -174,23 +250,45 @@ class _Feed:
             return
 
 
-async def _receive_proof(session: ExecSession, nonce: str) -> None:
-    proof, stderr = StagingProof(nonce), b""
-    while not proof.proven:
-        match await session.receive():
-            case Stdout(data=data):
-                proof = proof.receive(data)
-            case Stderr(data=data):
-                stderr = (stderr + data)[:STDERR_LIMIT]
-            case Ended(result=result):
-                missing = isinstance(result, ExitCode) and result.code == MISSING_PROGRAM and b"senro: " in stderr
-                raise TransferFailure(end_words(result, stderr, "no proof line came"), permanent=missing)
-    with anyio.move_on_after(STATUS_SECONDS):
-        try:
-            while not isinstance(await session.receive(), Ended):
-                pass
-        except ClusterError:
-            return  # the container ends with the proof, and may take the exec with it
+@dataclass(slots=True)
+class _Answer:
+    """What the far side says: what it has, and in the end that every mount is filled."""
+
+    nonce: str
+    session: ExecSession
+    packing: Packing
+    lacks_image: str
+    proof: StagingProof = field(init=False)
+    stderr: bytes = b""
+
+    def __post_init__(self) -> None:
+        self.proof = StagingProof(self.nonce)
+
+    async def until(self, enough: Callable[[StagingProof], bool]) -> None:
+        """Receive until the proof is enough. Raises `TransferFailure` where the far side ended before."""
+        while not enough(self.proof):
+            match await self.session.receive():
+                case Stdout(data=data):
+                    self.proof = self.proof.receive(data)
+                    if self.proof.has is not None:
+                        self.packing.has = self.proof.has
+                case Stderr(data=data):
+                    self.stderr = (self.stderr + data)[:STDERR_LIMIT]
+                case Ended(result=result):
+                    program = missing_program(self.stderr) if result == ExitCode(MISSING_PROGRAM) else None
+                    if program is not None:
+                        raise TransferFailure(lacks(self.lacks_image, program), permanent=True)
+                    raise TransferFailure(end_words(result, self.stderr, "no proof line came"))
+
+    async def proven(self) -> None:
+        """Receive the proof line, and let the connection end in order."""
+        await self.until(lambda proof: proof.proven)
+        with anyio.move_on_after(STATUS_SECONDS):
+            try:
+                while not isinstance(await self.session.receive(), Ended):
+                    pass
+            except ClusterError:
+                return  # the container ends with the proof, and may take the exec with it
 
 
 def _ended_well(pod: Pod | None) -> bool:

@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from senro.domain.compression import Coding
 from senro.domain.outcome import Outcome
 from senro.domain.persistent import Bound
 from senro.domain.states import Direction, RunState, StepState
@@ -95,7 +96,10 @@ class StepRunning(_Event, frozen=True, tag="step.running"):
 
 
 class Transferred(_Event, frozen=True, tag="transfer.done"):
-    """Every carried mount has crossed. `tries` counts from 1; `seconds` are of the last try."""
+    """Every carried mount has crossed. `tries` counts from 1; `seconds` are of the last try.
+
+    `bytes` are those of the archive; `crossed` is what they took on their way, less where `coding` is not `plain`.
+    """
 
     step: str
     attempt: int
@@ -103,6 +107,8 @@ class Transferred(_Event, frozen=True, tag="transfer.done"):
     bytes: int
     seconds: float
     tries: int
+    coding: Coding = "plain"
+    crossed: int = 0
 
 
 class TransferBroken(_Event, frozen=True, tag="transfer.broken"):

@@ -83,6 +83,7 @@ def io_container(step: Step, target: Pod) -> Manifest:
 
 def _transfer_container(name: str, command: tuple[str, ...], target: Pod, mounts: list[Manifest]) -> Manifest:
     container = _container(name, command, target, mounts)
+    container["image"] = target.helper or target.image
     container["resources"] = _resources(target.transfer_resources)
     container["securityContext"] = transfer_security(target)
     return without_empty(container)

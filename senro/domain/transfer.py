@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from senro.domain.compression import PACKED, Coding, codings
+from senro.domain.paths import text
+from senro.domain.printable import printable
+
 STEP_CONTAINER = "step"
 STAGE_CONTAINER = "senro-stage"
 IO_CONTAINER = "senro-io"
@@ -38,6 +42,35 @@ IO_COMMAND = ("sh", "-c", "trap 'exit 143' TERM; while :; do sleep 3600 & wait $
 MISSING_PROGRAM = 127
 """What a shell exits with for a program that the image does not have."""
 
+MISSING_WORDS = "senro: the image has no"
+"""Stands before the program's name where one is missing."""
+
+HAS_WORD, SOCKET_WORD, MEMBERS_WORD = "senro-has", "senro-socket", "senro-members"
+"""The first words of the lines that the scripts say."""
+
+NAMED_SOCKETS = 5
+"""How many sockets are named; all are counted."""
+
+_HAS = HAS_WORD.encode()
+_LONGEST_HAS = len(HAS_WORD) + sum(len(coding) + 1 for coding in PACKED)
+
+
+HELPER_ADVICE = "name an image that has sh, tar and mkfifo as helper= of k8s.Pod(...), to carry the workspaces for it"
+"""What to do about an image that cannot carry workspaces itself."""
+
+
+def missing_program(stderr: bytes) -> str | None:
+    """The program that a script did not find, by what it said before it ended with `MISSING_PROGRAM`."""
+    for line in stderr.decode("utf-8", "replace").splitlines():
+        if line.startswith(f"{MISSING_WORDS} "):
+            return line.removeprefix(f"{MISSING_WORDS} ")
+    return None
+
+
+def lacks(image: str, program: str) -> str:
+    """The sentence about an image without one of the three programs."""
+    return f"the image {image} has no {program}; {HELPER_ADVICE}"
+
 
 def sentinel_name(nonce: str) -> str:
     """The name of the archive's last member, in the first mount; a workspace cannot hold it by accident."""
@@ -47,7 +80,8 @@ def sentinel_name(nonce: str) -> str:
 def staging_command(mounts: int, nonce: str) -> tuple[str, ...]:
     """The command of the one exec that fills the volumes `0` to `mounts - 1` of `senro-stage` from its stdin.
 
-    It ends what an earlier try left running, waits for the fifo, clears what that try left behind, unpacks, reads its
+    It says first which programs it has to unpack with, ends what an earlier try left running, waits for the fifo,
+    clears what that try left behind, reads a line that names the coding (`plain`, `gzip`, `zstd`), unpacks, reads its
     input to the end whatever tar did (a command that stops reading leaves the exec standing still: recording
     `transfers-broken`), checks for the sentinel and removes it, prints the proof line, and only then releases the
     container.
@@ -55,22 +89,33 @@ def staging_command(mounts: int, nonce: str) -> tuple[str, ...]:
     return ("sh", "-c", _STAGING, "senro-stage", str(mounts), sentinel_name(nonce), nonce)
 
 
+def coding_line(coding: Coding) -> bytes:
+    """What stands before the archive on the staging's stdin."""
+    return f"{coding}\n".encode()
+
+
 _STAGING = f"""
 LC_ALL=C; export LC_ALL
-n=$1; sentinel=$2; nonce=$3; child=
+umask 0
+n=$1; sentinel=$2; nonce=$3; has=
+for program in gzip zstd; do
+  if command -v "$program" >/dev/null; then has="$has $program"; fi
+done
+echo "{HAS_WORD}$has"
 exec 3<&0
-run() {{ "$@" <&3 & child=$!; echo "$$ $child" > {CONTROL_MOUNT}/try; wait "$child"; }}
+at_work() {{ echo "$$${{1:+ $*}}" > {CONTROL_MOUNT}/try; }}
+run() {{ "$@" <&3 & child=$!; at_work "$child"; wait "$child"; }}
 fail() {{ cat >/dev/null; exit "$1"; }}
 if [ -f {CONTROL_MOUNT}/try ]; then
-  read -r parent child < {CONTROL_MOUNT}/try
-  for pid in $parent $child; do
+  read -r pids < {CONTROL_MOUNT}/try
+  for pid in $pids; do
     if [ "$pid" != "$$" ]; then kill -9 "$pid" 2>/dev/null; fi
   done
   sleep 0.2 2>/dev/null || sleep 1
 fi
-echo "$$" > {CONTROL_MOUNT}/try
+at_work
 while [ ! -p {CONTROL_MOUNT}/go ]; do sleep 0.05 2>/dev/null || sleep 1; done
-command -v tar >/dev/null || {{ echo "senro: the image has no tar" >&2; fail {MISSING_PROGRAM}; }}
+command -v tar >/dev/null || {{ echo "{MISSING_WORDS} tar" >&2; fail {MISSING_PROGRAM}; }}
 i=0
 while [ "$i" -lt "$n" ]; do
   for f in {VOLUMES_MOUNT}/"$i"/* {VOLUMES_MOUNT}/"$i"/.[!.]* {VOLUMES_MOUNT}/"$i"/..?*; do
@@ -78,8 +123,24 @@ while [ "$i" -lt "$n" ]; do
   done
   i=$((i+1))
 done
-run tar -x -m -o -f - -C {VOLUMES_MOUNT}
-rc=$?
+read -r coding || {{ echo "senro: nothing was sent" >&2; fail 1; }}
+if [ "$coding" = plain ]; then
+  run tar -x -m -o -f - -C {VOLUMES_MOUNT}
+  rc=$?
+else
+  rm -f {CONTROL_MOUNT}/raw
+  mkfifo {CONTROL_MOUNT}/raw || fail 1
+  "$coding" -d -c <&3 > {CONTROL_MOUNT}/raw &
+  unpacker=$!
+  tar -x -m -o -f - -C {VOLUMES_MOUNT} < {CONTROL_MOUNT}/raw &
+  child=$!
+  at_work "$unpacker" "$child"
+  wait "$child"
+  rc=$?
+  wait "$unpacker"
+  code=$?
+  if [ "$rc" -eq 0 ]; then rc=$code; fi
+fi
 cat >/dev/null
 if [ "$rc" -ne 0 ]; then echo "senro: tar exited $rc" >&2; exit "$rc"; fi
 if [ ! -f {VOLUMES_MOUNT}/0/"$sentinel" ]; then echo "senro: the archive was cut" >&2; exit 1; fi
@@ -88,8 +149,10 @@ echo "senro-staged $nonce"
 echo go > {CONTROL_MOUNT}/go
 """
 """An earlier try may still be at work when its connection was cut: it could release the step while this one clears.
-So its shell and that shell's child are killed first. They cannot be waited for: PID 1 reaps no orphans, and a zombie
-answers `kill` for ever. `&` gives a child /dev/null for its stdin, hence the copy on 3."""
+So its shell and that shell's children are killed first. They cannot be waited for: PID 1 reaps no orphans, and a zombie
+answers `kill` for ever. `&` gives a child /dev/null for its stdin, hence the copy on 3. A shell's `read` takes one byte
+at a time, so the archive begins right after the coding's line. umask 0: what the archive says of modes is what holds.
+"""
 
 
 def proof_line(nonce: str) -> bytes:
@@ -97,58 +160,117 @@ def proof_line(nonce: str) -> bytes:
     return f"senro-staged {nonce}\n".encode()
 
 
-def reading_command(indexes: tuple[int, ...]) -> tuple[str, ...]:
+def reading_command(
+    indexes: tuple[int, ...], *, coding: Coding = "plain", excludes: tuple[str, ...] = ()
+) -> tuple[str, ...]:
     """The command of the one exec that reads the volumes `indexes` of `senro-io` back as one tar on its stdout.
 
+    `excludes` are names, at most with a `*` at one end (`domain.excludes.far_excludes`): they stay behind at any depth.
     A file that changes while it is read makes tar exit 1, which is told as a failure: nothing of a step runs any more
-    when it is read, so something else is at work. The member count follows on stderr.
+    when it is read, so something else is at work. The member count follows on stderr, sockets named before it.
     """
-    return ("sh", "-c", _READING, "senro-io", *(str(index) for index in indexes))
+    left_out = tuple(f"--exclude={name}" for name in excludes)
+    return ("sh", "-c", _READING, "senro-io", coding, *left_out, *(str(index) for index in indexes))
 
 
 _READING = f"""
 LC_ALL=C; export LC_ALL
+coding=$1; shift
 cd {VOLUMES_MOUNT} || exit 1
-command -v tar >/dev/null || {{ echo "senro: the image has no tar" >&2; exit {MISSING_PROGRAM}; }}
-tar -c -f - "$@"
-rc=$?
+command -v tar >/dev/null || {{ echo "{MISSING_WORDS} tar" >&2; exit {MISSING_PROGRAM}; }}
+case $1 in --exclude=*)
+  if ! tar -c -f /dev/null "$1" /dev/null >/dev/null 2>&1; then
+    for word in "$@"; do shift; case $word in --exclude=*) ;; *) set -- "$@" "$word" ;; esac; done
+  fi
+esac
+if [ "$coding" = plain ]; then
+  tar -c -f - "$@"
+  rc=$?
+else
+  exec 4>&1
+  codes=$( {{ {{ tar -c -f - "$@" 3>&- 4>&-; echo $? >&3; }} | {{ "$coding" -1 -c >&4 3>&-; echo $? >&3; }}; }} 3>&1 )
+  rc=0
+  for code in $codes; do if [ "$code" -ne 0 ]; then rc=$code; fi; done
+fi
 if [ "$rc" -ne 0 ]; then echo "senro: tar exited $rc" >&2; exit "$rc"; fi
-count=0
+patterns=
+newline='
+'
+for word in "$@"; do
+  case $word in --exclude=*) patterns="$patterns${{word#--exclude=}}$newline" ;; esac
+done
+left_out() {{
+  [ -n "$patterns" ] || return 1
+  name=${{1##*/}}; found=1
+  set -f; IFS=$newline
+  for pattern in $patterns; do case $name in $pattern) found=0 ;; esac; done
+  set +f; unset IFS
+  return $found
+}}
+count=0; sockets=0
 members() {{
   for f in "$1"/* "$1"/.[!.]* "$1"/..?*; do
-    if [ -S "$f" ] || {{ [ ! -e "$f" ] && [ ! -L "$f" ]; }}; then continue; fi
+    if [ ! -e "$f" ] && [ ! -L "$f" ]; then continue; fi
+    if left_out "$f"; then continue; fi
+    if [ -S "$f" ]; then
+      sockets=$((sockets+1))
+      if [ "$sockets" -le {NAMED_SOCKETS} ]; then echo "{SOCKET_WORD} $f" >&2; fi
+      continue
+    fi
     count=$((count+1))
     if [ -d "$f" ] && [ ! -L "$f" ]; then members "$f"; fi
   done
 }}
-for root in "$@"; do members "$root"; done
-echo "senro-members $count" >&2
+for root in "$@"; do case $root in --exclude=*) ;; *) members "$root" ;; esac; done
+echo "{MEMBERS_WORD} $count $sockets" >&2
 """
-"""Members are counted by the shell alone: `find` is missing from many images, and a name may hold a newline."""
+"""A busybox tar may be built without --exclude: then all of it crosses, and is left out where it comes in. Members
+are counted by the shell alone: `find` is missing from many images, and a name may hold a newline. The exit
+codes of a pipe's two ends come out through 3, into the command substitution, while the archive goes out through 4."""
 
 
 @dataclass(frozen=True, slots=True)
 class StagingProof:
-    """What a staging's stdout has shown so far; `proven` once the proof line came, whole and alone on its line."""
+    """What a staging's stdout has shown so far; `proven` once the proof line came, whole and alone on its line.
+
+    `has` is what the far side has to unpack with; None until it has said so.
+    """
 
     nonce: str
     seen: bytes = b""
     proven: bool = False
+    has: tuple[Coding, ...] | None = None
 
     def receive(self, data: bytes) -> StagingProof:
-        """The proof after more of stdout. At most the last line is kept, and of that no more than the proof needs."""
+        """The proof after more of stdout. At most the last line is kept, and of that no more than is needed."""
         if self.proven:
             return self
-        lines = (self.seen + data).split(b"\n")
+        *lines, rest = (self.seen + data).split(b"\n")
         wanted = proof_line(self.nonce)[:-1]
-        proven = wanted in lines[:-1]
-        return StagingProof(self.nonce, lines[-1][: len(wanted) + 1], proven)
+        has = self.has
+        for line in lines:
+            if has is None and line.startswith(_HAS):
+                has = codings(line)
+        return StagingProof(self.nonce, rest[: max(len(wanted), _LONGEST_HAS) + 1], wanted in lines, has)
 
 
-def member_count(stderr: bytes) -> int | None:
-    """The members that the far side counted, without the roots; None where no line of stderr says so."""
+@dataclass(frozen=True, slots=True)
+class FarCount:
+    """What the far side counted: members without the roots, and sockets, which tar passes over, with some names."""
+
+    members: int
+    sockets: int = 0
+    named: tuple[str, ...] = ()
+
+
+def far_count(stderr: bytes) -> FarCount | None:
+    """What a read-back's stderr says; None where no line of it gives the count."""
+    found, named = None, []
     for line in stderr.split(b"\n")[:-1]:
-        word, _, number = line.partition(b" ")
-        if word == b"senro-members" and number.isdigit():
-            return int(number)
-    return None
+        word, _, rest = line.partition(b" ")
+        numbers = rest.split(b" ")
+        if word == SOCKET_WORD.encode():
+            named.append(printable(text(rest)))
+        elif word == MEMBERS_WORD.encode() and len(numbers) == 2 and all(number.isdigit() for number in numbers):
+            found = numbers
+    return None if found is None else FarCount(int(found[0]), int(found[1]), tuple(named))

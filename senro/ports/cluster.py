@@ -100,6 +100,14 @@ class ExecSession(Protocol):
         """Give the command the end of its stdin. v5 only; a v4 session is never opened with stdin."""
         ...
 
+    async def arrived(self) -> None:
+        """Return when the server has read all that was sent before this call; another task must receive meanwhile.
+
+        For measuring a link: a server may never say so, so bound the wait, or do something else beside it. Raises
+        `StreamBroken` where the stream ended first.
+        """
+        ...
+
     async def receive(self) -> ExecEvent:
         """The next event: `Stdout`, `Stderr`, or `Ended`, which is the last.
 

@@ -26,6 +26,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from senro.domain.compression import Coding
 from senro.domain.content_rules import PLAIN, ContentRules
 from senro.domain.tree import Tree
 
@@ -44,11 +45,16 @@ class Archive(Protocol):
 
     @property
     def length(self) -> int:
-        """Its exact size in bytes, known before the first one is read."""
+        """Its exact size in bytes before it is packed, known before the first one is read."""
+        ...
+
+    @property
+    def taken(self) -> int:
+        """How many of these bytes the pieces stand for that were read so far."""
         ...
 
     async def read(self) -> bytes:
-        """The next piece, 64 to 128 KiB except at the end; b"" at the end.
+        """The next piece as it crosses, 64 to 128 KiB except at the end; b"" at the end.
 
         Raises `TreeError` naming the file if one changed or vanished since it was walked: the archive so far is
         torn and must not be used.
@@ -76,7 +82,12 @@ class Unpacking(Protocol):
 
     @property
     def received(self) -> int:
-        """Bytes of the archive taken so far."""
+        """Bytes taken so far, as they crossed."""
+        ...
+
+    @property
+    def unpacked(self) -> int:
+        """Bytes of the archive that they stood for; more than `received` where gzip or zstd packed them."""
         ...
 
     @property
@@ -113,17 +124,30 @@ class Trees(Protocol):
         """
         ...
 
-    def pack(self, parts: Sequence[Packed], *, sentinel: str = "") -> AbstractAsyncContextManager[Archive]:
-        """One archive of all parts, in order. Leaving the context closes every file.
+    def pack(
+        self, parts: Sequence[Packed], *, sentinel: str = "", coding: Coding = "plain", open_to_all: bool = False
+    ) -> AbstractAsyncContextManager[Archive]:
+        """One archive of all parts, in order, packed by `coding`. Leaving the context closes every file.
 
-        With `sentinel`, an empty file of that name is its last member, in the first part.
+        With `sentinel`, an empty file of that name is its last member, in the first part. With `open_to_all` anybody
+        may write to what is unpacked of it.
         """
+        ...
+
+    async def ratio(self, parts: Sequence[Packed]) -> float:
+        """The share of its size that a sample of the parts' files packs to: 1.0 where packing wins nothing."""
+        ...
+
+    async def ratio_of(self, sample: bytes) -> float:
+        """The share of its size that a sample of an archive packs to."""
         ...
 
     def unpack(
         self, destinations: Mapping[int, str], *, rules: Mapping[int, ContentRules] | None = None
     ) -> AbstractAsyncContextManager[Unpacking]:
         """Receive an archive of the parts `destinations`, each built beside its destination.
+
+        It may come packed by gzip or zstd: its first bytes tell.
 
         `rules` has those of each part; one without any takes everything but links that leave it. What they exclude
         may come all the same: it is dropped, and keeps no rule but those that no archive may break.

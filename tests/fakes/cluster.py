@@ -124,13 +124,23 @@ class FarSide:
         self._input, self.received = anyio.create_memory_object_stream[bytes](4)
         self.events, self._output = anyio.create_memory_object_stream[ExecEvent](4)[::-1]
         self.stdin = stdin
+        self.moved = anyio.Event()
+        self.sent = self.taken = 0
+        """Messages of stdin so far."""
+
+    def wake(self) -> None:
+        self.moved.set()
+        self.moved = anyio.Event()
 
     async def read(self) -> bytes:
         """The next message of stdin; b"" at its end."""
         try:
-            return await self.received.receive()
+            piece = await self.received.receive()
         except anyio.EndOfStream:
             return b""
+        self.taken += 1
+        self.wake()
+        return piece
 
     async def stdout(self, data: bytes) -> None:
         await self._output.send(Stdout(data))
@@ -169,11 +179,21 @@ class FakeExec:
             raise StreamBroken(self._asked, cause="the stream has ended")
         try:
             await self._far._input.send(data)
+            self._far.sent += 1
         except anyio.BrokenResourceError:
             raise StreamBroken(self._asked, cause="nobody reads") from None
 
     async def close_stdin(self) -> None:
         self._far._input.close()
+
+    async def arrived(self) -> None:
+        if self.over.is_set():
+            raise StreamBroken(self._asked, cause="the stream has ended")
+        before = self._far.sent
+        while self._far.taken < before and not self.over.is_set():
+            await self._far.moved.wait()
+        if self.over.is_set():
+            raise StreamBroken(self._asked, cause="the stream has ended")
 
     async def receive(self) -> ExecEvent:
         try:
@@ -314,6 +334,7 @@ class FakeCluster:
                 session.broken = error
             finally:
                 session.over.set()
+                far.wake()
                 far._output.close()
                 far.received.close()
 

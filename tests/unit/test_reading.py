@@ -9,7 +9,9 @@ import anyio
 import pytest
 
 from senro.adapters.fs import FolderTrees
+from senro.app.packing import Packing
 from senro.app.reading import ReadBackLost, ReadBackRefused, Reading
+from senro.domain.compression import LinkRates
 from senro.domain.content_rules import ContentRules
 from senro.domain.errors import ClusterError, StreamBroken, TreeError, Unreachable
 from senro.domain.events import Event, TransferBroken, Transferred
@@ -30,7 +32,7 @@ OLD = Tree((file("old", b"old"),))
 NEW = Tree((directory("d"), file("d/new", b"new" * 40_000)))
 OTHER = Tree((file("only", b"1"),))
 DATA = members(NEW, {"d/new": b"new" * 40_000}, 0) + archive(OTHER, {"only": b"1"}, 2)
-COUNT = b"senro-members 3\n"
+COUNT = b"senro-members 3 0\n"
 SUCCESS = ExitCode(0)
 MANIFEST = {"kind": "Pod", "metadata": {"name": "make-1", "namespace": "ci"}, "spec": {"containers": []}}
 
@@ -101,11 +103,15 @@ class Scene:
         for path in self.folders.values():
             make_folder(Path(path), OLD, {"old": b"old"})
         self.pod = Pod()
+        self.packing = Packing(LinkRates.unknown(), self.app.clock)
+        self.staged = 0
 
     async def read(self, *commands: Command) -> Any:
         self.pod = await self.cluster.create_pod(MANIFEST)
         self.cluster.commands.extend(commands)
-        self.reading = Reading(self.app.attempt(), self.pod, self.cluster, self.folders)
+        self.reading = Reading(
+            self.app.attempt(), self.pod, self.cluster, self.folders, self.packing, staged=self.staged
+        )
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(pass_time, self.app.clock)
@@ -157,13 +163,13 @@ FAILURES: list[tuple[Command, str]] = [
     (sends(data=DATA[:-1024]), "archive"),
     (sends(data=DATA[:70_000]), "70000 bytes had come"),
     (sends(data=b""), "0 bytes had come"),
-    (sends(end=StatusLost(1006)), "the stream was closed without a status: senro-members 3"),
+    (sends(end=StatusLost(1006)), "the stream was closed without a status: senro-members 3 0"),
     (sends(end=StreamBroken(ASKED, cause="reset by peer")), "reset by peer"),
     (sends(data=DATA[:100], end=StreamBroken(ASKED, cause="reset by peer")), "100 bytes had come"),
     (sends(err=b"tar: 0/d: file changed as we read it\n", end=ExitCode(1)), "exited 1: tar: 0/d: file changed"),
     (sends(end=ExecFailure("InternalError", "no such container")), "no such container"),
-    (sends(err=b""), "the far side counted None members, 3 came"),
-    (sends(err=b"senro-members 4\n"), "the far side counted 4 members, 3 came"),
+    (sends(err=b""), "the far side counted no members, 3 came"),
+    (sends(err=b"senro-members 4 0\n"), "the far side counted 4 members, 3 came"),
 ]
 
 

@@ -8,7 +8,9 @@ import pytest
 
 from senro.app import staging
 from senro.app.observer import PodObserver
+from senro.app.packing import Packing
 from senro.app.staging import Staging
+from senro.domain.compression import LinkRates
 from senro.domain.errors import ClusterError, StreamBroken, Unreachable
 from senro.domain.events import Event, TransferBroken, Transferred
 from senro.domain.exec_protocol import ExecFailure, ExecResult, ExitCode, StatusLost
@@ -21,6 +23,7 @@ from tests.fakes.clock import pass_time
 from tests.fakes.cluster import Command, FakeCluster, FarSide, refused
 from tests.support_app import NONCE, OVER, STARTED, WAITING, App, SteadyWatch, pod_plan, pod_with
 from tests.support_files import read_events
+from tests.support_plan import IMAGE
 
 pytestmark = pytest.mark.anyio
 
@@ -40,7 +43,9 @@ async def take(far: FarSide) -> bytes:
 
 async def script(far: FarSide) -> ExecResult:
     """What the staging's script does with a whole archive."""
-    members = [event.path for event in read_events([await take(far)], (0, 1)) if isinstance(event, Member)]
+    coding, _, data = (await take(far)).partition(b"\n")
+    assert coding == b"plain"
+    members = [event.path for event in read_events([data], (0, 1)) if isinstance(event, Member)]
     assert members[-1] == sentinel_name(NONCE)
     await far.stdout(proof_line(NONCE))
     return ExitCode(0)
@@ -80,6 +85,7 @@ class Scene:
         self.app = App(folder, pod_plan(mounts=mounts), auto=False)
         self.cluster = FakeCluster(self.app.clock)
         self.watch = SteadyWatch(STAGING)
+        self.packing = Packing(LinkRates.unknown(), self.app.clock)
         self.folder = folder
 
     async def stage(self, *commands: Command, torn: bool = False) -> Infra | None:
@@ -99,7 +105,7 @@ class Scene:
         parts = self.app.workspaces.packed(attempt.step)
         if torn:
             (self.folder / "runs" / self.app.ledger.run_id / "workspaces" / "src" / "file").write_bytes(b"y")
-        self.staging = Staging(attempt, STAGING, self.cluster, self.observer, parts)
+        self.staging = Staging(attempt, STAGING, self.cluster, self.observer, parts, self.packing)
         async with anyio.create_task_group() as group:
             group.start_soon(self.observer.run)
             group.start_soon(pass_time, self.app.clock)
@@ -276,7 +282,10 @@ async def test_an_image_without_tar_is_not_tried_again(scene: Scene) -> None:
     infra = await scene.stage(says(ExitCode(127), err=b"senro: the image has no tar\n"))
     assert infra is not None
     assert (infra.kind, infra.did_run) == (InfraKind.CONFIG, DidRun.NO)
-    assert "the image has no tar" in infra.message
+    assert infra.message == (
+        f"the image {IMAGE} has no tar; name an image that has sh, tar and mkfifo as helper= of k8s.Pod(...), to carry "
+        "the workspaces for it"
+    )
     assert len(scene.cluster.execs) == 1
 
 

@@ -11,7 +11,7 @@ import subprocess
 import tarfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +19,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from senro.domain.tar import Member
+from senro.adapters.fs.coding import Unpacker, packer
+from senro.domain.compression import Coding
+from senro.domain.tar import Member, member_header
 from senro.domain.transfer import (
     CONTROL_MOUNT,
     IO_COMMAND,
@@ -27,8 +29,10 @@ from senro.domain.transfer import (
     SENTINEL_PREFIX,
     STAGE_COMMAND,
     VOLUMES_MOUNT,
+    FarCount,
     StagingProof,
-    member_count,
+    coding_line,
+    far_count,
     proof_line,
     reading_command,
     sentinel_name,
@@ -57,6 +61,9 @@ SHELLS = {"dash": shutil.which("dash"), "bash": shutil.which("bash"), "busybox":
 TOOLS = ("tar", "mkfifo", "rm", "cat", "sleep")
 """All that an image must have beside its shell."""
 
+PACKERS: tuple[Coding, ...] = ("gzip", "zstd")
+"""What it may have; busybox has the first alone."""
+
 
 @dataclass
 class Image:
@@ -65,6 +72,7 @@ class Image:
     shell: list[str]
     path: Path
     root: Path
+    has: tuple[Coding, ...]
     stage: subprocess.Popen[bytes] = field(init=False)
 
     @property
@@ -107,6 +115,16 @@ class Image:
             out, err = process.communicate(data, timeout=BOUND)
             return process.returncode, out, err
 
+    def stage_with(self, data: bytes, mounts: int = 2, coding: Coding = "plain") -> tuple[int, bytes, bytes]:
+        """The staging with this archive, which is packed on its way; what it says first is checked and left out."""
+        packing = packer(coding)
+        if packing is not None:
+            data = packing.compress(data) + packing.flush()
+        code, out, err = self.run(staging_command(mounts, NONCE), coding_line(coding) + data)
+        says = " ".join(("senro-has", *self.has)).encode() + b"\n"
+        assert out.startswith(says)
+        return code, out[len(says) :], err
+
     def released(self) -> bool:
         """Whether `senro-stage`, which runs here too, has ended well within the bound."""
         return self.stage.wait(timeout=BOUND) == 0
@@ -118,10 +136,13 @@ def image_at(tmp_path: Path, shell: str, tar: str) -> Image:
     for tool in TOOLS:
         real = BUSYBOX if tar == "busybox" else shutil.which(tool)
         (path / tool).symlink_to(str(real))
+    has = PACKERS[:1] if tar == "busybox" else PACKERS
+    for tool in has:
+        (path / tool).symlink_to(BUSYBOX if tar == "busybox" else str(shutil.which(tool)))
     for folder in ("ctl", "ws/0", "ws/1"):
         (tmp_path / "root" / folder).mkdir(parents=True)
     start = [str(SHELLS[shell]), "sh"] if shell == "busybox" else [str(SHELLS[shell])]
-    return Image(start, path, tmp_path / "root")
+    return Image(start, path, tmp_path / "root", has)
 
 
 @pytest.fixture(
@@ -155,20 +176,57 @@ SENTINEL = Tree((file(sentinel_name(NONCE)),))
 WHOLE = BEFORE_SENTINEL + archive(SENTINEL, {sentinel_name(NONCE): b""})
 STAGING = staging_command(2, NONCE)
 PROOF = proof_line(NONCE)
+HAS = b"senro-has gzip zstd\n"
 
 
 def test_a_whole_archive_is_staged_proven_and_released(image: Image) -> None:
     """The volumes hold the two trees and no sentinel; stdout is the proof line alone; `senro-stage` ends with 0."""
-    assert image.run(STAGING, WHOLE) == (0, PROOF, b"")
+    assert image.stage_with(WHOLE) == (0, PROOF, b"")
     assert image.released()
     assert read_folder(image.volumes / "0") == TREE
     assert read_folder(image.volumes / "1") == OTHER
 
 
+def test_a_packed_archive_is_staged_and_proven(image: Image) -> None:
+    """The far side unpacks what it said that it could."""
+    with ExitStack() as stack:
+        for coding in image.has:
+            assert image.stage_with(WHOLE, coding=coding) == (0, PROOF, b"")
+            assert image.released()
+            assert read_folder(image.volumes / "0") == TREE
+            assert read_folder(image.volumes / "1") == OTHER
+            (image.root / "ctl" / "go").unlink()
+            image.stage = stack.enter_context(image.running(STAGE_COMMAND))
+
+
+def test_a_packed_archive_that_is_damaged_is_never_proven(image: Image) -> None:
+    """Cut anywhere, a wrong checksum, or no packed archive at all: no proof, and nothing is released."""
+    for coding in image.has:
+        packing = packer(coding)
+        assert packing is not None
+        packed = packing.compress(WHOLE) + packing.flush()
+        damaged = bytearray(packed)
+        damaged[-3] ^= 1
+        for data in (b"", packed[: len(packed) // 2], packed[:-1], bytes(damaged), WHOLE):
+            code, out, _ = image.run(STAGING, coding_line(coding) + data)
+            assert (code != 0, PROOF in out) == (True, False)
+    assert image.stage.poll() is None
+
+
+def test_what_is_open_to_all_is_writable_by_all(image: Image) -> None:
+    """The modes of the archive hold, whatever umask the image has: a helper stages for a user that it does not know."""
+    plain = directory("d"), file("f", b""), file("x", b"", executable=True)
+    data = b"".join(member_header(0, entry, open_to_all=True) for entry in plain)
+    code, out, _ = image.stage_with(data + archive(SENTINEL, {sentinel_name(NONCE): b""}), mounts=1)
+    assert (code, out) == (0, PROOF)
+    found = [(image.volumes / "0" / name).stat().st_mode & 0o777 for name in ("d", "f", "x")]
+    assert found == [0o777, 0o666, 0o777]
+
+
 def test_an_empty_workspace_is_staged(image: Image) -> None:
     """The sentinel alone is an archive of nothing, and of nothing that is missing."""
     data = archive(SENTINEL, {sentinel_name(NONCE): b""})
-    assert image.run(staging_command(1, NONCE), data) == (0, PROOF, b"")
+    assert image.stage_with(data, mounts=1) == (0, PROOF, b"")
     assert image.released()
     assert names(image.volumes / "0") == []
 
@@ -187,7 +245,7 @@ def test_an_empty_workspace_is_staged(image: Image) -> None:
 )
 def test_an_archive_that_is_not_whole_is_never_proven(image: Image, data: bytes) -> None:
     """Whatever tar makes of it: no proof line, a code that is not 0, words on stderr, and nothing is released."""
-    code, out, err = image.run(STAGING, data)
+    code, out, err = image.stage_with(data)
     assert code != 0
     assert out == b""
     assert b"senro: " in err
@@ -196,7 +254,7 @@ def test_an_archive_that_is_not_whole_is_never_proven(image: Image, data: bytes)
 
 def test_input_is_read_to_its_end_whatever_tar_does(image: Image) -> None:
     """A tar that gives up at once leaves no writer standing: a MiB more than any pipe holds is taken."""
-    code, out, _ = image.run(STAGING, b"\xff" * 512 + bytes(2**20))
+    code, out, _ = image.stage_with(b"\xff" * 512 + bytes(2**20))
     assert (code != 0, out) == (True, b"")
 
 
@@ -211,7 +269,7 @@ def test_what_an_earlier_try_left_is_cleared(image: Image) -> None:
     (left / "dead").symlink_to("nowhere")
     (left / sentinel_name(NONCE)).write_bytes(b"")
     (image.volumes / "1" / ".stale").write_bytes(b"")
-    assert image.run(STAGING, WHOLE) == (0, PROOF, b"")
+    assert image.stage_with(WHOLE) == (0, PROOF, b"")
     assert read_folder(left) == TREE
     assert read_folder(image.volumes / "1") == OTHER
 
@@ -222,14 +280,14 @@ def test_a_link_in_the_volume_leads_the_clearing_nowhere(image: Image) -> None:
     outside.mkdir()
     (outside / "kept").write_bytes(b"")
     (image.volumes / "0" / "link").symlink_to(outside)
-    assert image.run(STAGING, WHOLE)[0] == 0
+    assert image.stage_with(WHOLE)[0] == 0
     assert names(outside) == ["kept"]
 
 
 def test_a_second_try_after_a_cut_one_succeeds(image: Image) -> None:
     """The sentinel of a try that failed does not prove the next one, and the next one is not held up."""
-    assert image.run(STAGING, BEFORE_SENTINEL)[0] != 0
-    assert image.run(STAGING, WHOLE) == (0, PROOF, b"")
+    assert image.stage_with(BEFORE_SENTINEL)[0] != 0
+    assert image.stage_with(WHOLE) == (0, PROOF, b"")
     assert image.released()
 
 
@@ -238,13 +296,13 @@ def test_an_earlier_try_that_waits_for_input_is_ended(image: Image, fed: int) ->
     """Its connection was cut and nobody told it: it is killed before it can clear or release, and does neither."""
     with image.running(STAGING) as earlier:
         assert earlier.stdin is not None
-        earlier.stdin.write(WHOLE[:fed])
+        earlier.stdin.write((coding_line("plain") + WHOLE)[:fed])
         earlier.stdin.flush()
-        reached(lambda: len((image.root / "ctl" / "try").read_text().split()) == 2)
-        assert image.run(STAGING, WHOLE) == (0, PROOF, b"")
+        reached(lambda: len((image.root / "ctl" / "try").read_text().split()) == (2 if fed else 1))
+        assert image.stage_with(WHOLE) == (0, PROOF, b"")
         assert earlier.wait(timeout=BOUND) in (-signal.SIGKILL, 128 + signal.SIGKILL)
         assert earlier.stdout is not None
-        assert earlier.stdout.read() == b""
+        assert earlier.stdout.read().split() == [b"senro-has", *(coding.encode() for coding in image.has)]
     assert image.released()
     assert read_folder(image.volumes / "0") == TREE
 
@@ -257,7 +315,7 @@ def test_an_earlier_try_that_waits_for_the_fifo_is_ended(tmp_path: Path) -> None
         with image.running(STAGING) as later:
             assert earlier.wait(timeout=BOUND) == -signal.SIGKILL
             with image.running(STAGE_COMMAND) as image.stage:
-                assert later.communicate(WHOLE, timeout=BOUND) == (PROOF, b"")
+                assert later.communicate(coding_line("plain") + WHOLE, timeout=BOUND) == (HAS + PROOF, b"")
                 assert image.released()
 
 
@@ -276,7 +334,7 @@ def test_an_image_without_tar_says_so(image: Image) -> None:
     """Both scripts exit 127 with a sentence; the staging takes its input to the end first."""
     (image.path / "tar").unlink()
     wanted = (MISSING_PROGRAM, b"", b"senro: the image has no tar\n")
-    assert image.run(STAGING, WHOLE + bytes(2**20)) == wanted
+    assert image.stage_with(WHOLE + bytes(2**20)) == wanted
     assert image.run(reading_command((0,))) == wanted
     assert image.stage.poll() is None
 
@@ -288,7 +346,7 @@ def test_a_tar_that_fails_is_told_with_its_code(image: Image) -> None:
     fake.write_text("#!/bin/sh\necho full >&2; exit 3\n")
     fake.chmod(0o755)
     wanted = (3, b"", b"full\nsenro: tar exited 3\n")
-    assert image.run(STAGING, WHOLE) == wanted
+    assert image.stage_with(WHOLE) == wanted
     assert image.run(reading_command((0,))) == wanted
 
 
@@ -301,9 +359,9 @@ def test_a_tree_comes_back_and_is_counted(image: Image) -> None:
     """The archive holds the tree, and the count on stderr is that of its members without the root."""
     make_folder(image.volumes / "0", TREE, CONTENTS)
     code, out, err = image.run(reading_command((0,)))
-    assert (code, err) == (0, f"senro-members {len(TREE.entries)}\n".encode())
+    assert (code, err) == (0, f"senro-members {len(TREE.entries)} 0\n".encode())
     assert read_tree(out) == TREE
-    assert member_count(err) == len(members_of(out, (0,))) == len(TREE.entries)
+    assert far_count(err) == FarCount(len(members_of(out, (0,)))) == FarCount(len(TREE.entries))
 
 
 def test_odd_names_are_counted_right(image: Image) -> None:
@@ -339,7 +397,7 @@ def test_odd_names_are_counted_right(image: Image) -> None:
     assert code == 0
     with tarfile.open(fileobj=io.BytesIO(out)) as tar:
         found = [member.name for member in tar if member.name not in ("0", "1")]
-    assert member_count(err) == len(found) == 13 + 4 + 12 + 1
+    assert far_count(err) == FarCount(len(found)) == FarCount(13 + 4 + 12 + 1)
 
 
 def test_sockets_are_left_out_and_not_counted(image: Image) -> None:
@@ -353,13 +411,42 @@ def test_sockets_are_left_out_and_not_counted(image: Image) -> None:
             os.close(folder)
         code, out, err = image.run(reading_command((0,)))
     assert (code, members_of(out, (0,))) == (0, ["kept"])
-    assert member_count(err) == 1
+    assert far_count(err) == FarCount(1, 1, ("0/s",))
+
+
+def test_a_tree_comes_back_packed(image: Image) -> None:
+    """The archive is the same, packed; tar's exit code comes out of the pipe."""
+    make_folder(image.volumes / "0", TREE, CONTENTS)
+    for coding in image.has:
+        code, out, err = image.run(reading_command((0,), coding=coding))
+        unpacker = Unpacker()
+        data = b"".join(unpacker.feed(out)) + unpacker.finish()
+        assert (code, far_count(err), read_tree(data)) == (0, FarCount(len(TREE.entries)), TREE)
+        assert image.run(reading_command((0, 7), coding=coding))[0] not in (0, MISSING_PROGRAM)
+
+
+def test_what_is_excluded_does_not_cross_and_is_not_counted(image: Image) -> None:
+    """At any depth, with what lies below it, files and folders; names that only resemble it come back."""
+    for path in ("node_modules/a/b", "x/node_modules/c", "x/y.pyc", "x/y.pyc.txt", "my_node_modules/d", "*/e", "t~/f"):
+        there = image.volumes / "0" / path
+        there.parent.mkdir(parents=True, exist_ok=True)
+        there.write_bytes(b"")
+    excludes = ("node_modules", "*.pyc", "t*")
+    code, out, err = image.run(reading_command((0,), excludes=excludes))
+    found = members_of(out, (0,))
+    kept = {"*", "*/e", "my_node_modules", "my_node_modules/d", "x", "x/y.pyc.txt"}
+    if b"node_modules/a" in out:  # a busybox that was built without --exclude
+        assert "busybox" in str((image.path / "tar").readlink())
+        kept |= {"node_modules", "node_modules/a", "node_modules/a/b", "t~", "t~/f", "x/y.pyc"}
+        kept |= {"x/node_modules", "x/node_modules/c"}
+    assert (code, set(found)) == (0, kept)
+    assert far_count(err) == FarCount(len(found))
 
 
 def test_an_empty_volume_has_no_members(image: Image) -> None:
     """No file, no member; the patterns that match nothing count as nothing."""
     code, out, err = image.run(reading_command((0, 1)))
-    assert (code, members_of(out, (0, 1)), member_count(err)) == (0, [], 0)
+    assert (code, members_of(out, (0, 1)), far_count(err)) == (0, [], FarCount(0))
 
 
 def test_only_the_volumes_that_were_asked_for_are_read(image: Image) -> None:
@@ -367,7 +454,7 @@ def test_only_the_volumes_that_were_asked_for_are_read(image: Image) -> None:
     (image.volumes / "0" / "not-me").write_bytes(b"")
     (image.volumes / "1" / "me").write_bytes(b"")
     code, out, err = image.run(reading_command((1,)))
-    assert (code, members_of(out, (1,)), member_count(err)) == (0, ["me"], 1)
+    assert (code, members_of(out, (1,)), far_count(err)) == (0, ["me"], FarCount(1))
 
 
 def test_senro_io_lives_until_it_is_told_to_end(image: Image) -> None:
@@ -420,26 +507,28 @@ def test_nothing_else_is_a_proof(printed: bytes, data: st.DataObject) -> None:
     proof = StagingProof(NONCE)
     for piece in data.draw(cuts(printed)):
         proof = proof.receive(piece)
-        assert len(proof.seen) <= len(PROOF)
+        assert len(proof.seen) <= len(PROOF) + 1
     assert not proof.proven
 
 
 @pytest.mark.parametrize(
     ("stderr", "count"),
     [
-        (b"senro-members 12\n", 12),
-        (b"tar: 0/s: socket ignored\nsenro-members 0\n", 0),
+        (b"senro-members 12 0\n", FarCount(12)),
+        (b"tar: 0/s: socket ignored\nsenro-socket 0/s\nsenro-members 0 1\n", FarCount(0, 1, ("0/s",))),
+        (b"senro-socket a\nsenro-members 9 9\nsenro-members 0 1\n", FarCount(0, 1, ("a",))),
         (b"", None),
-        (b"senro-members 12", None),
+        (b"senro-members 12 0", None),
+        (b"senro-members 12\n", None),
         (b"senro-members\n", None),
-        (b"senro-members -1\n", None),
-        (b"senro-members 1 2\n", None),
-        (b"xsenro-members 1\n", None),
+        (b"senro-members -1 0\n", None),
+        (b"senro-members 1 2 3\n", None),
+        (b"xsenro-members 1 0\n", None),
     ],
 )
-def test_the_count_is_read_from_its_own_line(stderr: bytes, count: int | None) -> None:
-    """A whole line with a number, among any others; all else says nothing."""
-    assert member_count(stderr) == count
+def test_the_count_is_read_from_its_own_line(stderr: bytes, count: FarCount | None) -> None:
+    """The last whole line with two numbers, among any others; a socket's name with a newline in it forges nothing."""
+    assert far_count(stderr) == count
 
 
 def test_the_sentinel_is_known_by_its_name() -> None:

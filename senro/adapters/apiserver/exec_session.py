@@ -11,7 +11,7 @@ import httpcore
 
 from senro.adapters.apiserver.failures import FOREIGN, words_of
 from senro.adapters.apiserver.waiting import wait_at_most
-from senro.adapters.apiserver.websocket import CloseFrame, Framing, Message, WebSocketEvent
+from senro.adapters.apiserver.websocket import CloseFrame, Framing, Message, Pong, WebSocketEvent
 from senro.domain.errors import ProtocolError, StreamBroken
 from senro.domain.exec_protocol import ExecEvent, ExecProtocol, Session
 from senro.ports.clock import Clock
@@ -62,6 +62,7 @@ class WebSocketExec:
         self._control = b""
         self._control_waits = anyio.Event()
         self._events: deque[ExecEvent] = deque()
+        self._pongs: dict[bytes, anyio.Event] = {}
         self._error: ProtocolError | None = None
         self._dead: str | None = None
 
@@ -88,6 +89,16 @@ class WebSocketExec:
                 await self._write(self._framing.message(message))
                 self._touch()
 
+    async def arrived(self) -> None:
+        """Return when the server has answered a ping that was sent after everything else."""
+        payload = b"%d" % len(self._pongs)
+        answered = self._pongs[payload] = anyio.Event()
+        async with self._writing:
+            self._refuse_if_over()
+            await self._write(self._framing.ping(payload))
+        await answered.wait()
+        self._refuse_if_over()
+
     async def receive(self) -> ExecEvent:
         """The next event."""
         while not self._events:
@@ -104,9 +115,12 @@ class WebSocketExec:
                 self._error = error
             if self._error is not None:
                 self._dead = "the server broke the protocol"
+                self._wake()
             self._say(self._framing.to_send())
-            if self._protocol.session is Session.ENDED and self._write_scope is not None:
-                self._write_scope.cancel()  # nobody reads stdin any more
+            if self._protocol.session is Session.ENDED:
+                self._wake()
+                if self._write_scope is not None:
+                    self._write_scope.cancel()  # nobody reads stdin any more
         return self._events.popleft()
 
     async def keep_talking(self) -> None:
@@ -141,6 +155,10 @@ class WebSocketExec:
             # A pong is no sign of life of the command, so only messages end a silence.
             self._touch()
             found = self._protocol.receive_message(event.data)
+        elif isinstance(event, Pong):
+            if event.payload in self._pongs:
+                self._pongs[event.payload].set()
+            return
         elif isinstance(event, CloseFrame):
             found = self._protocol.receive_close(event.code)
         else:
@@ -218,4 +236,10 @@ class WebSocketExec:
 
     def _fail(self, cause: str, error: Exception | None = None) -> NoReturn:
         self._dead = cause
+        self._wake()
         raise self._protocol.broken(cause) from error
+
+    def _wake(self) -> None:
+        """Let nobody wait for a pong that cannot come."""
+        for answered in self._pongs.values():
+            answered.set()

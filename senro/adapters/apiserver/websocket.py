@@ -90,8 +90,15 @@ class CloseFrame:
     code: int
 
 
-WebSocketEvent = Message | TextMessage | CloseFrame
-"""What comes out of the framing. Pings are answered below it, pongs mean nothing to anyone."""
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """The answer to the ping that had this payload: the server has read everything that was sent before it."""
+
+    payload: bytes
+
+
+WebSocketEvent = Message | TextMessage | CloseFrame | Pong
+"""What comes out of the framing. Pings are answered below it."""
 
 
 class Framing:
@@ -111,11 +118,11 @@ class Framing:
         self._protocol.send_binary(data)
         return self.to_send()
 
-    def ping(self) -> bytes:
+    def ping(self, payload: bytes = b"senro") -> bytes:
         """The bytes of a ping; b"" once the WebSocket is closing."""
         if self._protocol.state is not State.OPEN:
             return b""
-        self._protocol.send_ping(b"senro")
+        self._protocol.send_ping(payload)
         return self.to_send()
 
     def close(self) -> bytes:
@@ -148,7 +155,9 @@ class Framing:
     def _event(self, opcode: Opcode, data: bytes, *, fin: bool) -> WebSocketEvent | None:
         if opcode is Opcode.CLOSE:
             return CloseFrame(int.from_bytes(data[:2], "big") if len(data) >= 2 else 1005)
-        if opcode in (Opcode.PING, Opcode.PONG):
+        if opcode is Opcode.PONG:
+            return Pong(data)
+        if opcode is Opcode.PING:
             return None
         if opcode is not Opcode.CONT:
             self._opcode = opcode

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
+from senro.adapters.fs.coding import packer
 from senro.adapters.fs.copying import changed
 from senro.adapters.fs.work import PIECE, Naming
 from senro.domain.errors import TreeError
@@ -17,23 +18,33 @@ from senro.domain.tree import EMPTY_FILE, Entry
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
+    from senro.domain.compression import Coding
     from senro.ports.trees import Packed
 
 _ENOUGH = PIECE // 2
 """Bytes at which a piece is handed out between two members: a header and its PAX header fit into the other half."""
 
 
+_SAMPLE_PIECE = 16 * 1024
+"""Bytes that a sample takes from one place."""
+
+
 class FolderArchive:
     """An archive that is read from its folders while it is sent. Made by `FolderTrees.pack`."""
 
-    def __init__(self, parts: Sequence[Packed], sentinel: str) -> None:
+    def __init__(
+        self, parts: Sequence[Packed], sentinel: str, *, coding: Coding = "plain", open_to_all: bool = False
+    ) -> None:
         self._parts = parts
+        self._open_to_all = open_to_all
         self._tail = END
         if sentinel:
             self._tail = member_header(parts[0].index, Entry(sentinel, "file", digest=EMPTY_FILE)) + END
         members = archive_length((part.index, part.tree.entries) for part in parts)
         self._length = members - len(END) + len(self._tail)
+        self._taken = 0
         self._pieces = self._read()
+        self._sent = self._coded(coding)
         self._torn = False
 
     @property
@@ -41,20 +52,47 @@ class FolderArchive:
         """See `ports.trees.Archive.length`."""
         return self._length
 
+    @property
+    def taken(self) -> int:
+        """See `ports.trees.Archive.taken`."""
+        return self._taken
+
     async def read(self) -> bytes:
         """See `ports.trees.Archive.read`: one hop to a thread for each piece."""
         if self._torn:
             raise TreeError("", "torn", "an earlier read of the archive failed or was cancelled; pack it again")
         # A cancelled hop loses its piece: what is read after it would be an archive with a hole.
         self._torn = True
-        piece = await anyio.to_thread.run_sync(next, self._pieces, b"")
+        piece = await anyio.to_thread.run_sync(next, self._sent, b"")
         self._torn = False
         return piece
 
     async def close(self) -> None:
         """Close what is open. Nothing can be read after it."""
         self._torn = True
-        await anyio.to_thread.run_sync(self._pieces.close)
+        await anyio.to_thread.run_sync(self._close)
+
+    def _close(self) -> None:
+        self._sent.close()
+        self._pieces.close()
+
+    def _coded(self, coding: Coding) -> Generator[bytes, None, None]:
+        """The pieces as they cross: packed ones are collected until they fill a message."""
+        packing = packer(coding)
+        if packing is None:
+            for piece in self._pieces:
+                self._taken += len(piece)
+                yield piece
+            return
+        held = bytearray()
+        for piece in self._pieces:
+            self._taken += len(piece)
+            held += packing.compress(piece)
+            if len(held) >= _ENOUGH:
+                yield bytes(held)
+                held.clear()
+        held += packing.flush()
+        yield bytes(held)
 
     def _read(self) -> Generator[bytes, None, None]:
         held = bytearray()
@@ -63,7 +101,7 @@ class FolderArchive:
                 root = os.open(part.folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
             try:
                 for entry in part.tree.entries:
-                    held += member_header(part.index, entry)
+                    held += member_header(part.index, entry, open_to_all=self._open_to_all)
                     if entry.kind == "file":
                         yield from _read_file(root, entry, held)
                         held += bytes(padding(entry.size))
@@ -107,3 +145,38 @@ def _read_file(root: int, entry: Entry, held: bytearray) -> Generator[bytes, Non
         raise changed(entry, "something wrote to it meanwhile")
     if "sha256:" + digest.hexdigest() != entry.digest:
         raise changed(entry, "its content is another")
+
+
+def sample(parts: Sequence[Packed], size: int) -> Generator[None, None, bytes]:
+    """About `size` bytes of the parts' files, from places that lie evenly in all of them. What cannot be read is left.
+
+    A sample is for a guess alone: a file that changed is found out by the archive.
+    """
+    total = sum(part.tree.size for part in parts)
+    stride = max(_SAMPLE_PIECE, total * _SAMPLE_PIECE // size)
+    found = bytearray()
+    before = 0  # bytes of the files so far
+    due = 0  # where among all bytes the next piece begins
+    for part in parts:
+        root = os.open(part.folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+        try:
+            for entry in part.tree.entries:
+                while due < before + entry.size and entry.size:
+                    found += _read_piece(root, entry.path, max(0, due - before))
+                    due += stride
+                    yield
+                before += entry.size
+        finally:
+            os.close(root)
+    return bytes(found[:size])
+
+
+def _read_piece(root: int, path: str, at: int) -> bytes:
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=root)
+        try:
+            return os.pread(opened, _SAMPLE_PIECE, at)
+        finally:
+            os.close(opened)
+    except OSError:
+        return b""

@@ -8,19 +8,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.to_thread
 
 from senro.adapters.fs.beside import Beside
+from senro.adapters.fs.coding import ratio_of
 from senro.adapters.fs.copying import changed, fill
-from senro.adapters.fs.pack import FolderArchive
+from senro.adapters.fs.pack import FolderArchive, sample
 from senro.adapters.fs.unpack import FolderUnpacking
 from senro.adapters.fs.walk import prune, read_file, walk
 from senro.adapters.fs.work import Naming, drive
+from senro.domain.compression import SAMPLE_BYTES
 from senro.domain.content_rules import PLAIN, ContentRules
 from senro.domain.errors import TreeError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 
+    from senro.domain.compression import Coding
     from senro.domain.tree import Tree
     from senro.ports.trees import Archive, Packed, Unpacking
 
@@ -41,11 +45,21 @@ class FolderTrees:
         return await drive(read_file(folder, name, limit))
 
     @asynccontextmanager
-    async def pack(self, parts: Sequence[Packed], *, sentinel: str = "") -> AsyncIterator[Archive]:
+    async def pack(
+        self, parts: Sequence[Packed], *, sentinel: str = "", coding: Coding = "plain", open_to_all: bool = False
+    ) -> AsyncIterator[Archive]:
         """See `ports.trees.Trees.pack`. With `sentinel` there must be a part."""
-        archive = FolderArchive(parts, sentinel)
+        archive = FolderArchive(parts, sentinel, coding=coding, open_to_all=open_to_all)
         async with closing(archive.close):
             yield archive
+
+    async def ratio(self, parts: Sequence[Packed]) -> float:
+        """See `ports.trees.Trees.ratio`."""
+        return await self.ratio_of(await drive(sample(parts, SAMPLE_BYTES)))
+
+    async def ratio_of(self, sample: bytes) -> float:
+        """See `ports.trees.Trees.ratio_of`."""
+        return await anyio.to_thread.run_sync(ratio_of, sample)
 
     @asynccontextmanager
     async def unpack(

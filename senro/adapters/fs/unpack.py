@@ -11,6 +11,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from senro.adapters.fs.beside import Beside, swap_all
+from senro.adapters.fs.coding import Unpacker
 from senro.adapters.fs.copying import copy_file, put_copies, write_all
 from senro.adapters.fs.work import PIECE, Naming, drive
 from senro.domain.errors import TreeError
@@ -34,6 +35,8 @@ class FolderUnpacking:
         self._destinations = destinations
         self._folders: dict[int, Beside] = {}
         self._reader = ArchiveReader(destinations)
+        self._unpacker = Unpacker()
+        self._unpacked = 0
         self._manifest = Manifest(destinations, rules=rules)
         self._buffer = bytearray()
         self._received = 0
@@ -44,6 +47,11 @@ class FolderUnpacking:
     def received(self) -> int:
         """See `ports.trees.Unpacking.received`."""
         return self._received
+
+    @property
+    def unpacked(self) -> int:
+        """See `ports.trees.Unpacking.unpacked`."""
+        return self._unpacked
 
     @property
     def members(self) -> int:
@@ -69,6 +77,7 @@ class FolderUnpacking:
         self._expect("receiving")
         await self._flush()
         self._state = "broken"
+        await drive(self._take_archive(self._unpacker.finish()))
         self._reader.receive_eof()
         trees = await drive(self._finish())
         self._state = "whole"
@@ -107,6 +116,11 @@ class FolderUnpacking:
         self._state = "receiving"
 
     def _take(self, data: bytes) -> Generator[None, None, None]:
+        for piece in self._unpacker.feed(data):
+            yield from self._take_archive(piece)
+
+    def _take_archive(self, data: bytes) -> Generator[None, None, None]:
+        self._unpacked += len(data)
         for event in self._reader.receive_data(data):
             if isinstance(event, Data):
                 self._file.write(event.data)

@@ -4,7 +4,7 @@ Plain ustar (POSIX.1-1988), so that any tar reads it. Names go in as the bytes t
 converts the fields of a ustar header, while GNU tar converts the values of a PAX header to its locale. A PAX header
 (POSIX.1-2001) stands only before a member whose name or link target does not fit the fields. Sizes past 8 GiB are
 base-256, since busybox does not read PAX sizes. Everything that differs between machines is constant: no owner, no
-time, and of the mode only the executable bit.
+time, and of the mode only the executable bit. An archive for a user whom nobody knows lets everybody write.
 """
 
 from __future__ import annotations
@@ -34,24 +34,26 @@ _ZERO = b"0000000\0"
 
 # What follows the checksum but the type and the link, and what stands before it but the name and the size.
 _MODES = {b"0": b"0000644\0", b"x": b"0000755\0", b"5": b"0000755\0", b"2": b"0000777\0"}
+_OPEN_MODES = {b"0": b"0000666\0", b"x": b"0000777\0", b"5": b"0000777\0", b"2": b"0000777\0"}
 _MIDDLE = _NO_SIZE
 _TAIL = b"ustar\x0000" + bytes(64) + _ZERO + _ZERO
 _PAX_NAME = b"PaxHeaders"
 
 
-def member_header(index: int, entry: Entry) -> bytes:
+def member_header(index: int, entry: Entry, *, open_to_all: bool = False) -> bytes:
     """The header of the entry as a member of the tree `index`: one block, or three and more with a PAX header.
 
-    A file's `entry.size` bytes follow it, then `padding(entry.size)` zeros. Raises `TreeError` (rule `limit`) for a
-    name that no tar could unpack.
+    A file's `entry.size` bytes follow it, then `padding(entry.size)` zeros. With `open_to_all` its modes are 0666 and
+    0777, else 0644 and 0755. Raises `TreeError` (rule `limit`) for a name that no tar could unpack.
     """
+    modes = _OPEN_MODES if open_to_all else _MODES
     name = b"%d/%b" % (index, raw(entry.path))
     target = raw(entry.target)
     if entry.kind == "file":
-        kind, mode = b"0", _MODES[b"x" if entry.executable else b"0"]
+        kind, mode = b"0", modes[b"x" if entry.executable else b"0"]
     else:
         kind = b"5" if entry.kind == "directory" else b"2"
-        mode = _MODES[kind]
+        mode = modes[kind]
     if len(name) <= _NAME and len(target) <= _NAME:
         return _header(name, mode, entry.size, kind, target)
     if len(name) > MAX_NAME:

@@ -7,13 +7,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from senro.domain.pod import parse_time
+from senro.domain.transfer import lacks
 from senro.domain.verdict.answers import Exited, Running, TimedOut
 from senro.domain.verdict.evidence import exit_notes, is_invented
 from senro.domain.verdict.kinds import DidRun, InfraKind, Note
-from senro.domain.verdict.starts import START_REASONS, start_failure
+from senro.domain.verdict.starts import START_REASONS, missing_for_staging, start_failure
 
 if TYPE_CHECKING:
-    from senro.domain.pod import Terminated
+    from senro.domain.pod import Pod, Terminated
     from senro.domain.verdict.answers import Answer, Infra
     from senro.domain.verdict.memory import Finish
     from senro.domain.verdict.seen import Seen
@@ -48,8 +49,16 @@ def failed_start(seen: Seen, name: str, terminated: Terminated) -> tuple[int, An
     answer = seen.infra(kind, ran=DidRun.YES if seen.ran else DidRun.NO)
     if seen.sign is not None:
         return 3, answer
+    program = missing_for_staging(terminated) if kind is InfraKind.STAGE_FAILED else None
+    if program is not None:
+        image = _image_of(seen.pod, name)
+        return 3, replace(answer, kind=InfraKind.CONFIG, message=f"{name} could not run: {lacks(image, program)}")
     words = f": {terminated.message}" if terminated.message else ""
     return 3, replace(answer, message=f"init container {name} ended with code {terminated.exit_code}{words}")
+
+
+def _image_of(pod: Pod, name: str) -> str:
+    return next((one.image for one in pod.spec.init_containers if one.name == name), "") or "of the pod"
 
 
 def finished(seen: Seen, terminated: Terminated) -> tuple[int, Answer]:

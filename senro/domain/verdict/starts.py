@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from senro.domain.pod import Terminated
+from senro.domain.transfer import MISSING_PROGRAM
 from senro.domain.verdict.kinds import InfraKind
 
 START_REASONS = frozenset({"StartError", "ContainerCannotRun"})
@@ -35,6 +37,16 @@ def start_failure(message: str) -> InfraKind | None:
     """What failed the start, None where it is the command's own: no such file, no permission, a bad workdir."""
     told = _NAMES.sub(" ", f" {cause(message)}").lower()
     return next((kind for kind, words in _INFRA if words in told), None)
+
+
+def missing_for_staging(terminated: Terminated) -> str | None:
+    """The program that `senro-stage` did not find in its image; None where it failed for another cause.
+
+    The runtime names `sh`, which is the container's command; of what the shell runs only mkfifo can be missing.
+    """
+    if terminated.reason in START_REASONS:
+        return "sh" if '"sh"' in cause(terminated.message) and start_failure(terminated.message) is None else None
+    return "mkfifo" if terminated.exit_code == MISSING_PROGRAM else None
 
 
 def names_command(message: str) -> bool:
