@@ -20,6 +20,7 @@ from senro.domain.podspec import AttemptIdentity
 from senro.domain.run_state import FINAL, Progress, final_state, next_moves, roll_up
 from senro.domain.states import RunState, StepState
 from senro.domain.targets import Pod
+from senro.domain.transfer import STAGE_CONTAINER
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -213,6 +214,8 @@ class Engine:
             removals.start_soon(self._put_away, running.removal)
             return outcome, True
         gone = await running.removal.run()
+        if gone == "unconfirmed" and outcome.did_run == "no" and _may_yet_start(running.removal):
+            outcome = replace(outcome, did_run="maybe")
         ended = outcome.kind in ("succeeded", "failed") or outcome.did_run == "no"
         alive = not ended and (gone == "unconfirmed" or (gone == "was_gone" and outcome.may_be_alive))
         return replace(outcome, may_be_alive=alive), gone != "unconfirmed" and not alive
@@ -244,6 +247,22 @@ class Engine:
         # The target's first: a step that waits for a place in the cluster must not take one from a step that can run.
         async with of_target or nullcontext(), self._jobs or nullcontext():
             yield
+
+
+def _may_yet_start(removal: Removal) -> bool:
+    """Whether the step in a pod that was not seen gone may begin after all: what it waited for may come.
+
+    A pod that is over starts nothing, and one whose stage was not released is held by it for ever.
+    """
+    pod = removal.observer.pod if removal.observer is not None else removal.pod
+    if pod is None or pod.status.phase in {"Succeeded", "Failed"}:
+        return False
+    if STAGE_CONTAINER not in {container.name for container in pod.spec.init_containers}:
+        return True
+    stages = (
+        status.state.terminated for status in pod.status.init_container_statuses if status.name == STAGE_CONTAINER
+    )
+    return any(ended is not None and ended.exit_code == 0 for ended in stages)
 
 
 def _settled(progress: Progress) -> int:

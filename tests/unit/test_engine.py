@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from senro.domain.plan import build_plan
 from senro.domain.pod import Metadata, Pod
 from senro.domain.targets import Pod as Target
 from senro.domain.targets import local
+from senro.ports.cluster import Manifest
 from tests.fakes.cluster import ended, refused, running, waiting
 from tests.fakes.processes import Exit, Hang
 from tests.support_app import Told, pod_plan, until
@@ -157,6 +158,42 @@ class TestRemoval:
             assert await site.run() == "failed"
         (outcome,) = site.outcomes
         assert (outcome.kind, outcome.may_be_alive) == ("infra", True)
+        assert len(site.app.recorder.left) == 1
+
+    @pytest.mark.parametrize(
+        ("shown", "stage", "did_run"),
+        [
+            ({}, None, "maybe"),
+            ({}, {"waiting": {"reason": "ErrImagePull"}}, "no"),
+            ({}, {"terminated": {"exitCode": 0, "startedAt": "2026-11-29T10:00:00Z"}}, "maybe"),
+            ({"phase": "Failed", "reason": "NodeAffinity", "containerStatuses": []}, None, "no"),
+        ],
+        ids=["waits", "is held by its stage", "was released", "is over"],
+    )
+    async def test_a_pod_that_stays_and_waits(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        shown: Mapping[str, Any],
+        stage: Mapping[str, Any] | None,
+        did_run: str,
+    ) -> None:
+        """What it waited for may come: its command may begin yet, on whichever node, unless something holds it."""
+        stages = [{"name": "senro-stage", "state": stage}] if stage else []
+        status = {**waiting("ErrImagePull"), "initContainerStatuses": stages, **shown}
+        site = Site(tmp_path, pod_plan(retry=retry.on_infra(attempts=2)), course=in_turn(stays(status)))
+        create = site.cluster.create_pod
+
+        async def create_with_stage(manifest: Manifest) -> Pod:
+            return await create({**manifest, "spec": {**manifest["spec"], "initContainers": [{"name": "senro-stage"}]}})
+
+        if stage:
+            monkeypatch.setattr(site.cluster, "create_pod", create_with_stage)
+        site.cluster.fail("delete_pod", refused("delete pod", 403, "Forbidden", "cannot delete pods"))
+        with anyio.fail_after(20):
+            assert await site.run() == "failed"
+        (outcome,) = site.outcomes
+        assert (outcome.kind, outcome.did_run, outcome.may_be_alive) == ("infra", did_run, did_run == "maybe")
         assert len(site.app.recorder.left) == 1
 
     async def test_a_pod_that_was_never_created(self, tmp_path: Path) -> None:
