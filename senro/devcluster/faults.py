@@ -8,27 +8,16 @@ from typing import TYPE_CHECKING, Literal
 
 from senro.devcluster.apiserver.http import Response, json_response, text_response
 from senro.devcluster.apiserver.status import unauthorized
+from senro.devcluster.drawn_faults import draw_faults
 from senro.devcluster.kubelet.disruptions import DISRUPTIONS
+from senro.devcluster.points import POINTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from senro.devcluster.apiserver.http import Answer, Request
+    from senro.devcluster.drawn_faults import Drawn
     from senro.devcluster.objects import Object
-
-POINTS = {
-    "scheduling": "it was created, and no node has it yet",
-    "image": "the image of its first container is about to be looked for",
-    "stage": "its senro-stage runs, and so waits for the workspace",
-    "release": "its senro-stage has ended, and the step has not begun",
-    "start": "the step's process was started, and no status says so yet",
-    "middle": "the step runs, and its status says so",
-    "term": "as middle, and SIGTERM ends its containers with 0, as a command that traps it",
-    "after-exit": "the step has ended, and its status says so",
-    "read-back": "an exec in its senro-io begins",
-    "delete": "its deletion was asked for, and has not begun",
-}
-"""Moments of a pod's life at which a fault may strike, and what each is."""
 
 _OLD_NAMES = {"staging": "stage", "running": "middle", "reading": "read-back"}
 _OBSERVED = {**_OLD_NAMES, "term": "middle"}
@@ -193,6 +182,16 @@ class Faults:
     def refuse_connection(self, *, times: int = 1) -> None:
         """Close new connections before their TLS handshake."""
         self._arm("connection", _Armed(times))
+
+    def draw(self, seed: int | str, steps: Sequence[str] = (), *, at_most: int = 3) -> tuple[Drawn, ...]:
+        """Arm what a seed draws, and tell what that is: the same seed, the same faults (`drawn_faults`).
+
+        `steps` are the ids of those whose pods may be taken away; without any, a pod of any step may be.
+        """
+        drawn = draw_faults(seed, steps, at_most=at_most)
+        for name, arguments in drawn:
+            getattr(self, name)(**arguments)
+        return drawn
 
     def clear(self) -> None:
         """Disarm everything."""

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from senro.devcluster import DevCluster
+from senro.devcluster.drawn_faults import draw_troubles
 from senro.testing import Bench
-from tests.soak.drawing import troubles
 
 OF_THEIR_OWN = frozenset({"test_disruptions.py", "test_logs.py", "test_matrix.py"})
 """Files whose tests arm troubles of their own, and look at what is seen of a pod that is gone a moment later."""
@@ -40,7 +40,7 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         seed = os.environ.get("SENRO_TROUBLE_SEED")
         if seed and request.path.name not in OF_THEIR_OWN:
             # `make soak` repeats the suite in troubles that no test may notice (tests/soak/test_suite.py).
-            for name, arguments in troubles(f"{seed} {request.node.nodeid}"):
+            for name, arguments in draw_troubles(f"{seed} {request.node.nodeid}"):
                 getattr(bench.faults, name)(**arguments)
         yield bench
         return

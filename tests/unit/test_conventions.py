@@ -31,6 +31,17 @@ def test_no_source_file_is_longer_than_five_hundred_lines() -> None:
     assert silent == []
 
 
+def test_the_end_to_end_tests_stand_on_what_users_have() -> None:
+    """No end-to-end test imports a helper of these tests or an HTTP client: `senro.testing` is all there is."""
+    for path in ROOT.glob("tests/e2e/*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        named = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+        named |= {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        assert [name for name in named if name.split(".")[0] in {"tests", "httpx", "websockets", "respx"}] == [], (
+            path.name
+        )
+
+
 def test_nothing_is_left_to_do() -> None:
     """No source file holds a stub or a note of something to be done."""
     words = ("TODO", "FIXME", "XXX", "NotImplementedError", "pragma: no cover")

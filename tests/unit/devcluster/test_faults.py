@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from senro.devcluster import Faults
 from tests.support_devcluster import V4, Client, pod_manifest, state_of
 
 
@@ -242,6 +243,24 @@ def test_a_fault_that_cannot_be_is_refused(client: Client) -> None:
         client.cluster.faults.drop_status(times=0)
     with pytest.raises(ValueError, match="more than 0"):
         client.cluster.faults.delay_status(0)
+
+
+@pytest.mark.parametrize("steps", [(), ("w.a", "w.b")])
+def test_faults_of_a_seed(steps: tuple[str, ...]) -> None:
+    """A seed arms the same faults each time, every kind comes up, and each of them is told and can be armed."""
+    kinds: set[str] = set()
+    for seed in range(200):
+        faults = Faults()
+        told = faults.draw(seed, steps, at_most=2)
+        assert told == Faults().draw(seed, steps, at_most=2)
+        assert len(told) <= 2
+        assert faults.pending() == sum(arguments.get("times", 1) for _, arguments in told)
+        assert {arguments["step"] for _, arguments in told if "step" in arguments} <= set(steps or ("",))
+        kinds |= {name for name, _ in told}
+    assert kinds == {
+        *("fail_pod", "vanish_pod", "cut_exec", "drop_status", "hasten_status", "truncate_stdout", "refuse_handshake"),
+        *("throttle", "answer", "drop_connection", "refuse_connection", "lose_answer"),
+    }
 
 
 def test_an_answer_is_lost_and_the_write_took_effect(client: Client, name: str) -> None:
