@@ -24,6 +24,7 @@ from senro.domain.compression import Coding
 from senro.domain.tar import Member, member_header
 from senro.domain.transfer import (
     CONTROL_MOUNT,
+    HELPER_ADVICE,
     IO_COMMAND,
     MISSING_PROGRAM,
     SENTINEL_PREFIX,
@@ -33,6 +34,8 @@ from senro.domain.transfer import (
     StagingProof,
     coding_line,
     far_count,
+    lacks,
+    missing_program,
     proof_line,
     reading_command,
     sentinel_name,
@@ -529,6 +532,13 @@ def test_nothing_else_is_a_proof(printed: bytes, data: st.DataObject) -> None:
 def test_the_count_is_read_from_its_own_line(stderr: bytes, count: FarCount | None) -> None:
     """The last whole line with two numbers, among any others; a socket's name with a newline in it forges nothing."""
     assert far_count(stderr) == count
+
+
+def test_the_missing_program_is_read_from_the_scripts_words() -> None:
+    """The script's own line, among what a shell says; nothing else names one."""
+    assert missing_program(b"sh: warning\nsenro: the image has no tar\n") == "tar"
+    assert missing_program(b"sh: tar: not found\n") is None
+    assert lacks("an/image", "tar") == f"the image an/image has no tar; {HELPER_ADVICE}"
 
 
 def test_the_sentinel_is_known_by_its_name() -> None:

@@ -121,8 +121,49 @@ def test_no_pod_at_all() -> None:
 # Row 3
 
 
+STARTS = "failed to create containerd task: failed to create shim task: runc create: unable to start container process"
+"""Recording `command-not-found`, up to the cause."""
+
+
 def init(state: dict[str, Any], name: str = "senro-stage") -> dict[str, Any]:
     return {"name": name, "state": state}
+
+
+@pytest.mark.parametrize(
+    ("end", "program"),
+    [
+        (
+            terminated(128, reason="StartError", message=f'{STARTS}: exec: "sh": executable file not found in $PATH'),
+            "sh",
+        ),
+        (terminated(127), "mkfifo"),
+    ],
+)
+def test_an_image_that_cannot_stage_is_named_with_the_way_out(end: dict[str, Any], program: str) -> None:
+    """Row 3: the program that senro-stage did not find, in which image, and the option that names another."""
+    document = pod_document(waiting_for("PodInitializing"), phase="Pending", inits=(init(end),))
+    document["spec"]["initContainers"] = [{"name": "senro-stage", "image": "example/distroless"}]
+    answer = last(look(document))
+    assert isinstance(answer, Infra)
+    assert (answer.kind, answer.did_run) == (InfraKind.CONFIG, DidRun.NO)
+    assert answer.message == (
+        f"senro-stage could not run: the image example/distroless has no {program}; name an image that has sh, tar and "
+        "mkfifo as helper= of k8s.Pod(...), to carry the workspaces for it"
+    )
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        terminated(128, reason="StartError", message=f'{STARTS}: error mounting "/x" to rootfs'),
+        terminated(128, reason="StartError", message=f'{STARTS}: exec: "bash": executable file not found in $PATH'),
+    ],
+)
+def test_another_start_of_the_stage_that_fails_is_no_missing_program(end: dict[str, Any]) -> None:
+    """Row 3: what the runtime says of something else stays `stage-failed`, in its words."""
+    answer = last(look(pod_document(waiting_for("PodInitializing"), phase="Pending", inits=(init(end),))))
+    assert isinstance(answer, Infra)
+    assert (answer.kind, end["terminated"]["message"] in answer.message) == (InfraKind.STAGE_FAILED, True)
 
 
 def test_init_container_fails() -> None:
