@@ -20,7 +20,8 @@ from senro.devcluster.apiserver.certificates import serving_context, write_clien
 from senro.devcluster.apiserver.http import History
 from senro.devcluster.apiserver.resources import SERVICE_ACCOUNTS
 from senro.devcluster.apiserver.serving import listen, serve
-from senro.devcluster.apiserver.status import EVENTS, LEASES, NAMESPACES, NODES, PODS, SECRETS
+from senro.devcluster.apiserver.status import CLAIMS, EVENTS, LEASES, NAMESPACES, NODES, PODS, SECRETS
+from senro.devcluster.apiserver.strategies import strategy_of
 from senro.devcluster.clock import SystemClock, VirtualClock
 from senro.devcluster.containers.choice import choose_runtime
 from senro.devcluster.containers.guardian import Guardian
@@ -252,6 +253,21 @@ class DevCluster:
         By the processes themselves, whatever the API said of the pods.
         """
         return list(self._doubled)
+
+    def create_claim(
+        self, namespace: str, name: str, *, access_mode: str = "ReadWriteOnce", storage: str = "1Gi"
+    ) -> None:
+        """Create a PersistentVolumeClaim of the class `standard`, which is bound at once. From any thread."""
+        spec = {"accessModes": [access_mode], "resources": {"requests": {"storage": storage}}}
+        claim = strategy_of(CLAIMS).create({"metadata": {"namespace": namespace, "name": name}, "spec": spec})
+        self._call(lambda: self._storage.create(CLAIMS, claim))
+
+    def claim_folder(self, namespace: str, name: str) -> Path:
+        """Where this machine keeps what a claim holds; LookupError where none of that name is bound."""
+        found = self._kubelet.claims.folder(namespace)(name)
+        if found is None:
+            raise LookupError(f"no PersistentVolumeClaim {name} is bound in {namespace}")
+        return found
 
     def evict(self, namespace: str, name: str, *, reason: str = "Evicted", grace_seconds: int | None = None) -> None:
         """Take a pod away as the cluster does; `reason` is a key of `DISRUPTIONS`. From any thread."""

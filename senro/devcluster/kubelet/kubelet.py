@@ -61,6 +61,7 @@ class Kubelet:
         recorder = Recorder(storage, clock)
         scheduler = Scheduler(storage, clock, delays, recorder)
         scheduler.preempt = lambda victim, _pod: self.disrupt(victim, "Preempted")
+        self.claims = Claims(storage, folder.parent / "claims")
         self._services = Services(
             storage=storage,
             runtime=runtime,
@@ -68,12 +69,12 @@ class Kubelet:
             delays=delays,
             recorder=recorder,
             scheduler=scheduler,
-            claims=Claims(storage, folder.parent / "claims"),
+            claims=self.claims,
             log_limit=log_limit,
         )
         self.controllers = NodeControllers(self, self._services)
         tasks.start_soon(self.controllers.run)
-        tasks.start_soon(self._services.claims.run)
+        tasks.start_soon(self.claims.run)
         self._workers: dict[str, PodWorker] = {}
         self._late: dict[str, float] = {}
         self._addresses = 0

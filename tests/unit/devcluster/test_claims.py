@@ -126,6 +126,18 @@ def test_a_claim_is_bound_to_a_volume(admin: Storing, name: str) -> None:
     assert found["status"] == {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}}
 
 
+def test_a_claim_without_the_api(admin: Storing, name: str) -> None:
+    """A test makes a claim and looks into it by the cluster itself; there is no folder where none is bound."""
+    cluster = admin.cluster
+    with pytest.raises(LookupError, match=name):
+        cluster.claim_folder("ci", name)
+    cluster.create_claim("ci", name, access_mode="ReadWriteMany")
+    admin.mounting(name, name, "echo made > /data/file")
+    assert admin.finished(name)["status"]["phase"] == "Succeeded"
+    assert (cluster.claim_folder("ci", name) / "file").read_text() == "made\n"
+    assert admin.http.get(f"{CLAIMS}/{name}").json()["status"]["accessModes"] == ["ReadWriteMany"]
+
+
 def test_a_claim_that_nothing_provides(admin: Storing, name: str) -> None:
     """One of an unknown class stays Pending, and so does its pod, in the scheduler's words."""
     assert admin.claim(name, storageClassName="fast")["status"]["phase"] == "Pending"
