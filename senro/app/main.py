@@ -25,7 +25,7 @@ def main() -> None:
     The cluster comes from SENRO_K8S_SERVER, SENRO_K8S_CA_FILE and one of SENRO_K8S_TOKEN_FILE, SENRO_K8S_TOKEN,
     SENRO_K8S_CLIENT_CERT_FILE with SENRO_K8S_CLIENT_KEY_FILE. A kubeconfig is never read.
 
-    Exit codes: 0 success, 1 the run failed, 2 usage or refusal, 130 cancelled.
+    Exit codes: 0 success, 1 the run failed (of `ws diff`: something differs), 2 usage or refusal, 130 cancelled.
     """
 
 
@@ -90,6 +90,77 @@ def demo(run_dir: str | None, *, plain: bool) -> None:
     from senro.app.demo import run_demo  # noqa: PLC0415 - see this module's first line
 
     _exit(lambda: run_demo(run_dir=run_dir, plain=plain))
+
+
+@main.group()
+def ws() -> None:
+    """Look at the workspaces of runs, and fetch them.
+
+    RUN is a run's id, the beginning of one, or `latest`. Nothing is connected to.
+    """
+
+
+_RUNS = click.option("--run-dir", metavar="DIR", default=None, help="Where the folders of runs are (.senro/runs).")
+
+
+@ws.command("ls")
+@click.argument("run", required=False)
+@click.argument("name", required=False)
+@_RUNS
+def ws_ls(run: str | None, name: str | None, run_dir: str | None) -> None:
+    """List the runs; of a RUN the workspaces; of a workspace NAME what it holds."""
+    from senro.app.ws.commands import show  # noqa: PLC0415 - see this module's first line
+
+    _exit(lambda: show(run, name, run_dir=run_dir))
+
+
+@ws.command("pull")
+@click.argument("run")
+@click.argument("name")
+@click.argument("dest", required=False)
+@click.option("--force", is_flag=True, help="Replace a DEST that is not empty, whole.")
+@_RUNS
+def ws_pull(run: str, name: str, dest: str | None, run_dir: str | None, *, force: bool) -> None:
+    """Put the workspace NAME, as RUN left it, in the folder DEST (./NAME)."""
+    from senro.app.ws.commands import fetch  # noqa: PLC0415 - see this module's first line
+
+    _exit(lambda: fetch(run, name, dest, force=force, run_dir=run_dir))
+
+
+@ws.command("diff")
+@click.argument("run_a")
+@click.argument("run_b")
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="For programs: every path that differs, with both its entries.")
+@_RUNS
+def ws_diff(run_a: str, run_b: str, name: str | None, run_dir: str | None, *, as_json: bool) -> None:
+    """Say what differs between the workspaces of two runs, or the one called NAME.
+
+    Exits 0 where nothing does, 1 where something does.
+    """
+    from senro.app.ws.commands import compare  # noqa: PLC0415 - see this module's first line
+
+    _exit(lambda: compare(run_a, run_b, name, as_document=as_json, run_dir=run_dir))
+
+
+@main.group()
+def cache() -> None:
+    """Look after the cache: snapshots, scratch caches and persistent workspaces, in SENRO_CACHE_DIR."""
+
+
+@cache.command()
+@click.option("--max-age", metavar="AGE", default="30d", show_default=True, help="Drop what was not used for so long.")
+@click.option("--max-size", metavar="SIZE", default=None, help="Then drop the longest unused until it fits: 10Gi.")
+@click.option("--dry-run", is_flag=True, help="Remove nothing, say what would be.")
+def gc(max_age: str, max_size: str | None, *, dry_run: bool) -> None:
+    """Drop what nobody has used for long.
+
+    Kept whatever the bounds: what runs need that go on, or that did not end well and whose folder is there. Persistent
+    workspaces go by their own max_age.
+    """
+    from senro.app.collecting import collect  # noqa: PLC0415 - see this module's first line
+
+    _exit(lambda: collect(max_age, max_size, dry_run=dry_run))
 
 
 def _exit(command: Callable[[], int]) -> None:

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 import anyio
 
 from senro.adapters.clock import SystemChance, SystemClock
-from senro.adapters.fs import FolderContentStore, FolderPersistentStore, FolderTrees, open_run_folder, registered
+from senro.adapters.fs import (
+    FolderCache,
+    FolderContentStore,
+    FolderPersistentStore,
+    FolderRuns,
+    FolderTrees,
+    open_run_folder,
+    registered,
+)
 from senro.adapters.process import LocalProcesses
 from senro.adapters.secrets import LARGEST, PrivateSecretFiles, ReferencedSecrets
 from senro.app.services import ClusterServices, Services
@@ -27,8 +35,11 @@ from senro.ports.secret_source import SecretFiles
 
 if TYPE_CHECKING:
     from senro.adapters.apiserver import Configuration
+    from senro.ports.cache import Cache
     from senro.ports.clock import Chance, Clock
-    from senro.ports.persistent import Lease
+    from senro.ports.content import ContentStore
+    from senro.ports.persistent import Lease, PersistentStore
+    from senro.ports.runs import Runs
     from senro.ports.watcher import PodWatch
 
 
@@ -157,6 +168,26 @@ def _too_large(plan: Plan, values: Mapping[str, bytes]) -> list[Refusal]:
             message = f"its secrets have {size} bytes together; a Secret holds {LARGEST} at most"
             refusals.append(Refusal(f"step {planned.step.id}", "secret-size", message))
     return refusals
+
+
+def runs_in(run_dir: str) -> Runs:
+    """The runs that a folder holds."""
+    return FolderRuns(run_dir)
+
+
+def content_store(environ: Mapping[str, str]) -> ContentStore:
+    """The snapshots of this machine's cache folder."""
+    return FolderContentStore(str(cache_folder(environ)))
+
+
+def cache_in(environ: Mapping[str, str]) -> Cache:
+    """This machine's cache folder as a whole."""
+    return FolderCache(str(cache_folder(environ)))
+
+
+def persistent_store(environ: Mapping[str, str]) -> PersistentStore:
+    """The persistent workspaces of this machine's cache folder."""
+    return FolderPersistentStore(str(cache_folder(environ)))
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:

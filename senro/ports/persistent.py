@@ -60,6 +60,6 @@ class PersistentStore(Protocol):
         """
         ...
 
-    async def names(self) -> Sequence[str]:
-        """The workspaces that have, or had, content here, sorted."""
+    async def records(self) -> Sequence[PersistentRecord]:
+        """What is written down about each, sorted by name, whoever has it: it may be another a moment later."""
         ...

@@ -76,9 +76,9 @@ class FolderPersistentStore:
         finally:
             lock.close()
 
-    async def names(self) -> Sequence[str]:
-        """See `ports.persistent.PersistentStore.names`."""
-        return await anyio.to_thread.run_sync(lambda: [folder.name for folder in _folders(self._root)])
+    async def records(self) -> Sequence[PersistentRecord]:
+        """See `ports.persistent.PersistentStore.records`."""
+        return await anyio.to_thread.run_sync(lambda: list(records(self._root)))
 
 
 class FolderLease:

@@ -11,7 +11,7 @@ from senro.domain.cache_gc import Item, Sweep, sweep
 from senro.domain.errors import StoreError
 from senro.domain.scratch_lookup import ScratchEntry
 from senro.domain.tree import Tree
-from senro.ports.cache import Cache
+from senro.ports.cache import Cache, Collection
 from senro.ports.content import ContentStore
 from senro.ports.scratch import ScratchStore
 from tests.support_files import file, make_folder, read_folder
@@ -43,9 +43,13 @@ async def save(scratch: ScratchStore, place: Path, key: str, *texts: bytes) -> T
 async def collect(cache: Cache, *, now: float = 1e11, max_age: float | None = 0, max_size: int | None = None) -> Sweep:
     """One round, as the command does it; by default everything goes that nobody needs."""
     async with cache.collecting() as collection:
-        survey = await collection.survey()
-        decision = sweep(survey.items, survey.bodies, now=now, max_age=max_age, max_size=max_size)
-        await collection.drop(decision)
+        return await swept(collection, now=now, max_age=max_age, max_size=max_size)
+
+
+async def swept(collection: Collection, *, now: float, max_age: float | None, max_size: int | None) -> Sweep:
+    survey = await collection.survey()
+    decision = sweep(survey.items, survey.bodies, now=now, max_age=max_age, max_size=max_size)
+    await collection.drop(decision)
     return decision
 
 

@@ -1,0 +1,118 @@
+"""`senro cache gc`: drop what nobody needs and nobody used for long, and say what that freed."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import anyio
+import click
+
+from senro.app.reporters.text import plural, printable, size
+from senro.app.wiring import cache_in, persistent_store, system_clock
+from senro.domain.ages import parse_age
+from senro.domain.cache_gc import Sweep, sweep
+from senro.domain.errors import ConfigurationError, Refusal
+from senro.domain.events import timestamp
+from senro.domain.persistent import exceeded
+from senro.domain.quantities import parse_quantity
+from senro.ports.cache import Cache, Keeper
+from senro.ports.clock import Clock
+from senro.ports.persistent import PersistentStore
+
+_KINDS = {"snapshot": ("snapshot", "snapshots"), "scratch": ("scratch entry", "scratch entries")}
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What one round came to. `evicted` names persistent workspaces; `freed` counts their bytes too."""
+
+    decision: Sweep
+    keepers: tuple[Keeper, ...]
+    evicted: tuple[str, ...]
+    freed: int
+
+
+def collect(max_age: str, max_size: str | None, *, dry_run: bool) -> int:
+    """Read the bounds, do it, print what it came to. Returns the exit code."""
+    age, most = _bounds(max_age, max_size)
+    cache, store, clock = cache_in(os.environ), persistent_store(os.environ), system_clock()
+
+    async def call() -> Collected:
+        return await collected(cache, store, clock, max_age=age, max_size=most, dry_run=dry_run)
+
+    click.echo("\n".join(told(anyio.run(call), max_size=most, dry_run=dry_run)))
+    return 0
+
+
+async def collected(
+    cache: Cache, store: PersistentStore, clock: Clock, *, max_age: float, max_size: int | None, dry_run: bool
+) -> Collected:
+    """Persistent workspaces by their own bounds, everything else by these; with `dry_run` nothing is removed."""
+    evicted, freed = await _expired(store, clock, dry_run=dry_run)
+    async with cache.collecting() as collection:
+        survey = await collection.survey()
+        now = clock.now().timestamp()
+        decision = sweep(survey.items, survey.bodies, now=now, max_age=max_age, max_size=max_size)
+        if not dry_run:
+            await collection.drop(decision)
+    return Collected(decision, survey.keepers, evicted, freed + decision.freed)
+
+
+async def _expired(store: PersistentStore, clock: Clock, *, dry_run: bool) -> tuple[tuple[str, ...], int]:
+    """Evict the persistent workspaces that are older than they may be and that no run has."""
+    evicted, freed = [], 0
+    for known in await store.records():
+        if exceeded(known, now=clock.now().timestamp(), size=0) is None:
+            continue  # not leased for a look: a run that begins at this moment would be refused
+        try:
+            async with store.lease(known.name, since=timestamp(clock.now())) as lease:
+                record = await lease.record()
+                if record is None or not await lease.mend():
+                    continue
+                measured = await lease.measure()
+                if exceeded(record, now=clock.now().timestamp(), size=0) is not None:
+                    if not dry_run:
+                        await lease.evict()
+                    evicted.append(known.name)
+                    freed += measured
+        except ConfigurationError:
+            continue  # a run has it, and evicts it when it ends
+    return tuple(evicted), freed
+
+
+def told(done: Collected, *, max_size: int | None, dry_run: bool) -> list[str]:
+    """What was dropped, what that freed, and for whom the rest is kept."""
+    would, was = ("would drop", "would free") if dry_run else ("dropped", "freed")
+    counts = Counter(item.kind for item in done.decision.items)
+    parts = [f"{count} {_KINDS[kind][count > 1]}" for kind, count in sorted(counts.items(), reverse=True)]
+    if done.evicted:
+        parts.append(f"{plural(len(done.evicted), 'persistent workspace')} ({', '.join(done.evicted)})")
+    lines = [f"{would} {_joined(parts) or 'nothing'}; {was} {size(done.freed)}, kept {size(done.decision.kept)}"]
+    if done.keepers:
+        lines.append(
+            "What these runs need is kept; one that did not end well lets go of it when its folder is removed:"
+        )
+        lines += [f"  {printable(one.run)}  {one.why}  {printable(one.folder)}" for one in done.keepers]
+    if max_size is not None and done.decision.kept > max_size:
+        lines.append(f"That is more than {size(max_size)}: all of it is needed.")
+    return lines
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return " and ".join(part for part in (", ".join(parts[:-1]), *parts[-1:]) if part)
+
+
+def _bounds(max_age: str, max_size: str | None) -> tuple[int, int | None]:
+    refusals = []
+    age = parse_age(max_age)
+    if age is None:
+        refusals.append(Refusal("--max-age", "age", f"`{max_age}` is no age; write `30d`, `12h` or seconds"))
+    quantity = None if max_size is None else parse_quantity(max_size)
+    if max_size is not None and (quantity is None or quantity < 0):
+        refusals.append(Refusal("--max-size", "size", f"`{max_size}` is no size; write bytes, or such as `10Gi`"))
+    if age is None or refusals:
+        raise ConfigurationError(tuple(refusals))
+    return age, None if quantity is None else int(quantity)

@@ -1,0 +1,3 @@
+"""`senro ws`: the workspaces of runs that were, from their ledgers and the content store alone."""
+
+from __future__ import annotations

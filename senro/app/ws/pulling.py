@@ -1,0 +1,57 @@
+"""`senro ws pull`: a workspace as a run left it, in a folder of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio.to_thread
+
+from senro.app.reporters.text import plural, printable, size
+from senro.app.ws.found import Stored, left_out, snapshots_of
+from senro.app.ws.listing import wrote
+from senro.domain.errors import TreeError
+
+LACKS = "A snapshot has no owners, times, extended attributes and no modes but the owner's x."
+
+
+async def pull(stored: Stored, asked: str, name: str, destination: str | None, *, force: bool) -> list[str]:
+    """Put the newest snapshot of a workspace in the place of `destination`, the workspace's name by default.
+
+    Built beside it and verified against its digests, then swapped in, whole: a destination that holds something is
+    refused unless `force`, and untouched by anything that fails. Raises `TreeError`, `StoreError`.
+    """
+    _, told = await stored.run(asked)
+    newest = snapshots_of(told, name)[-1]
+    folder = destination or f"./{name}"
+    await anyio.to_thread.run_sync(_check, Path(folder), force)
+    lines = []
+    try:
+        tree = await stored.content.restore(newest.digest, folder)
+    except TreeError as error:
+        if error.rule != "leftover":
+            raise
+        tree = await stored.content.get(newest.digest)
+        lines.append(f"What was there before could not be removed: {error}")
+    head = f"{name}, {wrote(newest)}: {plural(tree.files, 'file')}, {size(tree.size)}, in {printable(folder)}"
+    if words := left_out(newest):
+        lines.append(f"When it was taken, {printable(words)}.")
+    return [head, *lines, LACKS]
+
+
+def _check(folder: Path, force: bool) -> None:  # noqa: FBT001 - run_sync passes by position
+    here = Path.cwd()
+    place = folder.absolute()
+    if place == here or place in here.parents:
+        raise TreeError(
+            str(folder), "destination", "this is, or holds, the working folder, which is not replaced; name another one"
+        )
+    try:
+        empty = next(folder.iterdir(), None) is None
+    except (FileNotFoundError, NotADirectoryError):
+        return  # nothing there; what is no folder is refused by whoever would replace it
+    except OSError as error:
+        raise TreeError(str(folder), "io", error.strerror or str(error)) from error
+    if not empty and not force:
+        raise TreeError(
+            str(folder), "destination", "it is not empty; write --force to replace it and all that it holds"
+        )
