@@ -21,6 +21,7 @@ from senro.domain.errors import (
     Unavailable,
     Unreachable,
 )
+from senro.domain.requests import ETCD, PASSING, WEBHOOK
 from senro.domain.verdict import DidRun, Infra, InfraKind, about
 
 Patience = Literal["trouble", "quota"]
@@ -112,12 +113,12 @@ _FORBIDDEN = (
 
 _SERVER_ERRORS = (
     _Text(
-        re.compile(r"failed calling webhook"),
+        WEBHOOK,
         Again(1.0, lost=False, saying="waiting for an admission webhook"),
         "an admission webhook that times out or cannot be reached comes before anything is stored",
     ),
     _Text(
-        re.compile(r"etcdserver: (?:request timed out|leader changed|too many requests)|no leader|context deadline"),
+        ETCD,
         Again(0.0, lost=True),
         "etcd's own words; the write may have been stored",
     ),
@@ -127,8 +128,6 @@ _SERVER_ERRORS = (
         "facts/api-rules.md section 11",
     ),
 )
-
-_PASSING = frozenset({502, 503, 504})
 
 
 def after_refusal(error: ClusterError) -> Again | Final:
@@ -147,7 +146,7 @@ def after_refusal(error: ClusterError) -> Again | Final:
         case Rejected():
             return Final(InfraKind.ADMISSION, "Correct the field that the message names.")
         case Unavailable(answer=answer):
-            passing = answer.code in _PASSING or answer.retry_after is not None
+            passing = answer.code in PASSING or answer.retry_after is not None
             unknown = Again(0.0, lost=True) if passing else Final(InfraKind.APISERVER)
             move = _by_text(_SERVER_ERRORS, answer.message, unknown)
             asked = answer.retry_after or 0.0

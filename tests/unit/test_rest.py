@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import httpx
 import msgspec
@@ -26,7 +27,8 @@ from senro.domain.errors import (
     Unavailable,
     Unreachable,
 )
-from senro.domain.pod import Metadata, Pod
+from senro.domain.pod import Metadata, Pod, pod_from
+from senro.domain.requests import THROTTLED_SECONDS, Request
 from senro.ports.cluster import Cluster
 from tests.fakes.clock import FakeChance, FakeClock
 from tests.support_apiserver import SERVER, Pieces, cluster_under_respx
@@ -75,6 +77,83 @@ async def test_reads_are_repeated(route: respx.Route, clock: FakeClock, trouble:
     assert pod.uid == "u-1"
     assert route.call_count == 3
     assert elapsed(clock) > 0.1
+
+
+OWNER = pod_from(POD)
+SECRET = {"kind": "Secret", "metadata": {"namespace": "ci", "name": "a"}}
+LEASE = {"metadata": {"namespace": "ci", "name": "a", "uid": "u-1", "resourceVersion": "7"}, "spec": {}}
+HELD = {**LEASE, "spec": {"holderIdentity": "me"}}
+OWNED = {"metadata": {"uid": "u-2", "ownerReferences": [{"kind": "Pod", "name": "a", "uid": "u-1"}]}}
+
+
+async def _log(cluster: Cluster) -> None:
+    async with cluster.follow_log("ci", "a", "step"):
+        pass
+
+
+async def _exec(cluster: Cluster) -> None:
+    async with cluster.exec("ci", "a", "step", ["true"], stdin=False, idle_seconds=1):
+        pass
+
+
+SENT: dict[Request, tuple[Callable[[Cluster], Awaitable[object]], Mapping[str, Any]]] = {
+    Request.VERSION: (lambda cluster: cluster.version(), {"gitVersion": "v1.36.2"}),
+    Request.POD_READ: (lambda cluster: cluster.read_pod("ci", "a"), POD),
+    Request.POD_CREATE: (lambda cluster: cluster.create_pod(MANIFEST), POD),
+    Request.POD_DELETE: (lambda cluster: cluster.delete_pod("ci", "a", uid="u-1"), POD),
+    Request.SECRET_CREATE: (lambda cluster: cluster.create_secret(SECRET), OWNED),
+    Request.SECRET_OWN: (lambda cluster: cluster.own_secret("ci", "a", owner=OWNER), OWNED),
+    Request.SECRET_DELETE: (lambda cluster: cluster.delete_secret("ci", "a"), {}),
+    Request.EVENTS_LIST: (lambda cluster: cluster.list_events("ci", uid="u-1"), {"items": []}),
+    Request.LEASE_READ: (lambda cluster: cluster.read_lease("ci", "a"), LEASE),
+    Request.LEASE_CREATE: (lambda cluster: cluster.create_lease(HELD), HELD),
+    Request.LEASE_REPLACE: (lambda cluster: cluster.replace_lease(HELD), HELD),
+    Request.LEASE_DELETE: (lambda cluster: cluster.delete_lease("ci", "a", uid="u-1", version="7"), {}),
+    Request.LOG: (_log, {}),
+    Request.EXEC: (_exec, {}),
+}
+"""How each kind of request is asked for, and a good answer to it."""
+
+
+@pytest.mark.parametrize("request_of", Request, ids=lambda request: request.name)
+async def test_each_request_is_repeated_as_the_table_says(
+    route: respx.Route, clock: FakeClock, request_of: Request
+) -> None:
+    """What is safe to repeat is sent again after a 503, by whoever sends it; what is not is told at once."""
+    ask, document = SENT[request_of]
+    route.mock(side_effect=[httpx.Response(503), httpx.Response(200, json=document)])
+    async with cluster_under_respx(clock=clock) as cluster:
+        if request_of.repeats:
+            await ask(cluster)
+        else:
+            with pytest.raises(Unavailable):
+                await ask(cluster)
+    assert [call.request.method for call in route.calls] == [request_of.method] * (2 if request_of.repeats else 1)
+
+
+@pytest.mark.parametrize(
+    ("message", "least"),
+    [
+        ("etcdserver: request timed out", 0.0),
+        ("etcdserver: leader changed", 0.0),
+        ("rpc error: code = Unavailable desc = no leader", 0.0),
+        ('failed calling webhook "p.example": context deadline exceeded', THROTTLED_SECONDS),
+        ("runtime error: index out of range", None),
+    ],
+)
+async def test_a_500_is_judged_by_its_words(
+    route: respx.Route, clock: FakeClock, message: str, least: float | None
+) -> None:
+    """Known texts of a moment without etcd or a webhook pass, others are bugs, and the same the next time."""
+    status = {"kind": "Status", "reason": "InternalError", "message": message}
+    route.mock(side_effect=[httpx.Response(500, json=status), httpx.Response(200, json=POD)])
+    async with cluster_under_respx(clock=clock) as cluster:
+        if least is None:
+            with pytest.raises(Unavailable):
+                await cluster.read_pod("ci", "a")
+        else:
+            await cluster.read_pod("ci", "a")
+            assert elapsed(clock) >= least
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from senro.adapters.apiserver.websocket import check_handshake, handshake_header
 from senro.domain import api_paths
 from senro.domain.errors import ProtocolError, Unauthorized
 from senro.domain.exec_protocol import V4, V5, ExecProtocol
+from senro.domain.requests import Request
 from senro.domain.status import bounded
 from senro.ports.clock import Chance, Clock
 
@@ -90,7 +91,7 @@ class Execs:
         exchange = Exchange(
             asked, self._client, slots=self._slots, take=partial(_upgraded, asked, nonce, subprotocol), drop=close
         )
-        return await self._exchanges.send(exchange, "GET", target, headers=headers)
+        return await self._exchanges.send(exchange, Request.EXEC.method, target, headers=headers)
 
 
 async def _upgraded(asked: str, nonce: bytes, subprotocol: str, answer: httpx.Response) -> httpx.Response:

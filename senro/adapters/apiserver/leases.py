@@ -9,6 +9,7 @@ from senro.adapters.apiserver.rest import Rest
 from senro.domain import api_paths
 from senro.domain.errors import NotFound, ProtocolError
 from senro.domain.lease import Lease, decode_lease
+from senro.domain.requests import Request
 from senro.domain.status import bounded
 from senro.ports.cluster import CREATE_GRACE_SECONDS, Manifest
 
@@ -23,7 +24,7 @@ class Leases:
         """Read the Lease; None where there is none."""
         asked = f"read lease {namespace}/{name}"
         try:
-            reply = await self._lease_rest.repeated(asked, "GET", api_paths.lease(namespace, name))
+            reply = await self._lease_rest.send(Request.LEASE_READ, asked, api_paths.lease(namespace, name))
         except NotFound:
             return None
         return _lease(asked, reply)
@@ -31,13 +32,15 @@ class Leases:
     async def create_lease(self, manifest: Manifest) -> Lease:
         """Create the Lease, once."""
         namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
-        return await self._write(f"create lease {namespace}/{name}", "POST", api_paths.leases(namespace), manifest)
+        return await self._write(
+            Request.LEASE_CREATE, f"create lease {namespace}/{name}", api_paths.leases(namespace), manifest
+        )
 
     async def replace_lease(self, manifest: Manifest) -> Lease:
         """Replace the Lease of the manifest's uid and resourceVersion, once."""
         namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
         target = api_paths.lease_update(namespace, name)
-        return await self._write(f"update lease {namespace}/{name}", "PUT", target, manifest)
+        return await self._write(Request.LEASE_REPLACE, f"update lease {namespace}/{name}", target, manifest)
 
     async def delete_lease(self, namespace: str, name: str, *, uid: str, version: str) -> None:
         """Delete this very Lease, or find it gone."""
@@ -49,13 +52,13 @@ class Leases:
         }
         target = api_paths.lease(namespace, name)
         try:
-            await self._lease_rest.repeated(asked, "DELETE", target, body=msgspec.json.encode(options))
+            await self._lease_rest.send(Request.LEASE_DELETE, asked, target, body=msgspec.json.encode(options))
         except NotFound:
             return
 
-    async def _write(self, asked: str, method: str, target: str, manifest: Manifest) -> Lease:
+    async def _write(self, request: Request, asked: str, target: str, manifest: Manifest) -> Lease:
         body = msgspec.json.encode(manifest)
-        reply = await self._lease_rest.once(asked, method, target, body=body, linger=CREATE_GRACE_SECONDS)
+        reply = await self._lease_rest.send(request, asked, target, body=body, linger=CREATE_GRACE_SECONDS)
         lease = _lease(asked, reply)
         wanted = manifest["spec"]["holderIdentity"]
         if lease.holder != wanted:

@@ -17,6 +17,7 @@ from senro.adapters.apiserver.tls import READ_SECONDS
 from senro.adapters.apiserver.tokens import Authorization
 from senro.domain import api_paths
 from senro.domain.errors import StreamBroken, Unauthorized
+from senro.domain.requests import Request
 
 SILENCE_SECONDS = 600.0
 """A followed log that says nothing for so long is cut and followed again: a connection may have died without a word,
@@ -82,7 +83,7 @@ class LogStreams:
     async def _send(self, asked: str, target: str) -> httpx.Response:
         headers = {"Accept": "*/*", **self._authorization.headers()}
         exchange = Exchange(asked, self._client, slots=self._slots, take=partial(_accepted, asked), drop=close)
-        return await self._exchanges.send(exchange, "GET", target, headers=headers)
+        return await self._exchanges.send(exchange, Request.LOG.method, target, headers=headers)
 
 
 async def _accepted(asked: str, answer: httpx.Response) -> httpx.Response:

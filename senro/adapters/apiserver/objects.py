@@ -12,6 +12,7 @@ from senro.domain import api_paths
 from senro.domain.cluster_event import ClusterEvent, decode_events
 from senro.domain.errors import Conflict, Forbidden, NotFound, ProtocolError
 from senro.domain.pod import Metadata, OwnerReference, Pod, decode_object, decode_pod
+from senro.domain.requests import Request
 from senro.domain.status import bounded
 from senro.ports.cluster import CREATE_GRACE_SECONDS, Manifest
 
@@ -43,7 +44,9 @@ class Objects:
     async def version(self) -> str:
         """The apiserver's `gitVersion`."""
         asked = "read the version"
-        reply = await self._rest.repeated(asked, "GET", api_paths.VERSION, unreachable_seconds=FIRST_CONTACT_SECONDS)
+        reply = await self._rest.send(
+            Request.VERSION, asked, api_paths.VERSION, unreachable_seconds=FIRST_CONTACT_SECONDS
+        )
         version = _decode(asked, reply, _Version)
         if not version.git_version:
             raise ProtocolError(asked, rule="a gitVersion", got=_shown(reply))
@@ -53,14 +56,14 @@ class Objects:
         """Create the pod, once."""
         namespace, name = _named(manifest)
         asked = f"create pod {namespace}/{name}"
-        reply = await self._create(asked, api_paths.pods(namespace), manifest)
+        reply = await self._create(Request.POD_CREATE, asked, api_paths.pods(namespace), manifest)
         return _pod(asked, reply)
 
     async def read_pod(self, namespace: str, name: str) -> Pod | None:
         """Read the pod; None where there is none."""
         asked = f"read pod {namespace}/{name}"
         try:
-            reply = await self._rest.repeated(asked, "GET", api_paths.pod(namespace, name))
+            reply = await self._rest.send(Request.POD_READ, asked, api_paths.pod(namespace, name))
         except NotFound:
             return None
         return _pod(asked, reply)
@@ -77,7 +80,7 @@ class Objects:
             options["gracePeriodSeconds"] = grace_seconds
         target = api_paths.pod(namespace, name)
         try:
-            await self._rest.repeated(asked, "DELETE", target, body=msgspec.json.encode(options))
+            await self._rest.send(Request.POD_DELETE, asked, target, body=msgspec.json.encode(options))
         except NotFound:
             return True
         except Conflict:
@@ -93,7 +96,7 @@ class Objects:
         """Create the Secret, once; its uid."""
         namespace, name = _named(manifest)
         asked = f"create secret {namespace}/{name}"
-        reply = await self._create(asked, api_paths.secrets(namespace), manifest)
+        reply = await self._create(Request.SECRET_CREATE, asked, api_paths.secrets(namespace), manifest)
         uid = _decode(asked, reply, _Object).metadata.uid
         if not uid:
             # The answer may echo the Secret's data, so it is not shown.
@@ -105,9 +108,9 @@ class Objects:
         asked = f"give secret {namespace}/{name} to pod {owner.name}"
         reference = {"apiVersion": "v1", "kind": "Pod", "name": owner.name, "uid": owner.uid}
         patch = {"metadata": {"ownerReferences": [reference]}}
-        reply = await self._rest.once(
+        reply = await self._rest.send(
+            Request.SECRET_OWN,
             asked,
-            "PATCH",
             api_paths.secret_patch(namespace, name),
             body=msgspec.json.encode(patch),
             content_type="application/merge-patch+json",
@@ -121,7 +124,7 @@ class Objects:
         """Delete the Secret, or find it gone."""
         asked = f"delete secret {namespace}/{name}"
         try:
-            await self._rest.repeated(asked, "DELETE", api_paths.secret(namespace, name))
+            await self._rest.send(Request.SECRET_DELETE, asked, api_paths.secret(namespace, name))
         except NotFound:
             return
 
@@ -129,7 +132,7 @@ class Objects:
         """The Events about a pod; None where they may not be listed."""
         asked = f"list the events about a pod in {namespace}"
         try:
-            reply = await self._rest.repeated(asked, "GET", api_paths.events(namespace, uid))
+            reply = await self._rest.send(Request.EVENTS_LIST, asked, api_paths.events(namespace, uid))
         except Forbidden:
             return None
         try:
@@ -137,9 +140,9 @@ class Objects:
         except ValueError:
             raise ProtocolError(asked, rule="an EventList as JSON", got=_shown(reply)) from None
 
-    async def _create(self, asked: str, target: str, manifest: Manifest) -> Reply:
+    async def _create(self, request: Request, asked: str, target: str, manifest: Manifest) -> Reply:
         body = msgspec.json.encode(manifest)
-        return await self._rest.once(asked, "POST", target, body=body, linger=CREATE_GRACE_SECONDS)
+        return await self._rest.send(request, asked, target, body=body, linger=CREATE_GRACE_SECONDS)
 
 
 def _named(manifest: Manifest) -> tuple[str, str]:
