@@ -1,9 +1,10 @@
 """Every law of the verdict, and the cluster that knows the truth, with new examples until the time is over.
 
-    python tests/fuzz/fuzz_laws.py [--seconds N] [--seed N]
+    python tests/fuzz/fuzz_laws.py [--seconds N] [--least N] [--seed N]
 
-Rounds of a thousand examples each; at least one round, however short the time. A law that fails names its seed, which
-`--seed` takes. Each round also plays the cluster a hundred times with hypothesis, whose failures are shrunk.
+Rounds of a thousand examples each; at least one round, and `--least` examples of each law, however short the time. A
+law that fails names its seed, which `--seed` takes. Each round also plays the cluster a hundred times with hypothesis,
+whose failures are shrunk.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ SETTINGS = settings(
 )
 
 
-def fuzz(seconds: float, seed: int) -> None:
+def fuzz(seconds: float, least: int, seed: int) -> None:
     """Play rounds. Raises what the first example that fails raises, with a note of its law and seed."""
     ends, rounds = time.monotonic() + seconds, 0
-    while rounds == 0 or time.monotonic() < ends:
+    while rounds * ROUND < max(least, 1) or time.monotonic() < ends:
         for law in (*LAWS, played):
             for number in range(seed, seed + ROUND):
                 try:
@@ -54,9 +55,10 @@ def main() -> None:
     """Fails with the traceback of what failed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--least", type=int, default=ROUND)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 48))
     arguments = parser.parse_args()
-    fuzz(arguments.seconds, arguments.seed)
+    fuzz(arguments.seconds, arguments.least, arguments.seed)
 
 
 if __name__ == "__main__":
