@@ -57,14 +57,15 @@ def _segments() -> st.SearchStrategy[str]:
 
 
 @st.composite
-def trees(draw: st.DrawFn) -> tuple[Tree, dict[str, bytes]]:
-    """A tree and the contents of its files."""
+def trees(draw: st.DrawFn, segments: st.SearchStrategy[str] | None = None) -> tuple[Tree, dict[str, bytes]]:
+    """A tree and the contents of its files; `segments` draws the names."""
+    named = _segments() if segments is None else segments
     directories = [""]
     entries: dict[bytes, Entry] = {}
     contents: dict[str, bytes] = {}
     for _ in range(draw(st.integers(0, 12))):
         parent = draw(st.sampled_from(directories))
-        path = f"{parent}/{draw(_segments())}" if parent else draw(_segments())
+        path = f"{parent}/{draw(named)}" if parent else draw(named)
         if raw(path) in entries or len(raw(path)) > 1000:
             continue
         kind = draw(st.sampled_from(["file", "file", "directory", "link"]))
@@ -77,7 +78,7 @@ def trees(draw: st.DrawFn) -> tuple[Tree, dict[str, bytes]]:
             entries[raw(path)] = file(path, content, executable=draw(st.booleans()))
         else:
             up = draw(st.integers(0, path.count("/")))
-            target = "../" * up + draw(_segments())
+            target = "../" * up + draw(named)
             entries[raw(path)] = link(path, target)
     return Tree(tuple(entries.values())), contents
 

@@ -104,21 +104,24 @@ def far_excludes(excludes: Sequence[Collection[str]], roots: Collection[str]) ->
     `**/X` alone means to GNU tar (unanchored, its wildcards match `/`) and to busybox tar (fnmatch at every name, with
     FNM_PATHNAME and FNM_LEADING_DIR) what it means here, for an X of one name, of printable ASCII, with no wildcard
     but one `*` at its begin or its end. It is X that tar is told; it must match no root, for tar matches those too.
-    What tar is not told does cross, and is left out here.
+    What tar is not told does cross, and is left out here. Ask first whether it can be told: a busybox that was built
+    without FEATURE_TAR_FROM, such as Debian's, ends at the option.
     """
     first = excludes[0] if excludes else ()
     common = [pattern for pattern in dict.fromkeys(first) if all(pattern in others for others in excludes)]
-    told = [pattern.removeprefix("**/") for pattern in common if pattern.startswith("**/")]
-    return tuple(name for name in told if _means_the_same(name) and not any(_covers(name, root) for root in roots))
+    told = []
+    for pattern in common:
+        name = pattern.removeprefix("**/")
+        if name != pattern and _means_the_same(name):
+            excludes_it = compile_excludes([pattern])
+            if not any(excludes_it.matches(root, directory=True) for root in roots):
+                told.append(name)
+    return tuple(told)
 
 
 def _means_the_same(name: str) -> bool:
     plain = name.isascii() and name.isprintable() and not set(name) & set("/?[]\\")
     return plain and _FAR_NAME.match(name) is not None
-
-
-def _covers(name: str, root: str) -> bool:
-    return compile_excludes([name]).matches(root, directory=True)
 
 
 def pattern_problem(pattern: str) -> str:

@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from senro.domain.errors import TreeError
+from senro.domain.paths import MAX_PATH, raw
 from senro.domain.tar import END, ArchiveReader, Manifest, Member, archive_length, member_header, padding
 from senro.domain.tar import reader as reader_module
 from senro.domain.tree import Entry, Tree
@@ -482,3 +483,16 @@ def test_hard_links_fill_no_disk() -> None:
     assert caught.value.rule == "limit"
     manifest.admit(Member(0, "d", "file", size=1000))
     manifest.admit(Member(0, "c", "hardlink", target="a"))
+
+
+def test_names_as_long_as_linux_takes() -> None:
+    """A path of 4,093 bytes travels behind its mount's number; one that is longer, or whose number is, is refused."""
+    longest = "/".join(["x" * 255] * 15 + ["é" * 125 + "z", "y"])
+    assert len(raw(longest)) == MAX_PATH == 4093
+    event = ArchiveReader((0,)).receive_data(member_header(0, file(longest)))[0]
+    assert isinstance(event, Member)
+    assert event.path == longest
+    for index, path in ((0, longest + "y"), (10, longest)):
+        with pytest.raises(TreeError, match="more than 4095 bytes") as caught:
+            member_header(index, file(path))
+        assert (caught.value.path, caught.value.rule) == (path, "limit")

@@ -67,7 +67,7 @@ def read_file(folder: str, name: str, limit: int) -> Generator[None, None, bytes
     root = _open(folder)
     try:
         yield
-        with open(os.open(name, _READ | os.O_NONBLOCK, dir_fd=root), "rb") as opened:
+        with os.fdopen(os.open(name, _READ | os.O_NONBLOCK, dir_fd=root), "rb") as opened:
             if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
                 raise TreeError(name, "unreadable", "it is no file; make it one or remove it")
             return opened.read(limit)
