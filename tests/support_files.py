@@ -99,6 +99,11 @@ def make_folder(folder: Path, tree: Tree, contents: Contents) -> None:
 
 def read_folder(folder: Path) -> Tree:
     """The folder as a tree, read in the plainest way: the oracle for `FolderTrees.walk` and for foreign tars."""
+    return Tree(read_folder_as_is(folder).entries)
+
+
+def read_folder_as_is(folder: Path) -> Tree:
+    """As `read_folder`, whatever its links lead to."""
     entries = []
     for top, names, files, opened in os.fwalk(folder):
         for name in names + files:
@@ -111,7 +116,7 @@ def read_folder(folder: Path) -> Tree:
             else:
                 content = (Path(top) / name).read_bytes()
                 entries.append(file(path, content, executable=bool(mode & 0o100)))
-    return Tree(tuple(entries))
+    return Tree(tuple(entries), links="keep")
 
 
 def names(folder: Path) -> list[str]:

@@ -7,16 +7,18 @@ from typing import Any
 import pytest
 
 from senro.adapters.fs import FolderContentStore
-from senro.domain.errors import TreeError
+from senro.domain.content_rules import WHOLE, ContentRules
+from senro.domain.errors import PlanError, TreeError
 from senro.domain.events import Noted, SnapshotTaken, WorkspaceOpened
+from senro.domain.excludes import DEFAULT_EXCLUDES
 from senro.domain.pipeline import Pipeline, Step
 from senro.domain.plan import Plan, build_plan
 from senro.domain.targets import local
 from senro.domain.tree import Tree
-from senro.domain.workspace import Workspace
+from senro.domain.workspace import ScratchCache, Workspace
 from tests.fakes.ledger import RUN_ID
 from tests.support_app import App, pod_plan
-from tests.support_files import directory, file, names, read_folder
+from tests.support_files import directory, file, link, mode_of, names, read_folder
 from tests.support_plan import RUNNER
 
 pytestmark = pytest.mark.anyio
@@ -90,6 +92,75 @@ async def test_a_first_content_that_cannot_be_taken_is_raised(scene: Scene) -> N
         await scene.open()
 
 
+def ignoring(folder: Path, **contents: str) -> App:
+    """A run of workspaces, each with a `.senroignore`."""
+    mounts = []
+    for name, content in contents.items():
+        (folder / name / "sub").mkdir(parents=True)
+        for path in ("a.o", "sub/a.o", "keep"):
+            (folder / name / path).write_bytes(path.encode())
+        (folder / name / ".senroignore").write_text(content)
+        mounts.append(Workspace(name, path=name, exclude=["keep"]).at(f"/{name}"))
+    return App(folder, pod_plan(mounts=mounts))
+
+
+async def test_an_ignore_file_holds_for_the_whole_run(tmp_path: Path) -> None:
+    """Its patterns are added to the workspace's own, also for what comes back; it travels itself."""
+    app = ignoring(tmp_path, src="# objects\n**/*.o\n")
+    await app.workspaces.open(app.plan)
+    step = app.plan.steps[0].step
+    assert names(tmp_path / "runs" / RUN_ID / "workspaces" / "src") == [".senroignore", "sub"]
+    assert app.workspaces.rules(step) == {0: ContentRules((*DEFAULT_EXCLUDES, "keep", "**/*.o"))}
+
+
+async def test_ignore_files_are_refused_at_once(tmp_path: Path) -> None:
+    """Every line without a meaning, of every workspace, with its number; no workspace was opened."""
+    app = ignoring(tmp_path, src="!a\n", ok="b\n", out="\n/c\n")
+    with pytest.raises(PlanError) as caught:
+        await app.workspaces.open(app.plan)
+    assert [one.where for one in caught.value.refusals] == ["src/.senroignore", "out/.senroignore"]
+    assert "line 1: the pattern '!a' is a negation" in str(caught.value)
+    assert "line 2: the pattern '/c' begins with" in str(caught.value)
+    assert app.ledger.events == []
+
+
+async def test_one_ignore_file_of_two_workspaces_is_refused_once(tmp_path: Path) -> None:
+    """Two workspaces that begin with the same folder have the same file."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / ".senroignore").write_text("!a\n")
+    app = App(tmp_path, pod_plan(mounts=[SRC.at("/src"), TMP.at("/t")]))
+    with pytest.raises(PlanError) as caught:
+        await app.workspaces.open(app.plan)
+    assert len(caught.value.refusals) == 1
+
+
+async def test_links_of_a_first_content(tmp_path: Path) -> None:
+    """Kept, they are copied as text; followed, copies stand in their place, and what is left out is told once."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "f").write_bytes(b"f")
+    (tmp_path / "src" / "l").symlink_to("f")
+    os.mkfifo(tmp_path / "src" / "fifo")
+    kept, plain = Workspace("kept", path="src", links="keep"), Workspace("plain", path="src", preserve_symlinks=False)
+    app = App(tmp_path, pod_plan(mounts=[kept.at("/k"), plain.at("/p")]))
+    await app.workspaces.open(app.plan)
+    folder = tmp_path / "runs" / RUN_ID / "workspaces"
+    trees = {"kept": Tree((file("f", b"f"), link("l", "f"))), "plain": Tree((file("f", b"f"), file("l", b"f")))}
+    assert {name: read_folder(folder / name) for name in trees} == trees
+    opened = [event for event in app.ledger.events if isinstance(event, WorkspaceOpened)]
+    assert {event.workspace: event.digest for event in opened} == {name: tree.digest for name, tree in trees.items()}
+    assert [event.sample for event in opened] == [("fifo: a fifo",)] * 2
+    packed = app.workspaces.packed(app.plan.steps[0].step)
+    assert [part.tree for part in packed] == list(trees.values())
+
+
+async def test_a_scratch_cache_has_no_rules(tmp_path: Path) -> None:
+    """Whatever a cache holds is the step's own business: nothing is excluded, links are text."""
+    cache = ScratchCache("mod", key="x")
+    app = App(tmp_path, pod_plan(mounts=[OUT.at("/out"), cache.at("/mod")]))
+    await app.workspaces.open(app.plan)
+    assert app.workspaces.rules(app.plan.steps[0].step) == {0: ContentRules(DEFAULT_EXCLUDES), 1: WHOLE}
+
+
 async def test_the_folder_of_the_runs_is_no_part_of_what_runs(tmp_path: Path) -> None:
     """`path="."` around the runs' own folder: no run holds the runs before it."""
     (tmp_path / "file").write_bytes(b"1")
@@ -139,6 +210,46 @@ async def test_what_a_step_wrote_is_kept(scene: Scene) -> None:
     (scene.folder_of(1) / "made").unlink()
     await scene.workspaces.restore(scene.step)
     assert read_folder(scene.folder_of(1)) == made
+
+
+async def test_what_a_step_left_is_pruned(scene: Scene) -> None:
+    """What is excluded, a fifo, mode bits are gone from the folder itself: what runs next sees what the digest says."""
+    await scene.open()
+    folder = scene.folder_of(0)
+    for path in ("node_modules/x/y", "sub/.git/HEAD", "new.o", "made"):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(b"")
+    (folder / "node_modules" / "out").symlink_to("/etc/passwd")
+    (folder / "made").chmod(0o4755)
+    os.mkfifo(folder / "fifo")
+    scene.app.ledger.lines.clear()
+    await scene.workspaces.keep(scene.step, 1)
+    expected = Tree((file("file", b"file"), file("made", executable=True), directory("sub")))
+    assert read_folder(folder) == expected
+    assert mode_of(folder / "made") == 0o755
+    event = scene.app.ledger.events[0]
+    assert isinstance(event, SnapshotTaken)
+    assert (event.digest, event.left_out) == (expected.digest, 2)
+    assert event.sample == ("fifo: a fifo", "made: the setuid bit")
+
+
+async def test_an_excluded_file_in_a_read_only_mount_is_a_change_too(scene: Scene) -> None:
+    """In a pod the kubelet would have refused to write it, whatever its name."""
+    await scene.open()
+    (scene.folder_of(2) / "node_modules").mkdir()
+    assert await scene.workspaces.written_through(scene.step) == ("tmp",)
+
+
+async def test_a_read_only_mount_with_kept_links(tmp_path: Path) -> None:
+    """Links that lead out are no change; another one is."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "l").symlink_to("/etc/passwd")
+    app = App(tmp_path, pod_plan(on=local(), mounts=[Workspace("a", path="src", links="keep").at("/a", "ro")]))
+    await app.workspaces.open(app.plan)
+    step = app.plan.steps[0].step
+    assert await app.workspaces.written_through(step) == ()
+    (Path(app.workspaces.place(step, step.mounts[0]).folder) / "m").symlink_to("/etc")
+    assert await app.workspaces.written_through(step) == ("a",)
 
 
 async def test_what_crosses_and_what_comes_back(scene: Scene) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
 _DIRECTORY = 0o755
+_DEEP = 900  # of 4095 bytes, a character having four at most; the name of one more entry fits
 _NAME_BYTES = 200  # of 255, so that the suffix fits
 
 
@@ -194,13 +195,21 @@ def _empty(root: int, top: str) -> Generator[None, None, None]:
         for name, is_directory in _names(root, directory):
             path = f"{directory}/{name}" if directory else name
             if is_directory:
-                waiting.append(path)
+                waiting.append(_brought_up(root, path) if len(path) > _DEEP else path)
             else:
                 os.unlink(path, dir_fd=root)
                 yield
     for directory in reversed(emptied[1:]):
         os.rmdir(directory, dir_fd=root)
         yield
+
+
+def _brought_up(root: int, path: str) -> str:
+    """Move a directory to the top: a step that went down one by one can have made paths that no call can name."""
+    name = f".senro-{secrets.token_hex(6)}.old"
+    os.chmod(path, 0o700, dir_fd=root)  # moving it changes its `..`
+    os.rename(path, name, src_dir_fd=root, dst_dir_fd=root)
+    return name
 
 
 def _names(root: int, directory: str) -> list[tuple[str, bool]]:

@@ -11,7 +11,7 @@ from senro.domain.tree import Tree
 from senro.ports.content import ContentStore
 from tests.contract.ports.trees_suite import SMALL, SMALL_CONTENTS, big, folder_with
 from tests.property.test_tar import AWKWARD, AWKWARD_CONTENTS
-from tests.support_files import Contents, digest_of, directory, file, names, read_folder
+from tests.support_files import Contents, digest_of, directory, file, link, names, read_folder, read_folder_as_is
 
 pytestmark = pytest.mark.anyio
 
@@ -35,6 +35,13 @@ class ContentStoreSuite:
         assert await store.get(digest) == made[0]
         assert await store.restore(digest, str(tmp_path / "y")) == made[0]
         assert read_folder(tmp_path / "y") == made[0]
+
+    async def test_kept_links(self, store: ContentStore, tmp_path: Path) -> None:
+        """A snapshot holds links that lead out as the text that they are; what they lead to is no part of it."""
+        tree = Tree((link("a", "/etc/passwd"), link("b", "../x")), links="keep")
+        digest = await store.put(tree, str(folder_with(tmp_path / "x", tree, {})))
+        assert await store.get(digest) == await store.restore(digest, str(tmp_path / "y")) == tree
+        assert read_folder_as_is(tmp_path / "y") == tree
 
     async def test_big(self, store: ContentStore, tmp_path: Path) -> None:
         """Many files and large ones are kept whole."""

@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from senro.adapters.fs import FolderTrees, beside, work
+from senro.domain.content_rules import ContentRules
 from senro.domain.errors import TreeError
 from senro.domain.tree import Tree
 from senro.ports.trees import Packed, Trees
@@ -109,6 +110,32 @@ async def test_cancelled_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert read_folder(place / "ws") in {SMALL, tree}
         assert not (place / "copy").exists() or read_folder(place / "copy") == tree
         assert open_files() == opened
+
+
+async def test_prune_cancelled_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cancelled at any await, making a folder as its rules say leaves no file open; done again it is done."""
+    rules = ContentRules(("out",), follow=True)
+
+    def make(place: Path) -> Path:
+        folder = folder_with(place)
+        (folder / "out").mkdir()
+        (folder / "out" / "f").write_bytes(b"")
+        (folder / "m").symlink_to("d")
+        return folder
+
+    port = FolderTrees()
+    hops = Hops(monkeypatch)
+    expected = await port.prune(str(make(tmp_path / "whole")), rules=rules)
+    total, opened = hops.count, open_files()
+    assert total > 10
+    for at in range(1, total + 1):
+        hops.count, hops.at, hops.scope = 0, at, anyio.CancelScope()
+        folder = make(tmp_path / str(at))
+        with hops.scope:
+            await port.prune(str(folder), rules=rules)
+        assert hops.scope.cancel_called
+        assert open_files() == opened
+    assert await port.prune(str(make(tmp_path / "again")), rules=rules) == expected == read_folder(tmp_path / "again")
 
 
 async def test_cancelled_read_tears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from senro.domain.content_rules import ContentRules
+from senro.domain.content_rules import WHOLE, ContentRules
 from senro.domain.errors import PlanError, TreeError
+from senro.domain.paths import MAX_PATH
 from senro.domain.tree import Tree
 from senro.ports.trees import Archive, Packed, Trees
 from tests.property.test_tar import AWKWARD, AWKWARD_CONTENTS, HOSTILE
@@ -21,9 +22,11 @@ from tests.support_files import (
     file,
     link,
     make_folder,
+    mode_of,
     names,
     read_events,
     read_folder,
+    read_folder_as_is,
     read_tree,
     tar_member,
 )
@@ -34,6 +37,30 @@ PIECE = 128 * 1024
 
 SMALL = Tree((directory("d"), file("d/run", b"#!/bin/sh\n", executable=True), file("e"), link("l", "d/run")))
 SMALL_CONTENTS = {"d/run": b"#!/bin/sh\n", "e": b""}
+
+
+FOLLOWED = Tree(
+    (
+        directory("d"),
+        directory("m"),
+        *(file(path, SMALL_CONTENTS["d/run"], executable=True) for path in ("d/run", "l", "m/run")),
+        *(file(path) for path in ("e", "d/n", "m/n")),
+    )
+)
+"""`SMALL` with the links `m` to `d` and `d/n` to `e`, all of its links followed."""
+
+
+def deep_folder(folder: Path, length: int) -> str:
+    """Make directories in one another until a path below `folder` has that many bytes; returns it."""
+    place, path = os.open(folder, os.O_RDONLY), ""
+    while len(path) < length:
+        name = "x" * min(200, length - len(path) - bool(path))
+        os.mkdir(name, dir_fd=place)
+        inner = os.open(name, os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place, path = inner, f"{path}/{name}" if path else name
+    os.close(place)
+    return path
 
 
 def big() -> tuple[Tree, dict[str, bytes]]:
@@ -125,6 +152,95 @@ class TreesSuite:
         with pytest.raises(TreeError, match=target) as caught:
             await trees.walk(str(folder))
         assert (caught.value.path, caught.value.rule) == ("bad", "link")
+
+    async def test_walk_links_out(self, trees: Trees, tmp_path: Path) -> None:
+        """All of them are refused at once, each by its name; kept, they are text, and so is what they lead to."""
+        folder = folder_with(tmp_path / "x")
+        (folder / "bad").symlink_to("/etc/passwd")
+        (folder / "d" / "worse").symlink_to("../../y")
+        with pytest.raises(TreeError) as caught:
+            await trees.walk(str(folder))
+        assert "bad: the link is absolute" in str(caught.value)
+        assert "d/worse: the link leaves" in str(caught.value)
+        tree = await trees.walk(str(folder), rules=WHOLE)
+        assert tree == Tree((*SMALL.entries, link("bad", "/etc/passwd"), link("d/worse", "../../y")), links="keep")
+
+    async def test_walk_names_mode_bits(self, trees: Trees, tmp_path: Path) -> None:
+        """setuid, setgid and sticky bits of files do not travel, the files do; directories may have any."""
+        folder = folder_with(tmp_path / "x")
+        (folder / "e").chmod(0o4600)
+        (folder / "d").chmod(0o3755)
+        tree = await trees.walk(str(folder))
+        assert (tree, tree.left_out) == (SMALL, (("e", "the setuid bit"),))
+
+    async def test_walk_too_deep(self, trees: Trees, tmp_path: Path) -> None:
+        """A path that could not be told to any system call on the other side is refused by its name."""
+        folder = folder_with(tmp_path / "x", Tree(), {})
+        deepest = deep_folder(folder, MAX_PATH + 1)
+        with pytest.raises(TreeError, match="more than 4093 bytes") as caught:
+            await trees.walk(str(folder))
+        assert (caught.value.path, caught.value.rule) == (deepest, "limit")
+        assert await trees.walk(str(folder), rules=ContentRules(("x*/**",))) == Tree((directory("x" * 200),))
+
+    async def test_prune(self, trees: Trees, tmp_path: Path) -> None:
+        """What is no part of the tree is gone: excluded things whatever they are, fifos, mode bits; the rest stays."""
+        folder = folder_with(tmp_path / "x")
+        (folder / "out" / "deep").mkdir(parents=True)
+        (folder / "out" / "deep" / "f").write_bytes(b"")
+        (folder / "out" / "etc").symlink_to("/etc")
+        (folder / "out" / "deep").chmod(0)
+        (folder / "a.o").symlink_to("/etc/passwd")
+        os.mkfifo(folder / "d" / "fifo")
+        (folder / "e").chmod(0o6640)
+        tree = await trees.prune(str(folder), rules=ContentRules(("**/out", "*.o", "**/nothing")))
+        assert tree == SMALL == read_folder(folder)
+        assert tree.left_out == (("d/fifo", "a fifo"), ("e", "the setuid and setgid bits"))
+        assert mode_of(folder / "e") == 0o640
+        assert names(folder) == ["d", "e", "l"]
+        assert names(folder / "d") == ["run"]
+
+    async def test_prune_what_no_call_can_name(self, trees: Trees, tmp_path: Path) -> None:
+        """What a step made by going down one by one is removed all the same, where it is excluded."""
+        folder = folder_with(tmp_path / "x")
+        (folder / "out").mkdir()
+        deep_folder(folder / "out", 10_000)
+        assert await trees.prune(str(folder), rules=ContentRules(("out",))) == SMALL == read_folder(folder)
+
+    async def test_prune_nothing(self, trees: Trees, tmp_path: Path) -> None:
+        """A folder that breaks a rule is refused as it is: nothing of it is removed."""
+        folder = folder_with(tmp_path / "x")
+        (folder / "out").mkdir()
+        (folder / "bad").symlink_to("/etc/passwd")
+        for rules in (ContentRules(("out",)), ContentRules(("out",), follow=True)):
+            with pytest.raises(TreeError) as caught:
+                await trees.prune(str(folder), rules=rules)
+            assert (caught.value.path, caught.value.rule) == ("bad", "link")
+        assert names(folder) == ["bad", "d", "e", "l", "out"]
+
+    async def test_prune_follows(self, trees: Trees, tmp_path: Path) -> None:
+        """Copies stand in place of links, of files and of whole directories; they share nothing with what they copy."""
+        folder = folder_with(tmp_path / "x")
+        (folder / "m").symlink_to("d")
+        (folder / "d" / "n").symlink_to("../e")
+        tree = await trees.prune(str(folder), rules=ContentRules(follow=True))
+        assert tree == FOLLOWED == read_folder(folder)
+        (folder / "m" / "run").write_bytes(b"other")
+        assert (folder / "d" / "run").read_bytes() == b"#!/bin/sh\n"
+
+    async def test_read(self, trees: Trees, tmp_path: Path) -> None:
+        """A small file is read, up to a limit; one that is not there is None; what is no file is told by name."""
+        folder = folder_with(tmp_path / "x", Tree((file("f", b"12345"), directory("d"))), {"f": b"12345"})
+        (folder / "l").symlink_to("f")
+        os.mkfifo(folder / "fifo")
+        assert await trees.read(str(folder), "f", limit=9) == b"12345"
+        assert await trees.read(str(folder), "f", limit=3) == b"123"
+        assert await trees.read(str(folder), "g", limit=3) is None
+        for name in ("d", "l", "fifo"):
+            with pytest.raises(TreeError) as caught:
+                await trees.read(str(folder), name, limit=3)
+            assert (caught.value.path, caught.value.rule) == (name, "unreadable")
+        with pytest.raises(TreeError, match="nowhere"):
+            await trees.read(str(tmp_path / "nowhere"), "f", limit=3)
 
     async def test_walk_nothing(self, trees: Trees, tmp_path: Path) -> None:
         """A folder that is not there, or is a file, is an error that names it."""
@@ -302,6 +418,52 @@ class TreesSuite:
         assert read_folder(tmp_path / "ws") == tree
         assert (tmp_path / "ws" / "a").stat().st_nlink == 1
 
+    async def test_unpack_rules(self, trees: Trees, tmp_path: Path) -> None:
+        """What is excluded is neither told nor on disk, a hard link to it is; each part has its own rules."""
+        data = (
+            tar_member("0/out/a", content=b"a" * 3_000)
+            + tar_member("0/out/l", b"2", target="/etc")
+            + tar_member("0/fifo", b"6")
+            + tar_member("0/b", b"1", target="0/out/a")
+            + tar_member("1/out", content=b"1")
+            + tar_member("1/l", b"2", target="/etc")
+            + bytes(1024)
+        )
+        destinations = {index: str(tmp_path / f"ws{index}") for index in (0, 1)}
+        async with trees.unpack(destinations, rules={0: ContentRules(("**/out",)), 1: WHOLE}) as unpacking:
+            await unpacking.write(data)
+            found = await unpacking.finish()
+            assert unpacking.members == 6
+            await unpacking.replace()
+        trees_on_disk = {index: read_folder_as_is(Path(folder)) for index, folder in destinations.items()}
+        expected = {
+            0: Tree((file("b", b"a" * 3_000),)),
+            1: Tree((file("out", b"1"), link("l", "/etc")), links="keep"),
+        }
+        assert found == trees_on_disk == expected
+        assert found[0].left_out == (("fifo", "a fifo"),)
+
+    async def test_unpack_refused_rules(self, trees: Trees, tmp_path: Path) -> None:
+        """A link that its part's rules refuse leaves every destination as it was."""
+        destination = folder_with(tmp_path / "ws")
+        data = archive(Tree((link("a", "/x"), link("b", "../y")), links="keep"), {})
+        async with trees.unpack({0: str(destination)}, rules={0: ContentRules(("c",))}) as unpacking:
+            await unpacking.write(data)
+            with pytest.raises(TreeError, match="b: the link leaves the tree"):
+                await unpacking.finish()
+        assert read_folder(destination) == SMALL
+        assert names(tmp_path) == ["ws"]
+
+    async def test_unpack_follows(self, trees: Trees, tmp_path: Path) -> None:
+        """What comes with links is without them here, each a copy."""
+        tree = Tree((*SMALL.entries, link("m", "d"), link("d/n", "../e")))
+        async with trees.unpack({0: str(tmp_path / "ws")}, rules={0: ContentRules(follow=True)}) as unpacking:
+            await unpacking.write(archive(tree, SMALL_CONTENTS))
+            found = await unpacking.finish()
+            await unpacking.replace()
+        assert found == {0: FOLLOWED}
+        assert read_folder(tmp_path / "ws") == FOLLOWED
+
     async def test_unpack_twice_the_same(self, trees: Trees, tmp_path: Path) -> None:
         """Of a file that comes twice the later one stays."""
         data = (
@@ -343,6 +505,14 @@ class TreesSuite:
         assert caught.value.rule == "destination"
         assert names(tmp_path) == ["real", "ws"]
         assert read_folder(tmp_path / "real") == SMALL
+
+    async def test_kept_links(self, trees: Trees, tmp_path: Path) -> None:
+        """Links that lead out are copied and packed as the text that they are, and nothing follows one."""
+        tree = Tree((file("f", b"f"), link("a", "/etc/passwd"), link("b", "../../x")), links="keep")
+        folder = folder_with(tmp_path / "x", tree, {"f": b"f"})
+        await trees.copy(tree, str(folder), str(tmp_path / "y"))
+        assert read_folder_as_is(tmp_path / "y") == tree
+        assert b"".join(await pack(trees, [Packed(0, str(folder), tree)])) == archive(tree, {"f": b"f"})
 
     @pytest.mark.parametrize("existing", [False, True])
     async def test_copy(self, trees: Trees, tmp_path: Path, *, existing: bool) -> None:
