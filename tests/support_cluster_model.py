@@ -216,12 +216,23 @@ class Cluster:
         }
 
     def events(self) -> list[dict[str, Any]]:
-        """An Event is said before anything is killed (facts row 129)."""
-        if not self.kubelet_reason or BY_KUBELET[self.kubelet_reason][0] != "Evicted":
-            return []
-        message = BY_KUBELET[self.kubelet_reason][1]
-        said = self._node(self.killed_at)
-        return [{"reason": "Evicted", "message": message, "involvedObject": {"uid": UID}, "firstTimestamp": said}]
+        """An Event is said before anything is killed (facts row 129), another as a container is stopped (row 118)."""
+        told: list[tuple[str, str, str, float]] = []
+        if self.kubelet_reason and BY_KUBELET[self.kubelet_reason][0] == "Evicted":
+            told.append(("Evicted", BY_KUBELET[self.kubelet_reason][1], "", self.killed_at))
+        stopped = self.process.started is not None and not (self.by_command or self.lost or self.rebooted)
+        if stopped and (self.kubelet_reason or self.metadata):
+            at = self.killed_at if self.kubelet_reason else self.disrupted or 0.0
+            told.append(("Killing", "Stopping container step", "spec.containers{step}", at))
+        return [
+            {
+                "reason": reason,
+                "message": message,
+                "involvedObject": {"uid": UID, "fieldPath": path},
+                "firstTimestamp": self._node(at),
+            }
+            for reason, message, path, at in told
+        ]
 
     def _end(self) -> dict[str, Any]:
         started, ended = self.process.started, self.process.ended

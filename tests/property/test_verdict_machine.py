@@ -229,7 +229,7 @@ class ClusterMachine(RuleBasedStateMachine):
         pod = None if document is None else pod_from(document)
         observation = Observation(pod=pod, at=self.cluster.now, cancelled=self.cancelled)
         answer, memory = observe(self.memory, observation)
-        if self.reads_events and wants_events(answer, memory, observation.at):
+        if self.reads_events and wants_events(answer, memory, observation.at, pod):
             events = tuple(object_from(event, ClusterEvent) for event in self.cluster.events())
             again = Observation(pod=pod, at=self.cluster.now, cancelled=self.cancelled, events=events)
             answer, memory = observe(self.memory, again)
