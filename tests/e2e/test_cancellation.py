@@ -72,9 +72,8 @@ async def by_asyncio(run: Run, reporter: At) -> None:
 def carry_out(bench: Bench, script: str, how: Callable[[Run, At], Awaitable[None]], reporter: At) -> list[Event]:
     """Run a step with a workspace and a Secret, and cancel the run; what its ledger says afterwards."""
     (bench.folder / "project").mkdir(exist_ok=True)
-    (bench.folder / "project" / "big.bin").write_bytes(
-        random.Random(0).randbytes(SIZE)
-    )  # what would pack to nothing has no middle
+    # What packs to next to nothing has no middle to be cancelled in.
+    (bench.folder / "project" / "big.bin").write_bytes(random.Random(0).randbytes(SIZE))
     src = senro.Workspace("src", path="project")
     pipeline = senro.Pipeline("cancelled")
     pipeline.workflow("w", on=bench.pod(grace=1)).step(
