@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import anyio
 
 from senro.app.attempt import Attempt
+from senro.app.claims import ClaimRefused, Claims
 from senro.app.following import Following
 from senro.app.objects import Waiting, create_pod, create_secret, own_secret
 from senro.app.observer import PodObserver
@@ -17,6 +18,8 @@ from senro.app.reading import ReadBackLost, ReadBackRefused, Reading
 from senro.app.removal import Removal
 from senro.app.services import ClusterServices
 from senro.app.staging import Staging
+from senro.domain.attempt import claim_names
+from senro.domain.claims import waits_for, with_claims
 from senro.domain.creation import refused
 from senro.domain.errors import AlreadyExists, ApiError, ClusterError, TreeError
 from senro.domain.events import PodCreated, PodPending, StepRunning
@@ -41,6 +44,7 @@ from senro.domain.verdict import (
     Infra,
     InfraKind,
     Memory,
+    Note,
     Patience,
     Pending,
     PendingKind,
@@ -58,15 +62,28 @@ class PodAttempt:
 
     attempt: Attempt
     services: ClusterServices
+    claims: Claims = field(init=False)
     removal: Removal = field(init=False)
     packing: Packing = field(init=False)
 
     def __post_init__(self) -> None:
-        self.removal = Removal(self.attempt, self.services.cluster)
+        self.claims = Claims(self.attempt, self.services)
+        self.removal = Removal(self.attempt, self.services.cluster, claims=self.claims)
         self.packing = Packing(self.services.link, self.attempt.services.clock)
 
     async def run(self) -> Outcome:
         """The outcome. Nothing that was created is deleted here: the caller calls `removal` on every path."""
+        async with self.claims.renewed():
+            try:
+                await self.claims.acquire()
+            except ClaimRefused as refusal:
+                return outcome_of(refusal.answer)
+            outcome = await self._with_claims()
+        if self.claims.lost:
+            return replace(outcome, notes=(*outcome.notes, str(Note.LEASE_LOST)))
+        return outcome
+
+    async def _with_claims(self) -> Outcome:
         attempt = self.attempt
         attempt.phase("creating")
         parts = attempt.workspaces.packed(attempt.step)
@@ -97,7 +114,7 @@ class PodAttempt:
                 group.start_soon(self._own_secret, pod)
                 group.start_soon(self._tell, observer)
                 group.start_soon(self._time_out, observer)
-                answer = await self._to_the_end(observer, pod, staged)
+                answer = self._of_claims(await self._to_the_end(observer, pod, staged))
                 outcome = await self._keep(pod, answer, observer.node, staged)
                 with anyio.move_on_after(LOG_DRAIN_SECONDS) as bound:
                     if observer.seen_running:
@@ -105,6 +122,12 @@ class PodAttempt:
                 await following.end(drained=not bound.cancelled_caught)
                 group.cancel_scope.cancel()
         return replace(outcome, log_complete=not following.reason, log_reason=following.reason)
+
+    def _of_claims(self, answer: Answer) -> Answer:
+        """The answer, which names the claim where the cluster's words are about one."""
+        if isinstance(answer, Infra):
+            return replace(answer, message=with_claims(answer.message, claim_names(self.attempt.step)))
+        return answer
 
     async def _create(self, manifest: Manifest) -> Pod:
         attempt, cluster, clock = self.attempt, self.services.cluster, self.attempt.services.clock
@@ -241,9 +264,10 @@ class PodAttempt:
     async def _tell(self, observer: PodObserver) -> None:
         """Tell the ledger and the reporter what the pod waits for, and when the step runs."""
         attempt, told = self.attempt, ""
+        claims = claim_names(attempt.step)
         while not observer.answer.settled:
             answer, seen = observer.answer, observer.observations
-            words = _phase(answer)
+            words = _phase(answer, claims)
             if words != told:
                 told = words
                 if isinstance(answer, Pending) and answer.kind is not PendingKind.STAGING:
@@ -255,7 +279,7 @@ class PodAttempt:
                             attempt=attempt.identity.attempt,
                             kind=str(answer.kind),
                             container=answer.container,
-                            message=answer.message,
+                            message=waits_for(answer, claims),
                         )
                     )
                 elif isinstance(answer, Running) and not answer.finishing:
@@ -292,9 +316,10 @@ def _staging(observer: PodObserver) -> bool:
     return isinstance(answer, Pending) and answer.kind is PendingKind.STAGING
 
 
-def _phase(answer: Answer) -> str:
+def _phase(answer: Answer, claims: tuple[str, ...]) -> str:
     match answer:
-        case Pending(kind=kind, message=message):
+        case Pending(kind=kind):
+            message = waits_for(answer, claims)
             return f"waiting: {kind}" + (f" ({message})" if message else "")
         case Running():
             return "running"

@@ -102,7 +102,7 @@ class Recorder:
             await self._changed.wait()
 
 
-QUOTING = ("message", "reason", "sample")
+QUOTING = ("message", "reason", "sample", "holder", "previous")
 """The fields of events that quote a cluster, a command or a file name; all others are the plan's or ours."""
 
 

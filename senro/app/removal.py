@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
 import anyio
 
 from senro.app.attempt import Attempt
+from senro.app.claims import Claims
 from senro.app.objects import UNSEEN_SECONDS, find_unseen, removal_command, remove_pod, remove_secret
 from senro.app.observer import PodObserver
 from senro.domain.errors import ClusterError, Throttled, Unavailable, Unreachable
 from senro.domain.events import PodDeleted
 from senro.domain.pod import Pod
 from senro.domain.podspec import Manifest, pod_target
+from senro.domain.verdict import Infra
 from senro.ports.cluster import Cluster
 
 CONFIRM_SECONDS = 45.0
@@ -45,9 +48,23 @@ class Removal:
     pod: Pod | None = None
     refused: bool = False
     observer: PodObserver | None = None
+    claims: Claims | None = None
 
     async def run(self) -> Gone:
-        """Delete pod and Secret, shielded and bounded. What could not be deleted is recorded with its remedy."""
+        """Delete pod and Secret, shielded and bounded. What could not be deleted is recorded with its remedy.
+
+        Claims are kept until then, and given back only where no process of the pod can use them any more.
+        """
+        gone = await self._put_away()
+        if self.claims is not None:
+            await self.claims.release(gone=gone == "put_away" or (gone == "was_gone" and not self._may_be_alive()))
+        return gone
+
+    def _may_be_alive(self) -> bool:
+        answer = self.observer.answer if self.observer is not None else None
+        return isinstance(answer, Infra) and answer.may_be_alive
+
+    async def _put_away(self) -> Gone:
         if self.manifest is None and self.secret is None:
             return "put_away"
         if self.observer is not None:
@@ -55,7 +72,7 @@ class Removal:
         grace = pod_target(self.attempt.step).grace
         gone, words, secret_words = _Outcome(), _Outcome(), _Outcome()
         with self.attempt.clean_ups.scope(grace + CONFIRM_SECONDS):
-            async with anyio.create_task_group() as group:
+            async with self._renewing(), anyio.create_task_group() as group:
                 group.start_soon(self._remove_secret, secret_words)
                 group.start_soon(self._remove_pod, grace, gone, words)
         result = gone.gone
@@ -64,6 +81,9 @@ class Removal:
         if self.secret is not None and not secret_words.done:
             await self._tell_left("secret", secret_words.words)
         return result
+
+    def _renewing(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext() if self.claims is None else self.claims.renewed()
 
     async def ask(self, observer: PodObserver, *, grace_seconds: int | None) -> None:
         """Ask for the pod's deletion and go on: the observer sees what becomes of it."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from senro.domain.compression import LinkRates
+from senro.domain.lease import LEASE_SECONDS
 from senro.ports.clock import Chance, Clock
 from senro.ports.cluster import Cluster
 from senro.ports.content import ContentStore
@@ -26,6 +27,8 @@ class ClusterServices:
 
     cluster: Cluster
     watch: WatchPod
+    lease_seconds: int = LEASE_SECONDS
+    """How long the lease of a claim lives unrenewed."""
     link: LinkRates = field(default_factory=LinkRates.unknown)
 
 

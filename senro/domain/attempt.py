@@ -48,6 +48,11 @@ def claimed(step: Step) -> tuple[tuple[Mount, str], ...]:
     )
 
 
+def claim_names(step: Step) -> tuple[str, ...]:
+    """The PersistentVolumeClaims that the step's pod mounts, in the order of its mounts."""
+    return tuple(claim for _, claim in claimed(step))
+
+
 def carried(step: Step) -> tuple[tuple[int, AnyMount], ...]:
     """The mounts whose files are carried into the pod, with their index: volume `ws-<n>`, `/senro/ws/<n>`."""
     elsewhere = [mount for mount, _ in claimed(step)]

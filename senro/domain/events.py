@@ -66,6 +66,54 @@ class AttemptStarted(_Event, frozen=True, tag="attempt.started"):
     where: str
 
 
+class LeaseAwaited(_Event, frozen=True, tag="lease.awaited"):
+    """A claim that the attempt mounts is held by somebody else; once more where another holder is seen."""
+
+    step: str
+    attempt: int
+    workspace: str
+    claim: str
+    holder: str
+
+
+class LeaseAcquired(_Event, frozen=True, tag="lease.acquired"):
+    """The attempt has the lease of a claim, after `waited` seconds.
+
+    `previous` is the holder whose lease had expired; the attempt itself where it has a lease again that had lapsed.
+    """
+
+    step: str
+    attempt: int
+    workspace: str
+    claim: str
+    lease: str
+    waited: float
+    previous: str = ""
+
+
+class LeaseLost(_Event, frozen=True, tag="lease.lost"):
+    """The attempt cannot be certain of a claim's lease any more, or has lost it to `holder`. Its step goes on."""
+
+    step: str
+    attempt: int
+    workspace: str
+    claim: str
+    message: str
+    holder: str = ""
+
+
+class LeaseReleased(_Event, frozen=True, tag="lease.released"):
+    """The attempt is done with a claim. `freed` False: its lease is left to expire, and `message` says why."""
+
+    step: str
+    attempt: int
+    workspace: str
+    claim: str
+    lease: str
+    freed: bool
+    message: str = ""
+
+
 class PodCreated(_Event, frozen=True, tag="pod.created"):
     """The attempt's pod exists. `adopted`: it was created by a request whose answer was lost."""
 
@@ -195,6 +243,10 @@ Event = (
     | WorkspaceOpened
     | WorkspaceEvicted
     | AttemptStarted
+    | LeaseAwaited
+    | LeaseAcquired
+    | LeaseLost
+    | LeaseReleased
     | PodCreated
     | PodPending
     | StepRunning

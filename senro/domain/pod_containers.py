@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from senro.domain import names
-from senro.domain.attempt import AttemptIdentity, carried, mount_variable, read_back
+from senro.domain.attempt import AttemptIdentity, carried, claimed, mount_variable, read_back
 from senro.domain.escape import escape
 from senro.domain.pipeline import Step
 from senro.domain.pod_security import container_security, secret_file_mode, transfer_security
@@ -34,6 +34,10 @@ def step_container(step: Step, target: Pod, identity: AttemptIdentity) -> Manife
     mounts = [
         {"name": _volume(index), "mountPath": mount.path, "readOnly": mount.mode == "ro"}
         for index, mount in carried(step)
+    ]
+    mounts += [
+        {"name": _claim(index), "mountPath": mount.path, "readOnly": mount.mode == "ro"}
+        for index, (mount, _) in enumerate(claimed(step))
     ]
     if step.secrets:
         mounts.append({"name": _SECRETS_VOLUME, "mountPath": SECRETS_MOUNT, "readOnly": True})
@@ -102,12 +106,19 @@ def _container(name: str, command: Iterable[str], target: Pod, mounts: list[Mani
 
 
 def pod_volumes(step: Step, target: Pod, identity: AttemptIdentity) -> list[Manifest]:
-    """An emptyDir for each carried mount, senro's own for the release, and the secrets' files."""
+    """An emptyDir for each carried mount, senro's own for the release, the claims, and the secrets' files.
+
+    A claim that is mounted `ro` is asked for so as a volume too: some that many nodes may read are given no other way.
+    """
     volumes: list[Manifest] = [{"name": _volume(index), "emptyDir": {}} for index, _ in carried(step)]
     if volumes:
         volumes.append({"name": _CONTROL_VOLUME, "emptyDir": {}})
+    volumes += [
+        {"name": _claim(index), "persistentVolumeClaim": {"claimName": claim, "readOnly": mount.mode == "ro"}}
+        for index, (mount, claim) in enumerate(claimed(step))
+    ]
     if step.secrets:
-        mode = secret_file_mode(target)
+        mode = secret_file_mode(target, claims=bool(claimed(step)))
         items = [{"key": name, "path": name, "mode": mode} for name in secret_names(step)]
         volumes.append({"name": _SECRETS_VOLUME, "secret": {"secretName": identity.name, "items": items}})
     return volumes
@@ -120,6 +131,10 @@ def secret_names(step: Step) -> list[str]:
 
 def _volume(index: int) -> str:
     return f"ws-{index}"
+
+
+def _claim(index: int) -> str:
+    return f"claim-{index}"
 
 
 def _resources(resources: Mapping[str, Any]) -> Manifest:

@@ -16,15 +16,19 @@ ROOT_CAPABILITIES = ("DAC_OVERRIDE", "FOWNER")
 """Root without them can neither read nor chmod what another user wrote. `baseline` allows both."""
 
 
-def pod_security(target: Pod) -> dict[str, Any]:
-    """The pod's securityContext: who everything runs as, and the group of its volumes."""
+def pod_security(target: Pod, *, claims: bool) -> dict[str, Any]:
+    """The pod's securityContext: who everything runs as, and the group of its volumes.
+
+    Where the pod mounts claims its volumes are given no group: the kubelet would give it every file of the claim, and
+    whose those are is not senro's to change. An emptyDir is open to everybody without one.
+    """
     context: dict[str, Any] = {}
     if target.user is not None:
         context["runAsUser"] = target.user
         if target.group is not None:
             context["runAsGroup"] = target.group
     group = target.user if target.group is None else target.group
-    if group is not None:
+    if group is not None and not claims:
         # Without it a Secret's files are root's group's, and the mode 0440 below would lock a declared user out.
         context["fsGroup"] = group
         context["fsGroupChangePolicy"] = "OnRootMismatch"
@@ -49,12 +53,13 @@ def transfer_security(target: Pod) -> dict[str, Any]:
     return context
 
 
-def secret_file_mode(target: Pod) -> int:
+def secret_file_mode(target: Pod, *, claims: bool) -> int:
     """The mode of a secret's file: 0440 where the declared user owns it by its group, else readable by all.
 
-    The files are root's. A user that only the image knows could not read them otherwise; nobody else is in the pod.
+    The files are root's. A user that only the image knows, or whose volumes have no group since there are claims among
+    them, could not read them otherwise; nobody else is in the pod.
     """
-    return 0o444 if target.user is None else 0o440
+    return 0o444 if target.user is None or claims else 0o440
 
 
 def _group(target: Pod) -> dict[str, Any]:

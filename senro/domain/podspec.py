@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from senro.domain.attempt import AttemptIdentity, carried, pod_target, read_back
+from senro.domain.attempt import AttemptIdentity, carried, claimed, pod_target, read_back
 from senro.domain.pipeline import Step
 from senro.domain.pod_containers import (
     Manifest,
@@ -129,7 +129,7 @@ def _spec(step: Step, target: Pod, identity: AttemptIdentity, deadline: int) -> 
         "shareProcessNamespace": False,
         "activeDeadlineSeconds": deadline,
         "terminationGracePeriodSeconds": target.grace,
-        "securityContext": pod_security(target),
+        "securityContext": pod_security(target, claims=bool(claimed(step))),
         "initContainers": init_containers,
         "containers": containers,
         "volumes": pod_volumes(step, target, identity),

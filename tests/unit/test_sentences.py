@@ -219,6 +219,11 @@ HINTS = {
     InfraKind.UNAUTHORIZED: (False, 0, "The credential is not accepted: renew SENRO_K8S_TOKEN_FILE."),
     InfraKind.FORBIDDEN: (False, 0, "Grant the identity the verb that the message names."),
     InfraKind.DEADLINE: (False, 0, "activeDeadlineSeconds of somebody else ended the pod: find who set it."),
+    InfraKind.CLAIM: (
+        True,
+        1,
+        "See who holds the claim (kubectl get leases), or wait longer: max_lifetime= on k8s.Pod.",
+    ),
 }
 
 
@@ -243,6 +248,7 @@ def test_what_never_ran() -> None:
         InfraKind.STAGE_FAILED,
         InfraKind.INIT_FAILED,
         InfraKind.QUOTA,
+        InfraKind.CLAIM,
     }
 
 

@@ -38,6 +38,7 @@ class InfraKind(StrEnum):
     UNAUTHORIZED = "unauthorized"
     FORBIDDEN = "forbidden"
     DEADLINE = "deadline"
+    CLAIM = "claim"
 
 
 class PendingKind(StrEnum):
@@ -88,6 +89,8 @@ class Note(StrEnum):
     """Finish and disruption were first seen together, nearer than two machines' clocks can tell apart."""
     DISRUPTION_UNCHECKED = "disruption-unchecked"
     """An eviction for an own limit would have left no trace, and Events could not be read."""
+    LEASE_LOST = "lease-lost"
+    """Another step may have had a claim of this one while it ran: its lease could not be renewed in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +237,12 @@ _ABOUT: dict[InfraKind, About] = {
         may_have_run=True,
         repeatable=False,
         hint="activeDeadlineSeconds of somebody else ended the pod: find who set it.",
+    ),
+    InfraKind.CLAIM: About(
+        may_have_run=False,
+        repeatable=True,
+        hint="See who holds the claim (kubectl get leases), or wait longer: max_lifetime= on k8s.Pod.",
+        least_wait=1,
     ),
 }
 

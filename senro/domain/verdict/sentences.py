@@ -38,6 +38,7 @@ NOTES = {
     Note.START_ERROR: "Its command could not be started.",
     Note.TIE: "Its end and the disruption were first seen together, too near for two machines' clocks to order.",
     Note.DISRUPTION_UNCHECKED: "An eviction for an own limit would have left no trace, and no Events were read.",
+    Note.LEASE_LOST: "Another step may have had a claim of this one while it ran: its lease was not renewed in time.",
 }
 """What each note says."""
 
@@ -100,6 +101,7 @@ _FAILED = {
     InfraKind.UNAUTHORIZED: "the credential was not accepted",
     InfraKind.FORBIDDEN: "the identity may not do what it takes",
     InfraKind.DEADLINE: "somebody else's activeDeadlineSeconds ended its pod",
+    InfraKind.CLAIM: "a claim that it mounts was held by another step all the time",
 }
 
 

@@ -1,0 +1,62 @@
+"""What a claim adds to the cluster's words."""
+
+from __future__ import annotations
+
+import pytest
+
+from senro.domain.claims import waits_for, with_claims
+from senro.domain.verdict import Pending, PendingKind
+
+MULTI_ATTACH = 'Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) build-make-1'
+IN_USE = (
+    "0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
+    "already in-use by another pod."
+)
+MISSING = '0/1 nodes are available: persistentvolumeclaim "cache" not found. preemption: 0/1 nodes are available.'
+UNBOUND = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"
+
+
+@pytest.mark.parametrize("words", [MULTI_ATTACH, IN_USE])
+def test_a_claim_in_use_elsewhere(words: str) -> None:
+    """The attach controller's and the scheduler's words end with what ReadWriteOnce means, and name the claim."""
+    told = with_claims(words, ["cache"])
+    assert told.startswith(words.rstrip("."))
+    assert told.endswith(
+        ". The claim cache is in use elsewhere: a ReadWriteOnce claim is on one node at a time, so the pods that mount "
+        "it run one after the other."
+    )
+    assert ". The claims cache and other are in use elsewhere: " in with_claims(words, ["cache", "other"])
+
+
+def test_a_claim_that_is_not_there() -> None:
+    """The scheduler's words end with the claim's name, and that senro creates none."""
+    assert with_claims(MISSING, ["cache"]) == (
+        MISSING.rstrip(".") + ". Create the claim cache in the pod's namespace: senro creates none."
+    )
+
+
+def test_a_claim_that_is_not_bound() -> None:
+    """The scheduler's words end with the claim's name, and that senro binds none."""
+    assert with_claims(UNBOUND, ["cache"]).endswith(". The claim cache must be bound to a volume: senro binds none.")
+
+
+def test_words_about_something_else() -> None:
+    """What is not about the step's claims stays as it is."""
+    for words in (MISSING, "0/1 nodes are available: 1 Insufficient cpu.", ""):
+        assert with_claims(words, ["other"]) == words
+    for words in (MULTI_ATTACH, IN_USE, UNBOUND):
+        assert with_claims(words, []) == words
+
+
+def test_a_node_that_says_nothing() -> None:
+    """Where the pod shows no cause, whoever may not list Events is told what it may be; with a cause it is quoted."""
+    silent = Pending(PendingKind.CREATING, "step")
+    assert "mounts the claim cache; a ReadWriteOnce claim that is in use on another node" in waits_for(
+        silent, ["cache"]
+    )
+    assert waits_for(silent, []) == ""
+    assert waits_for(Pending(PendingKind.CREATING, "step", "pulling"), ["cache"]) == "pulling"
+    assert waits_for(Pending(PendingKind.SCHEDULING), ["cache"]) == ""
+    assert waits_for(Pending(PendingKind.VOLUME, message=MULTI_ATTACH), ["cache"]) == with_claims(
+        MULTI_ATTACH, ["cache"]
+    )
