@@ -99,7 +99,7 @@ async def _repeat(request: Callable[[int], Awaitable[T]], clock: Clock, waiting:
             if move.saying:
                 waiting.tell(f"{move.saying}: {error}")
         await clock.sleep(wait)
-        pause = min(pause * 2, LONGEST_PAUSE if move.patience == "trouble" else LONGEST_QUOTA_PAUSE)
+        pause = min(pause * 2, LONGEST_PAUSE) if move.patience == "trouble" else min(wait * 2, LONGEST_QUOTA_PAUSE)
 
 
 def is_ours(pod: Pod, nonce: str) -> bool:

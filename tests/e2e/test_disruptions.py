@@ -9,7 +9,8 @@ import pytest
 import senro
 from senro import Reporter, retry
 from senro.devcluster import DevCluster, DevClusterThread
-from senro.domain.events import AttemptEnded, PodCreated
+from senro.devcluster.apiserver.access import Rule
+from senro.domain.events import AttemptEnded, Noted, PodCreated, PodDeleted
 from senro.ports.reporter import StepState, Stream
 from senro.testing import Bench
 
@@ -145,3 +146,17 @@ def test_a_namespace_that_may_not_be_used(bench: Bench) -> None:
     assert outcome is not None
     assert (outcome.infra_kind, outcome.did_run, result.steps["w.s"].attempts) == ("forbidden", "no", 1)
     assert 'cannot create resource "pods"' in outcome.message
+
+
+def test_a_pod_that_may_not_be_deleted_is_named(tmp_path: Path) -> None:
+    """The step's verdict stands, the result and the ledger say what was left, and with what to delete it."""
+    with DevClusterThread(namespaces=("ci",)) as cluster:
+        cluster.access.set_runner_rules([Rule("", ("pods",), ("create", "get")), Rule("", ("pods/log",), ("get",))])
+        bench = Bench.embedded(tmp_path, cluster)
+        result = bench.one("echo", "done")
+        (pod,) = bench.pods()
+        remedy = f"kubectl --namespace ci delete pod {pod}"
+        assert (result.state, result.left) == ("succeeded", (remedy,))
+        assert [(event.confirmed, event.remedy) for event in bench.of(PodDeleted)] == [(False, remedy)]
+        assert any("cannot delete resource" in event.message and remedy in event.message for event in bench.of(Noted))
+        assert [document["metadata"]["name"] for document in cluster.pods()] == [pod]

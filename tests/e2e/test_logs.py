@@ -48,7 +48,10 @@ def test_ten_thousand_lines_through_fifty_cuts_and_two_restarts(bench: Bench) ->
     assert [(event.complete, event.reason) for event in bench.of(LogEnded)] == [(True, "")]
     outcome = result.steps["w.s"].outcome
     assert (outcome.log_complete, outcome.log_reason) == (True, "")
-    opened = [status for _, path, status in cluster.history if path.endswith(f"/{bench.pods()[0]}/log")]
+    asked = [(method, path, status) for method, path, status in cluster.history if bench.pods()[0] in path]
+    opened = [status for _, path, status in asked if path.endswith("/log")]
+    drained = max(place for place, (_, path, _) in enumerate(asked) if path.endswith("/log"))
+    assert drained < min(place for place, (method, _, _) in enumerate(asked) if method == "DELETE")
     assert (opened.count(200) > CUTS, 500 in opened) == (True, True)
 
 

@@ -36,9 +36,6 @@ REASONS = ("Evicted", "Preempted", "Tainted", "Deleted", "ForceDeleted", "NodePr
 FINISHED = frozenset({"after-exit", "read-back", "delete"})
 """The points at which the command has ended by itself."""
 
-GONE_AT_ONCE = frozenset({"ForceDeleted", ""})
-"""Disruptions that remove a pod's object without waiting for its processes."""
-
 BLAMED = {"evicted", "preempted", "deleted", "vanished", "node-lost", "stage-failed"}
 """The kinds of Infra that a disruption may be called."""
 
@@ -139,8 +136,8 @@ def judge(case: Case, first: Outcome) -> str:
         return "finished, files lost"
     if "tie" in first.notes:
         return "tie"
-    # Its object was gone in the moment of its end, which so was never there to be seen: nobody can know.
-    assert (case.reason in GONE_AT_ONCE, first.code) == (True, None), (case, first)
+    # Between two looks it ended and was gone, or its end was taken out of its status: nobody can know.
+    assert (first.code, first.infra_kind in BLAMED) == (None, True), (case, first)
     return "end never seen"
 
 
@@ -157,7 +154,10 @@ def check_order(bench: Bench, step: str) -> None:
 
 TROUBLES: dict[str, Callable[[Any, str, str], None]] = {
     "dropped before": lambda faults, method, path: faults.drop_connection(times=2, method=method, path_contains=path),
-    "answer lost": lambda faults, method, path: faults.lose_answer(times=1, method=method, path_contains=path),
+    # Of an exec, which is answered before its command has done anything, the answer that counts is the status.
+    "answer lost": lambda faults, method, path: (
+        faults.drop_status() if path == "/exec" else faults.lose_answer(times=1, method=method, path_contains=path)
+    ),
     "429": lambda faults, method, path: faults.throttle(times=2, method=method, path_contains=path, retry_after=1),
     "502": lambda faults, method, path: faults.answer(502, "bad gateway", times=2, method=method, path_contains=path),
     "503": lambda faults, method, path: faults.answer(503, "down", times=2, method=method, path_contains=path),

@@ -251,6 +251,18 @@ async def test_a_kubelet_that_has_not_started_it_yet_is_asked_again(scene: Scene
     assert scene.end.complete
 
 
+async def test_a_log_with_nothing_in_it_is_asked_for_again(scene: Scene) -> None:
+    """204, as long as no node is named: the stream ends in order and empty, half a second later it is opened again."""
+    scene.cluster.cuts.extend([Cut(0, None), Cut(0, None)])
+    async with scene.following_it():
+        began = scene.app.clock.monotonic()
+        scene.cluster.log(scene.pod).add(stamped(3))
+        await until(lambda: scene.written == plain(3))
+        assert scene.app.clock.monotonic() - began >= 2 * PAUSE_SECONDS
+        scene.finish()
+    assert (scene.cluster.openings, scene.end.complete) == ([None] * 3, True)
+
+
 @pytest.mark.parametrize("code", [500, 502, 429])
 async def test_a_kubelet_out_of_reach_is_asked_again(scene: Scene, code: int) -> None:
     """Troubles on the way say nothing of the log: the pod says whether there is more to come."""

@@ -191,6 +191,45 @@ async def test_pauses_grow() -> None:
     assert waited(clock) == pytest.approx(0.2 + 0.4 + 0.8 + 1.6 + 3.2 + 5 + 5 + 5)
 
 
+async def test_a_quota_is_waited_for() -> None:
+    """5, 10, 20, 30, 30 s: asked gently, within the start timeout, and whoever looks is told what it waits for."""
+    clock, cluster = site()
+    told: list[str] = []
+    full = refused("create", 403, "Forbidden", 'pods "x" is forbidden: exceeded quota: q, requested: pods=1')
+    for _ in range(5):
+        cluster.fail("create_pod", full)
+    await create_pod(cluster, POD, "ours", clock, Waiting(300.0, told.append))
+    assert waited(clock) == pytest.approx(5 + 10 + 20 + 30 + 30)
+    assert told == [f"waiting for quota: {full}"] * 5
+
+
+async def test_a_quota_that_stays_full_ends_with_the_start_timeout() -> None:
+    """The refusal itself is raised, in the apiserver's words."""
+    clock, cluster = site()
+    for _ in range(100):
+        cluster.fail("create_pod", refused("create", 403, "Forbidden", "exceeded quota: q"))
+    with pytest.raises(Forbidden, match="exceeded quota: q"):
+        await create_pod(cluster, POD, "ours", clock, Waiting(100.0, lambda _: None))
+    assert 60 < waited(clock) <= 100
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        refused("create", 409, "Conflict", 'Operation cannot be fulfilled on resourcequotas "q": it has been modified'),
+        refused("create", 500, "InternalError", 'failed calling webhook "p.example": context deadline exceeded'),
+    ],
+    ids=["resourcequotas", "webhook"],
+)
+async def test_what_comes_before_anything_is_stored_is_repeated_after_a_second(error: ClusterError) -> None:
+    """A quota's own lock, and a webhook that did not answer: the pod is created by the second request."""
+    clock, cluster = site()
+    cluster.fail("create_pod", error)
+    _, adopted = await create_pod(cluster, POD, "ours", clock, WAITING)
+    assert (adopted, cluster.calls) == (False, ["create_pod", "create_pod"])
+    assert waited(clock) == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize("error", [lost(), throttled(), throttled(30), unavailable(600)], ids=str)
 async def test_a_create_is_given_up_after_a_minute(error: ClusterError) -> None:
     """The last error is raised once the next pause would end past the bound; nothing waits beyond it."""

@@ -430,6 +430,15 @@ async def test_a_log_before_its_head(route: respx.Route) -> None:
     assert route.call_count == 4
 
 
+async def test_a_log_of_a_pod_without_a_node(route: respx.Route) -> None:
+    """A 204 is a log with nothing in it so far: who follows it is told nothing, and asks again."""
+    route.mock(return_value=httpx.Response(204))
+    async with cluster_under_respx() as cluster:
+        async with cluster.follow_log("ci", "a", "step") as stream:
+            assert [piece async for piece in stream] == []
+        assert await cluster.read_log("ci", "a", "step") == b""
+
+
 async def test_a_log_with_a_rotated_token(route: respx.Route, tmp_path: Path) -> None:
     """After a 401 the token file is read again, and another token gets another try; the same one does not."""
     path = tmp_path / "token"
