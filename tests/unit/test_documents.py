@@ -58,7 +58,7 @@ def test_what_is_no_command_is_found_out() -> None:
 def test_the_tour_shows_the_workspaces() -> None:
     """The README's tour has `ws ls`, `ws diff` and `ws pull`."""
     shown = [parsed(shlex.split(line, comments=True)[1:]) for line in lines(ROOT / "README.md")]
-    assert [["ws", "ls"], ["ws", "diff"], ["ws", "pull"]] == [path for path in shown if path[0] == "ws"]
+    assert [path for path in shown if path[0] == "ws"] == [["ws", "ls"], ["ws", "diff"], ["ws", "pull"]]
 
 
 def test_the_pipelines_of_workspaces_are_ones() -> None:
