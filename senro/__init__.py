@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from senro.domain.pipeline import Pipeline, Step, Workflow
     from senro.domain.plan import Plan
     from senro.domain.targets import local
-    from senro.domain.workspace import Mount, Workspace
+    from senro.domain.workspace import Mount, ScratchCache, ScratchMount, Workspace
     from senro.ports.reporter import Reporter
 
 __all__ = [
@@ -33,6 +33,8 @@ __all__ = [
     "PlanError",
     "Reporter",
     "Result",
+    "ScratchCache",
+    "ScratchMount",
     "SenroError",
     "Step",
     "StepResult",
@@ -61,6 +63,8 @@ _HOMES = {
     "PlanError": "senro.domain.errors",
     "Reporter": "senro.ports.reporter",
     "Result": "senro.app.result",
+    "ScratchCache": "senro.domain.workspace",
+    "ScratchMount": "senro.domain.workspace",
     "SenroError": "senro.domain.errors",
     "Step": "senro.domain.pipeline",
     "StepResult": "senro.app.result",

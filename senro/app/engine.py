@@ -90,6 +90,7 @@ class Engine:
                     with self._scope:
                         await self._workspaces.open(self._plan)
                         async with anyio.create_task_group() as steps:
+                            await self._workspaces.scratches.open(self._plan, steps)
                             await self._advance(steps, removals)
                         await self._workspaces.release()
                 except BaseException:

@@ -83,6 +83,8 @@ class LocalAttempt:
                     message=f"a workspace was refused as the step left it: {error}",
                     hint=outcome.hint or "The workspace is as it was before the step.",
                 )
+        if outcome.kind == "succeeded":
+            await attempt.workspaces.scratches.left(attempt.step, attempt.identity.attempt)
         return outcome
 
     def _folder(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -16,6 +16,7 @@ from senro.app.observer import PodObserver
 from senro.app.packing import Packing
 from senro.app.reading import ReadBackLost, ReadBackRefused, Reading
 from senro.app.removal import Removal
+from senro.app.scratch_reading import bring_caches_back
 from senro.app.services import ClusterServices
 from senro.app.staging import Staging
 from senro.domain.attempt import claim_names
@@ -212,18 +213,11 @@ class PodAttempt:
         wanted = outcome.kind == "succeeded" or (outcome.kind == "failed" and self.attempt.last)
         if not (wanted and read_back(self.attempt.step)) or "start-error" in outcome.notes:
             return outcome
-        self.attempt.phase("reading back")
-        reading = Reading(
-            self.attempt,
-            pod,
-            self.services.cluster,
-            self.attempt.workspaces.returning(self.attempt.step),
-            self.packing,
-            staged=staged,
-            rules=self.attempt.workspaces.rules(self.attempt.step),
-        )
+        folders = self.attempt.workspaces.returning(self.attempt.step)
         try:
-            trees = await reading.run()
+            if folders:
+                self.attempt.phase("reading back")
+            trees = await self._reading(pod, folders, staged).run() if folders else {}
             await self.attempt.workspaces.returned(self.attempt.step, self.attempt.identity.attempt, trees)
         except ReadBackRefused as error:
             return _left_badly(outcome, str(error))
@@ -231,7 +225,20 @@ class PodAttempt:
             return _lost(outcome, str(error), repeatable=error.repeatable)
         except TreeError as error:
             return _lost(outcome, f"a workspace changed while its snapshot was taken: {error}", repeatable=False)
+        if outcome.kind == "succeeded":
+            await bring_caches_back(self.attempt, lambda index, folder: self._reading(pod, {index: folder}, staged))
         return outcome
+
+    def _reading(self, pod: Pod, folders: Mapping[int, str], staged: int) -> Reading:
+        return Reading(
+            self.attempt,
+            pod,
+            self.services.cluster,
+            folders,
+            self.packing,
+            staged=staged,
+            rules=self.attempt.workspaces.rules(self.attempt.step),
+        )
 
     async def _time_out(self, observer: PodObserver) -> None:
         """End the step when its timeout has passed since it was first seen running."""

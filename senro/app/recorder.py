@@ -12,9 +12,13 @@ import msgspec
 from senro.domain.events import (
     AttemptEnded,
     AttemptStarted,
+    CacheDegraded,
     CancelRequested,
     Event,
     Noted,
+    ScratchNotSaved,
+    ScratchRestored,
+    ScratchSaved,
     StepEnded,
     StepRunning,
     WorkspaceEvicted,
@@ -75,6 +79,8 @@ class Recorder:
             case WorkspaceEvicted():
                 reason = Eviction(event.bound, event.limit, event.measured)
                 self.reporter.note("", f"the persistent workspace {event.workspace} is evicted: {reason}")
+            case ScratchRestored() | ScratchSaved() | ScratchNotSaved() | CacheDegraded():
+                self.reporter.note(*_cache_words(event))
             case CancelRequested(reason=reason):
                 self.reporter.note("", f"cancelling: {reason}")
             case _:
@@ -100,6 +106,20 @@ class Recorder:
         """Wait until the progress meets `condition`."""
         while not condition(self.progress):
             await self._changed.wait()
+
+
+def _cache_words(event: ScratchRestored | ScratchSaved | ScratchNotSaved | CacheDegraded) -> tuple[str, str]:
+    """The step, and what a person reads of it."""
+    place = {"local": "in the cache folder", "remote": "in the shared store"}
+    match event:
+        case CacheDegraded(store=store, reason=reason):
+            return "", f"goes on without the scratch store {store}: {reason}"
+        case ScratchRestored(cache=cache, entry=entry, where=where, files=files, bytes=size):
+            return "", f"scratch cache {cache}: {files} files, {size} bytes restored from {entry} {place[where]}"
+        case ScratchSaved(cache=cache, key=key, step=step, where=where):
+            return step, f"scratch cache {cache}: saved as {key} {place[where]}"
+        case ScratchNotSaved(cache=cache, key=key, step=step, where=where, reason=reason):
+            return step, f"scratch cache {cache}: not saved as {key} {place[where]}: {reason}"
 
 
 QUOTING = ("message", "reason", "sample", "holder", "previous")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from senro.app.scratch_keys import CacheKeys
 from senro.domain.compression import LinkRates
+from senro.domain.errors import StoreUnavailable
 from senro.domain.lease import LEASE_SECONDS
 from senro.ports.clock import Chance, Clock
 from senro.ports.cluster import Cluster
@@ -14,6 +16,7 @@ from senro.ports.ledger import RunLedger
 from senro.ports.persistent import Lease
 from senro.ports.processes import Processes
 from senro.ports.reporter import Reporter
+from senro.ports.scratch import ScratchStore
 from senro.ports.trees import Trees
 from senro.ports.watcher import PodWatch
 
@@ -33,8 +36,21 @@ class ClusterServices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScratchServices:
+    """Where scratch caches are kept, and what the keys of the plan's came to, by the cache's name.
+
+    `unavailable` says why there is no `remote` although one is asked for.
+    """
+
+    local: ScratchStore
+    keys: Mapping[str, CacheKeys]
+    remote: ScratchStore | None = None
+    unavailable: StoreUnavailable | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """Everything that a run needs of the world. `pods` is None for a plan without a pod.
+    """Everything that a run needs of the world. `pods` and `scratch` are None for a plan that needs none.
 
     `persistent` holds the lease of each persistent workspace of the plan, by name.
     """
@@ -48,3 +64,4 @@ class Services:
     reporter: Reporter
     pods: ClusterServices | None = None
     persistent: Mapping[str, Lease] = field(default_factory=dict)
+    scratch: ScratchServices | None = None

@@ -11,20 +11,24 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from senro.adapters.bucket import REMOTE_SCRATCH, open_scratch_store, read_location
 from senro.adapters.clock import SystemChance, SystemClock
 from senro.adapters.fs import (
     FolderCache,
     FolderContentStore,
+    FolderKeyFiles,
     FolderPersistentStore,
     FolderRuns,
+    FolderScratchStore,
     FolderTrees,
     open_run_folder,
     registered,
 )
 from senro.adapters.process import LocalProcesses
 from senro.adapters.secrets import LARGEST, PrivateSecretFiles, ReferencedSecrets
-from senro.app.services import ClusterServices, Services
-from senro.domain.errors import ConfigurationError, Refusal
+from senro.app.scratch_keys import CacheKeys, evaluate_keys
+from senro.app.services import ClusterServices, ScratchServices, Services
+from senro.domain.errors import ConfigurationError, Refusal, StoreUnavailable
 from senro.domain.events import timestamp
 from senro.domain.persistent import persistent_workspaces
 from senro.domain.plan import Plan
@@ -82,6 +86,7 @@ async def open_services(
     values = await _read_secrets(plan, ReferencedSecrets(references, environ), refusals)
     refusals.extend(_too_large(plan, values))
     cache = str(cache_folder(environ))
+    scratch = await _scratch(plan, environ, run_dir, chance, refusals)
     async with AsyncExitStack() as stack:
         leases = await _leased(plan, cache, stack, timestamp(clock.now()), refusals)
         if refusals:
@@ -105,6 +110,7 @@ async def open_services(
             reporter=reporter,
             pods=pods,
             persistent=leases,
+            scratch=scratch,
         )
         yield Opened(services=services, values=values, secret_files=PrivateSecretFiles())
 
@@ -126,6 +132,32 @@ async def _leased(
         else:
             leases[workspace.name] = lease
     return leases
+
+
+async def _scratch(
+    plan: Plan, environ: Mapping[str, str], run_dir: str, chance: Chance, refusals: list[Refusal]
+) -> ScratchServices | None:
+    """The stores for the plan's scratch caches, the shared one asked whether it works, and the keys."""
+    if not plan.scratches:
+        return None
+    cache, trees = str(cache_folder(environ)), FolderTrees()
+    local = FolderScratchStore(cache, FolderContentStore(cache))
+    keys: Mapping[str, CacheKeys] = {}
+    remote, unavailable = None, None
+    try:
+        keys = await evaluate_keys(plan, FolderKeyFiles(), os.getcwd(), run_dir)  # noqa: PTH109 - as the ports have it
+    except ConfigurationError as error:
+        refusals.extend(error.refusals)
+    try:
+        location = read_location(environ)
+        if location is not None:
+            remote = open_scratch_store(location, environ, trees=trees, token=chance.token)
+            await remote.check(REMOTE_SCRATCH)
+    except ConfigurationError as error:
+        refusals.extend(error.refusals)
+    except StoreUnavailable as error:
+        remote, unavailable = None, error
+    return ScratchServices(local=local, keys=keys, remote=remote, unavailable=unavailable)
 
 
 def _configuration(environ: Mapping[str, str], clock: Clock) -> Configuration:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from senro.app.persistent import PersistentWorkspaces
 from senro.app.recorder import Recorder
+from senro.app.scratches import Scratches
 from senro.app.services import Services
 from senro.domain.attempt import claimed
 from senro.domain.concurrency import beside
@@ -45,6 +46,7 @@ class Workspaces:
         self._recorder = recorder
         self._base = base
         self._persistent = PersistentWorkspaces(services, recorder)
+        self.scratches = Scratches(services, recorder)
         self._places: dict[str, Place] = {}
         self._rules: dict[str, ContentRules] = {}
         self._shared: frozenset[tuple[str, str]] = frozenset()
@@ -62,10 +64,6 @@ class Workspaces:
         for workspace in carried_ones:
             place = await self._first(workspace)
             self._places[place.name] = place
-        for cache in plan.scratches:
-            folder = self._services.ledger.workspace(label_value(_scratch_name(cache.name)))
-            await self._services.trees.copy(Tree(), self._base, folder)
-            self._places[_scratch_name(cache.name)] = Place(cache.name, folder, Tree())
 
     async def _read_rules(self, workspaces: Sequence[Workspace]) -> None:
         refusals: list[Refusal] = []
@@ -137,6 +135,7 @@ class Workspaces:
         of the step's own: nobody on this machine can be kept from writing to a folder. What a local attempt before
         this one did to the others is undone.
         """
+        await self.scratches.prepare(step)
         for mount in workspace_mounts(step):
             shared = self._places[mount.name]
             if self._has_own(step, mount):
@@ -177,7 +176,8 @@ class Workspaces:
     def place(self, step: Step, mount: AnyMount) -> Place:
         """Where the step's mount has its files."""
         if isinstance(mount, ScratchMount):
-            return self._places[_scratch_name(mount.name)]
+            content = self.scratches.content(step, mount)
+            return Place(mount.name, content.folder, content.tree)
         return self._places[_own_name(step, mount) if self._has_own(step, mount) else mount.name]
 
     def packed(self, step: Step) -> tuple[Packed, ...]:
@@ -186,8 +186,8 @@ class Workspaces:
         return tuple(Packed(index, place.folder, place.tree) for index, place in places)
 
     def returning(self, step: Step) -> Mapping[int, str]:
-        """The folders that what comes back from the step's pod replaces, by index."""
-        return {index: self.place(step, mount).folder for index, mount in read_back(step)}
+        """The folders that what comes back from the step's pod replaces, by index; its scratch caches left out."""
+        return {index: self.place(step, mount).folder for index, mount in read_back(step) if isinstance(mount, Mount)}
 
     def rules(self, step: Step) -> Mapping[int, ContentRules]:
         """The rules of what comes back from the step's pod, by index."""
@@ -267,10 +267,6 @@ def workspace_mounts(step: Step) -> tuple[Mount, ...]:
 
 def _own_name(step: Step, mount: Mount) -> str:
     return f"{mount.name}@{step.id}"
-
-
-def _scratch_name(name: str) -> str:
-    return f"scratch-{name}@"
 
 
 def _shared(plan: Plan) -> frozenset[tuple[str, str]]:

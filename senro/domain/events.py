@@ -14,6 +14,7 @@ import msgspec
 from senro.domain.compression import Coding
 from senro.domain.outcome import Outcome
 from senro.domain.persistent import Bound
+from senro.domain.scratch_lookup import Where
 from senro.domain.states import Direction, RunState, StepState
 
 
@@ -202,6 +203,54 @@ class PodDeleted(_Event, frozen=True, tag="pod.deleted"):
     remedy: str = ""
 
 
+class ScratchRestored(_Event, frozen=True, tag="scratch.restored"):
+    """A scratch cache starts from the entry under `entry`, which is its `key` or begins with a restore key of its."""
+
+    cache: str
+    key: str
+    entry: str
+    where: Where
+    files: int
+    bytes: int
+
+
+class ScratchMissed(_Event, frozen=True, tag="scratch.missed"):
+    """No entry fits a scratch cache, which starts empty."""
+
+    cache: str
+    key: str
+
+
+class ScratchSaved(_Event, frozen=True, tag="scratch.saved"):
+    """What came back from the step is the entry under the key from now on, in the store `where`."""
+
+    cache: str
+    key: str
+    step: str
+    attempt: int
+    where: Where
+    files: int
+    bytes: int
+
+
+class ScratchNotSaved(_Event, frozen=True, tag="scratch.not-saved"):
+    """What the step did to a scratch cache is not saved in the store `where`, and why; the step is unaffected."""
+
+    cache: str
+    key: str
+    step: str
+    attempt: int
+    where: Where
+    reason: str
+
+
+class CacheDegraded(_Event, frozen=True, tag="cache.degraded"):
+    """The store of `SENRO_REMOTE_SCRATCH` cannot be used; the run goes on without it and asks it nothing more."""
+
+    store: str
+    reason: str
+
+
 class Noted(_Event, frozen=True, tag="note"):
     """Something that a person should know and that changes no state; `step` is empty for what concerns the run."""
 
@@ -255,6 +304,11 @@ Event = (
     | LogEnded
     | SnapshotTaken
     | PodDeleted
+    | ScratchRestored
+    | ScratchMissed
+    | ScratchSaved
+    | ScratchNotSaved
+    | CacheDegraded
     | Noted
     | AttemptEnded
     | StepEnded

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import anyio.lowlevel
 
 from senro.adapters.fs import FolderTrees
+from senro.domain.content_rules import WHOLE
 from senro.domain.errors import StoreError, StoreUnavailable
 from senro.domain.scratch_lookup import ScratchEntry
 from senro.domain.tree import Tree
@@ -59,7 +60,7 @@ class FakeScratchStore:
             raise StoreError(key, "the entry is not there")
         if key in self.damaged:
             raise StoreError(key, "the entry is damaged")
-        async with self._trees.unpack({0: folder}) as unpacking:
+        async with self._trees.unpack({0: folder}, rules={0: WHOLE}) as unpacking:
             await unpacking.write(held[2])
             tree = (await unpacking.finish())[0]
             await unpacking.replace()

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 
 from senro.adapters.bucket.objects import PIECE, Bucket, Refused
+from senro.domain.content_rules import WHOLE
 from senro.domain.errors import ConfigurationError, Refusal, StoreError, StoreUnavailable, TreeError
 from senro.domain.scratch_lookup import ScratchEntry
 from senro.domain.scratch_record import FORMAT, LARGEST, ScratchRecord, decode_record, encode_record
@@ -110,7 +111,7 @@ class BucketScratchStore:
         record = await self._asked(self._record(cache, key))
         if record is None:
             raise StoreError(_entry(cache, key), "the entry is not there any more")
-        async with self._trees.unpack({0: folder}) as unpacking:
+        async with self._trees.unpack({0: folder}, rules={0: WHOLE}) as unpacking:
             try:
                 tree = await self._receive(record, unpacking)
             except TreeError as error:

@@ -1,0 +1,425 @@
+"""Scratch caches: what a step starts from, what is saved, and by whom."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import obstore
+import pytest
+
+import senro
+from senro.domain.events import (
+    CacheDegraded,
+    Event,
+    Noted,
+    ScratchMissed,
+    ScratchNotSaved,
+    ScratchRestored,
+    ScratchSaved,
+    Transferred,
+)
+from senro.domain.transfer import IO_CONTAINER
+from senro.testing import Bench
+from tests.support_object_store import SeaweedFS, breakable, seaweedfs
+
+SCRATCH = (CacheDegraded, ScratchMissed, ScratchNotSaved, ScratchRestored, ScratchSaved)
+
+FILL = "cat /c/* 2>/dev/null; echo $0 >> /c/$1"
+"""Print what the cache holds, and add a line to one of its files."""
+
+
+GOMOD = senro.ScratchCache("gomod", key="gomod-{{ hash_files('go.sum') }}", restore_keys=["gomod-"])
+
+
+def fill(bench: Bench, word: str = "first", *, cache: senro.ScratchCache = GOMOD) -> senro.Result:
+    """Run one pod that prints its cache and adds the word to it."""
+    result: senro.Result = bench.one("sh", "-c", FILL, word, "words", mounts=[cache.at("/c")])
+    return result
+
+
+@pytest.fixture
+def go_sum(bench: Bench) -> Path:
+    """The file that the key is made of."""
+    path = bench.folder / "go.sum"
+    path.write_text("1")
+    return path
+
+
+def told(bench: Bench) -> list[Event]:
+    """What the ledger says of scratch caches."""
+    return [event for event in bench.events() if isinstance(event, SCRATCH)]
+
+
+def elsewhere(bench: Bench, name: str) -> None:
+    """From now on as on another machine: with a cache folder of its own."""
+    bench.environ["SENRO_CACHE_DIR"] = str(bench.folder / name)
+
+
+def test_saved_once_and_restored(bench: Bench, go_sum: Path) -> None:
+    """The first run saves what came back; the second starts from it, and neither reads it back nor saves it again."""
+    assert fill(bench).state == "succeeded"
+    missed, saved = told(bench)
+    assert isinstance(missed, ScratchMissed)
+    assert isinstance(saved, ScratchSaved)
+    assert (saved.cache, saved.step, saved.attempt, saved.where, saved.files) == ("gomod", "w.s", 1, "local", 1)
+    assert saved.key == missed.key
+    assert saved.key.startswith("gomod-")
+    assert len(saved.key) == len("gomod-") + 64
+    assert [event.direction for event in bench.of(Transferred)] == ["in", "out"]
+    assert fill(bench, "second").state == "succeeded"
+    assert bench.log("w.s") == b"first\n"
+    (restored,) = told(bench)
+    assert isinstance(restored, ScratchRestored)
+    assert (restored.key, restored.entry, restored.where, restored.files) == (saved.key, saved.key, "local", 1)
+    assert [event.direction for event in bench.of(Transferred)] == ["in"]
+    go_sum.write_text("1")
+    fill(bench, "third")
+    assert bench.log("w.s") == b"first\n"
+
+
+def test_another_key_starts_from_the_newest_under_a_prefix(bench: Bench, go_sum: Path) -> None:
+    """With another key the newest entry under the restore key is restored, and the result saved under the key."""
+    for word in ("1", "2", "3"):
+        go_sum.write_text(word)
+        fill(bench, word)
+    assert bench.log("w.s") == b"1\n2\n"
+    restored, saved = told(bench)
+    assert isinstance(restored, ScratchRestored)
+    assert isinstance(saved, ScratchSaved)
+    assert restored.key == saved.key != restored.entry
+    go_sum.write_text("2")
+    fill(bench, "again")
+    assert bench.log("w.s") == b"1\n2\n"
+    fill(bench, "alone", cache=senro.ScratchCache("gomod", key="other"))
+    assert bench.log("w.s") == b""
+
+
+def test_what_a_cache_holds(bench: Bench, go_sum: Path) -> None:
+    """Nothing is excluded: what workspaces leave behind, links that lead out of it and rights to execute come back."""
+    make = (
+        "cd /c && mkdir -p node_modules/.git && ln -s /etc/hostname out; cd node_modules/.git; echo x > f; chmod +x f"
+    )
+    assert bench.one("sh", "-c", make, mounts=[GOMOD.at("/c")]).state == "succeeded"
+    look = "readlink /c/out; test -x /c/node_modules/.git/f && cat /c/node_modules/.git/f"
+    assert bench.one("sh", "-c", look, mounts=[GOMOD.at("/c")]).state == "succeeded"
+    assert bench.log("w.s") == b"/etc/hostname\nx\n"
+    assert go_sum.read_text() == "1"
+
+
+@pytest.mark.usefixtures("go_sum")
+def test_a_step_that_fails_saves_nothing(bench: Bench) -> None:
+    """Only what a step left that succeeded is saved, in a pod and locally; a workspace beside it is read back."""
+    out = senro.Workspace("out")
+    mounts = [GOMOD.at("/c"), out.at("/out")]
+    assert bench.one("sh", "-c", "echo x > /c/x; echo x > /out/x; exit 3", mounts=mounts).state == "failed"
+    assert [type(event) for event in told(bench)] == [ScratchMissed]
+    assert bench.tree("out") == {"x": b"x\n"}
+    local = "echo x > $SENRO_SCRATCH_GOMOD/x; exit 3"
+    assert bench.one("sh", "-c", local, on=senro.local(), mounts=[GOMOD.at("/c")]).state == "failed"
+    assert [type(event) for event in told(bench)] == [ScratchMissed]
+
+
+@pytest.mark.usefixtures("go_sum")
+def test_no_snapshot_saves_nothing(bench: Bench) -> None:
+    """A step whose mounts are not read back leaves its cache as it was for those after it, in a pod and locally."""
+    p = senro.Pipeline("p")
+    w = p.workflow("a", on=bench.pod())
+    w.step("pod", ["sh", "-c", "echo pod > /c/pod"], mounts=[GOMOD.at("/c")], no_snapshot=True)
+    v = p.workflow("b", needs=["a"])
+    v.step("here", ["sh", "-c", "echo here > here"], mounts=[GOMOD.at("/c")], workdir="/c", no_snapshot=True)
+    v.step("look", ["sh", "-c", "ls"], mounts=[GOMOD.at("/c")], workdir="/c", needs=["here"], no_snapshot=True)
+    assert bench.run(p).state == "succeeded"
+    assert bench.log("b.look") == b""
+    assert [type(event) for event in told(bench)] == [ScratchMissed]
+
+
+@pytest.mark.usefixtures("go_sum")
+def test_handed_from_a_local_step_to_a_pod_and_back(bench: Bench) -> None:
+    """Needs put them in order: the pod starts from what the local step left, the next local step from what came back.
+
+    What the first one left is saved, also in a run that started from another entry; the ledger says what was not.
+    """
+    p = senro.Pipeline("p")
+    p.workflow("a").step("local", ["sh", "-c", "echo a > a"], mounts=[GOMOD.at("/c")], workdir="/c")
+    pods = p.workflow("b", needs=["a"], on=bench.pod())
+    pods.step("pod", ["sh", "-c", "cat /c/a && echo b > /c/b && rm /c/a"], mounts=[GOMOD.at("/c")])
+    last = p.workflow("c", needs=["b"])
+    last.step("back", ["sh", "-c", "ls && cat b && echo c > c"], mounts=[GOMOD.at("/c")], workdir="/c")
+    last.step("after", ["sh", "-c", "cat b c"], mounts=[GOMOD.at("/c")], workdir="/c", needs=["back"])
+    p.workflow("d", needs=["c"], on=bench.pod()).step("pod", ["sh", "-c", "cat /c/b /c/c"], mounts=[GOMOD.at("/c")])
+    assert bench.run(p).state == "succeeded"
+    assert bench.log("b.pod") == b"a\n"
+    assert bench.log("c.back") == b"b\nb\n"
+    assert bench.log("c.after") == b"b\nc\n"
+    assert bench.log("d.pod") == b"b\nc\n"
+    assert [(event.step, event.where) for event in bench.of(ScratchSaved)] == [("a.local", "local")]
+    first = "what came back from a.local came first"
+    said = [(event.step, event.reason) for event in bench.of(ScratchNotSaved)]
+    assert said == [(step, first) for step in ("b.pod", "c.back", "c.after", "d.pod")]
+
+
+@pytest.mark.usefixtures("go_sum")
+def test_pods_share_one_ordered_or_not(bench: Bench) -> None:
+    """Each starts from the restored copy and sees nothing of the others; the first that comes back is saved."""
+    fill(bench, "old", cache=senro.ScratchCache("gomod", key="gomod-old"))
+    p = senro.Pipeline("p")
+    w = p.workflow("w", on=bench.pod())
+    for name in ("a", "b", "c"):
+        w.step(name, ["sh", "-c", f"cat /c/*; echo {name} > /c/{name}"], mounts=[GOMOD.at("/c")])
+    w.step("d", ["sh", "-c", "cat /c/*"], mounts=[GOMOD.at("/c")], needs=["a", "b", "c"])
+    assert bench.run(p).state == "succeeded"
+    assert [bench.log(f"w.{name}") for name in "abcd"] == [b"old\n"] * 4
+    (saved,) = bench.of(ScratchSaved)
+    losers = {event.step: event.reason for event in bench.of(ScratchNotSaved)}
+    assert losers == dict.fromkeys(
+        {"w.a", "w.b", "w.c", "w.d"} - {saved.step}, f"what came back from {saved.step} came first"
+    )
+    fill(bench, "next")
+    assert bench.log("w.s").splitlines() == [saved.step[-1].encode(), b"old"]
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.usefixtures("go_sum")
+def test_a_cache_that_does_not_come_back(bench: Bench) -> None:
+    """Nothing is saved, the step succeeds all the same with its workspace whole, and the ledger says why."""
+    out = senro.Workspace("out")
+    mounts = [GOMOD.at("/c"), out.at("/out")]
+    # The workspace is read first, and has less than that; every try for the cache after it is cut.
+    bench.faults.cut_exec(direction="stdout", after_bytes=50_000, container=IO_CONTAINER, times=4)
+    result = bench.one("sh", "-c", "head -c 100000 /dev/urandom > /c/x; echo x > /out/x", mounts=mounts)
+    assert result.state == "succeeded"
+    assert bench.tree("out") == {"x": b"x\n"}
+    missed, lost = told(bench)
+    assert isinstance(missed, ScratchMissed)
+    assert isinstance(lost, ScratchNotSaved)
+    assert (lost.step, lost.attempt, lost.where) == ("w.s", 1, "local")
+    assert lost.reason.startswith("it did not come back: ")
+    assert "3 tries" in lost.reason
+    fill(bench)
+    assert isinstance(told(bench)[0], ScratchMissed)
+
+
+@pytest.mark.usefixtures("go_sum")
+def test_what_does_not_travel(bench: Bench) -> None:
+    """A fifo is left out, and a link that leads in a circle is kept as the text that it is."""
+    make = "ln -s . deep; mkdir d; mkfifo d/fifo; echo x > x"
+    assert bench.one("sh", "-c", make, on=senro.local(), mounts=[GOMOD.at("/c")], workdir="/c").state == "succeeded"
+    saved = bench.of(ScratchSaved)
+    assert [event.files for event in saved] == [1]
+    bench.one("sh", "-c", "ls /c /c/d; readlink /c/deep", mounts=[GOMOD.at("/c")])
+    assert bench.log("w.s").split() == b"/c: d deep x /c/d: .".split()
+
+
+def test_a_key_that_hashes_nothing(bench: Bench) -> None:
+    """A pattern that matches no file is refused before anything is made; each such call is told at once."""
+    cache = senro.ScratchCache(
+        "gomod", key="a-{{ hash_files('go.sum') }}", restore_keys=["a-{{ hash_files('**/*.lock', 'x') }}"]
+    )
+    with pytest.raises(senro.ConfigurationError) as caught:
+        fill(bench, cache=cache)
+    messages = [refusal.message for refusal in caught.value.refusals]
+    assert [message.partition(" matches ")[2].partition(";")[0] for message in messages] == [
+        "hash_files('go.sum')",
+        "hash_files('**/*.lock', 'x')",
+    ]
+    assert not (bench.folder / "runs").exists()
+
+
+def test_runs_are_no_part_of_a_key(bench: Bench, go_sum: Path) -> None:
+    """What runs leave in the working folder does not change a key: the copies of workspaces lie there."""
+    src = senro.Workspace("src", path="src")
+    (bench.folder / "src").mkdir()
+    (bench.folder / "src" / "go.sum").write_text(go_sum.read_text())
+    cache = senro.ScratchCache("gomod", key="k-{{ hash_files('**/go.sum') }}")
+    keys = []
+    for _ in range(2):
+        bench.one("true", on=senro.local(), mounts=[cache.at("/c"), src.at("/src")])
+        keys.append(next(event.key for event in told(bench) if isinstance(event, (ScratchMissed, ScratchRestored))))
+    assert keys[0] == keys[1]
+
+
+# --- SENRO_REMOTE_SCRATCH ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedFS]:
+    with seaweedfs(tmp_path_factory.mktemp("seaweed") / "server") as server:
+        yield server
+
+
+@pytest.fixture
+def remote(bench: Bench, seaweed: SeaweedFS, go_sum: Path) -> SeaweedFS:
+    """The store, used by the bench below the name of its folder."""
+    del go_sum
+    bench.environ |= seaweed.environment(bench.folder.name)
+    return seaweed
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("remote")
+def test_shared_between_machines(bench: Bench) -> None:
+    """What one machine saved is saved in the store too, and another one starts from it, and then has it itself."""
+    fill(bench)
+    assert [event.where for event in bench.of(ScratchSaved)] == ["local", "remote"]
+    elsewhere(bench, "other")
+    for where in ("remote", "local"):
+        fill(bench, "second")
+        assert bench.log("w.s") == b"first\n"
+        (restored,) = told(bench)
+        assert isinstance(restored, ScratchRestored)
+        assert restored.where == where
+
+
+@pytest.mark.slow
+def test_restore_keys_look_in_both(bench: Bench, remote: SeaweedFS) -> None:
+    """The newest entry under a restore key is taken, in whichever store it lies; the key itself comes first."""
+    del remote
+    (bench.folder / "go.sum").write_text("here")
+    fill(bench, "here")
+    elsewhere(bench, "other")
+    (bench.folder / "go.sum").write_text("there")
+    fill(bench, "there", cache=dataclasses.replace(GOMOD, restore_keys=()))
+    bench.environ["SENRO_CACHE_DIR"] = str(bench.folder / "third")
+    (bench.folder / "go.sum").write_text("new")
+    fill(bench, "new")
+    assert bench.log("w.s") == b"there\n"
+    (bench.folder / "go.sum").write_text("here")
+    fill(bench, "nothing")
+    assert bench.log("w.s") == b"here\n"
+
+
+@pytest.mark.slow
+def test_two_coordinators_save_one_key_at_once(bench: Bench, remote: SeaweedFS) -> None:
+    """Both runs succeed; one entry is there, saved by one of them, and the other one says so."""
+    waiting = "import sys, runpy; sys.stdin.readline(); runpy.run_module('senro', run_name='__main__')"
+    (bench.folder / "two.py").write_text(
+        "import senro\n"
+        "cache = senro.ScratchCache('gomod', key='k')\n"
+        "p = senro.Pipeline('one')\n"
+        "p.workflow('w').step('s', ['sh', '-c', 'echo $SENRO_RUN > who'], mounts=[cache.at('/c')], workdir='/c')\n"
+    )
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", waiting, "run", "two.py"],
+            cwd=bench.folder,
+            env={**bench.environ, "SENRO_CACHE_DIR": str(bench.folder / f"cache{number}")},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for number in range(2)
+    ]
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("\n")
+        child.stdin.flush()
+    outputs = [child.communicate(timeout=60)[0] for child in children]
+    assert [child.returncode for child in children] == [0, 0], outputs
+    paths = remote.paths(bench.folder.name)
+    assert [path for path in paths if path.endswith(".json")] == ["scratch/gomod/entry/k.json"]
+    assert len([path for path in paths if path.endswith(".tar")]) == 1
+    saved = sum("saved as k in the shared store" in output for output in outputs)
+    second = sum("another coordinator saved it first" in output for output in outputs)
+    restored = sum("restored from k in the shared store" in output for output in outputs)
+    assert (saved, second + restored) == (1, 1), outputs
+
+
+@pytest.mark.slow
+def test_a_store_that_dies_midway(bench: Bench, remote: SeaweedFS) -> None:
+    """The run goes on and succeeds; the ledger has one `cache.degraded`, and nothing more is asked of the store."""
+    with breakable(remote, after=2_000_000) as way:
+        bench.environ |= remote.environment(bench.folder.name, endpoint=way.endpoint, TIMEOUT="2")
+        p = senro.Pipeline("p")
+        big = "head -c 6000000 /dev/urandom > big"
+        w = p.workflow("w")
+        for name in ("a", "b"):
+            cache = senro.ScratchCache(name, key="k")
+            w.step(name, ["sh", "-c", big], mounts=[cache.at("/c")], workdir="/c", needs=["a"] * (name == "b"))
+        assert bench.run(p).state == "succeeded"
+    (degraded,) = bench.of(CacheDegraded)
+    assert degraded.store == f"s3://cache/{bench.folder.name}"
+    assert [(event.cache, event.where) for event in bench.of(ScratchSaved)] == [("a", "local"), ("b", "local")]
+    assert [event.where for event in bench.of(ScratchNotSaved)].count("remote") >= 1
+
+
+@pytest.mark.slow
+def test_a_store_that_is_not_there(bench: Bench, go_sum: Path) -> None:
+    """A store that does not answer degrades the run, in one line; it is told before the first step."""
+    del go_sum
+    bench.environ |= {
+        "SENRO_REMOTE_SCRATCH": "s3://cache/x",
+        "SENRO_REMOTE_SCRATCH_ENDPOINT": "http://127.0.0.1:1",
+        "SENRO_REMOTE_SCRATCH_TIMEOUT": "1",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret-value",
+    }
+    (bench.folder / "one.py").write_text(
+        "import senro\n"
+        "cache = senro.ScratchCache('gomod', key=\"k-{{ hash_files('go.sum') }}\")\n"
+        "p = senro.Pipeline('one')\n"
+        "p.workflow('w').step('s', ['sh', '-c', 'env; exit 0'], mounts=[cache.at('/c')])\n"
+    )
+    done = bench.cli("run", "one.py")
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, output
+    lines = [line for line in output.splitlines() if "s3://cache/x" in line]
+    assert len(lines) == 1
+    assert "goes on without the scratch store s3://cache/x: the connection failed" in lines[0]
+    assert "SENRO_REMOTE_SCRATCH" not in output.replace(lines[0], "")
+
+
+@pytest.mark.slow
+def test_what_cannot_work_fails_at_the_start(bench: Bench, remote: SeaweedFS) -> None:
+    """A bucket that is not there is refused, with everything else that is wrong, before a run is made."""
+    bench.environ |= {"SENRO_REMOTE_SCRATCH": "s3://no-such-bucket/x"}
+    with pytest.raises(senro.ConfigurationError, match="s3://no-such-bucket/x cannot be used"):
+        fill(bench)
+    bench.environ |= remote.environment("x") | {"SENRO_REMOTE_SCRATCH_TIMEOUT": "soon"}
+    (bench.folder / "go.sum").unlink()
+    with pytest.raises(senro.ConfigurationError) as caught:
+        fill(bench)
+    assert len(caught.value.refusals) == 2
+    assert not (bench.folder / "runs").exists()
+
+
+@pytest.mark.slow
+def test_a_plan_without_caches_asks_no_store(bench: Bench) -> None:
+    """Whatever the variables say, a run that has no scratch cache does not read them."""
+    bench.environ |= {"SENRO_REMOTE_SCRATCH": "nonsense"}
+    assert bench.one("true", on=senro.local()).state == "succeeded"
+
+
+@pytest.mark.slow
+def test_wrong_bytes_under_a_right_key(bench: Bench, remote: SeaweedFS) -> None:
+    """They are not used: the step starts from the next best or from nothing, and the ledger says why."""
+    fill(bench)
+    bucket = remote.bucket(bench.folder.name)
+    (archive,) = [path for path in remote.paths(bench.folder.name) if path.endswith(".tar")]
+    obstore.put(bucket, archive, bytes(obstore.get(bucket, archive).bytes()).replace(b"first", b"wrong"))
+    elsewhere(bench, "other")
+    assert fill(bench, "second").state == "succeeded"
+    assert bench.log("w.s") == b""
+    assert [type(event) for event in told(bench)] == [ScratchMissed, ScratchSaved, ScratchNotSaved]
+    (noted,) = [event for event in bench.of(Noted) if "scratch" in event.message]
+    assert "the entry is damaged" in noted.message
+    assert bench.of(CacheDegraded) == []
+
+
+@pytest.mark.slow
+def test_read_only(bench: Bench, remote: SeaweedFS) -> None:
+    """A machine that may only read starts from what others saved, and saves nothing there."""
+    fill(bench)
+    before = remote.paths(bench.folder.name)
+    elsewhere(bench, "other")
+    bench.environ |= remote.environment(bench.folder.name, key="READERKEY", READ_ONLY="1")
+    fill(bench, "second")
+    assert bench.log("w.s") == b"first\n"
+    (bench.folder / "go.sum").write_text("2")
+    fill(bench, "third")
+    assert [event.where for event in bench.of(ScratchSaved)] == ["local"]
+    assert remote.paths(bench.folder.name) == before
