@@ -107,8 +107,6 @@ def test_gone_from_a_silent_node() -> None:
     answer = last(replace(RUNS, node_silent=True), GONE)
     assert isinstance(answer, Infra)
     assert answer.may_be_alive
-    assert not answer.ended().may_be_alive
-    assert answer.ended() == replace(answer, may_be_alive=False)
 
 
 def test_no_pod_at_all() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from senro.domain.verdict.kinds import DidRun, InfraKind, Note, PendingKind, about
@@ -61,7 +61,7 @@ class Infra:
     """The cluster failed the step.
 
     `may_be_alive`: its process may still run on `node`, which fell silent; repeating it then is unsafe until the
-    pod is known to be gone (`ended`). `message` is the cluster's own words. `code` is the exit code that the
+    pod is known to be gone, which only who deletes it learns. `message` is the cluster's own words. `code` is the exit code that the
     container showed, kept as evidence and judged by nobody.
     """
 
@@ -79,10 +79,6 @@ class Infra:
     def hint(self) -> str:
         """What a person can do about it, one sentence."""
         return about(self.kind).hint
-
-    def ended(self) -> Infra:
-        """The same, once the deletion of the pod was confirmed: nothing of it is alive."""
-        return replace(self, may_be_alive=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,10 @@ class Observation:
     `pod` is None where the apiserver answered 404. `at` is the coordinator's monotonic clock, in seconds.
     `cancelled` and `timed_out`: the run had cancelled the step, or its timeout had passed. `deletion_asked`: the
     coordinator had asked for the pod's deletion, so that a deletionTimestamp is its own. `node_silent`: the Node
-    object says that its kubelet does not report. `events` are the Events about the pod, None where they were not
-    or could not be read (`wants_events` says when to). `finish` is the result frame that had arrived, of a step that
-    has such; the pod must have been asked for after it.
+    object says that its kubelet does not report; a run does not ask, since its identity needs no right to nodes and the
+    node controller writes the same into every pod that was ready there (recording node-lost). `events` are the Events
+    about the pod, None where they were not or could not be read (`wants_events` says when to). `finish` is the result
+    frame that had arrived, of a step that has such; the pod must have been asked for after it.
     """
 
     pod: Pod | None
