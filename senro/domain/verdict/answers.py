@@ -61,8 +61,8 @@ class Infra:
     """The cluster failed the step.
 
     `may_be_alive`: its process may still run on `node`, which fell silent; repeating it then is unsafe until the
-    pod is known to be gone, which only who deletes it learns. `message` is the cluster's own words. `code` is the exit code that the
-    container showed, kept as evidence and judged by nobody.
+    pod is known to be gone, which only who deletes it learns. `message` is the cluster's own words. `code` is the exit
+    code that the container showed, kept as evidence and judged by nobody.
     """
 
     settled: ClassVar[bool] = True
