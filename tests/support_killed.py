@@ -1,0 +1,68 @@
+"""Runs of a persistent workspace, one after the other in a process of its own, for a test that kills it.
+
+Each run's step gives every file of the workspace the run's number, one file after the other: content in which two files
+differ is half of something. `python -m tests.support_killed FOLDER` prints a line before the first run.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from pathlib import Path
+
+import anyio
+
+from senro.adapters.fs import FolderPersistentStore
+from senro.domain.plan import Plan
+from senro.domain.targets import local
+from senro.domain.workspace import Workspace
+from tests.support_app import App, pod_plan
+from tests.support_files import names
+
+FILES = 12
+
+
+def plan_of(max_size: int = 10**6) -> Plan:
+    """A local step that mounts `deps`, whose first content is the folder `project`."""
+    deps = Workspace("deps", path="project", scope="persistent", max_age=1e9, max_size=max_size)
+    return pod_plan(mounts=[deps.at("/deps")], on=local(), workdir="/deps")
+
+
+def make_project(folder: Path) -> None:
+    """The first content: every file has the number 0."""
+    (folder / "project").mkdir()
+    for number in range(FILES):
+        (folder / "project" / str(number)).write_bytes(b"0")
+
+
+async def run(folder: Path, generation: int | None, *, max_size: int = 10**6) -> set[bytes]:
+    """One run, whose step writes `generation` unless it is None; returns what the files had when it began."""
+    plan = plan_of(max_size)
+    app = App(folder, plan)
+    step = plan.steps[0].step
+    async with FolderPersistentStore(str(folder / "cache")).lease("deps", since="now") as lease:
+        object.__setattr__(app.services, "persistent", {"deps": lease})
+        await app.workspaces.open(plan)
+        await app.workspaces.prepare(step, again=False)
+        files = [Path(lease.folder) / str(number) for number in range(FILES)]
+        found = {path.read_bytes() for path in files}
+        assert names(Path(lease.folder)) == sorted(path.name for path in files)
+        if generation is not None:
+            for path in files:
+                path.write_bytes(str(generation).encode())
+                await anyio.sleep(0.001)
+        await app.workspaces.keep(step, 1)
+        await app.workspaces.release()
+    return found
+
+
+async def main(folder: Path) -> None:
+    """Runs without an end; every third one is evicted for its size."""
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    for generation in itertools.count(1):
+        await run(folder, generation, max_size=1 if generation % 3 == 0 else 10**6)
+
+
+if __name__ == "__main__":
+    anyio.run(main, Path(sys.argv[1]))

@@ -1,0 +1,42 @@
+"""A coordinator that is killed at any moment leaves its persistent workspace whole, or evicted."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.support_files import names
+from tests.support_killed import make_project, run
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+ROOT = Path(__file__).parents[2]
+KILLS = 60 if os.environ.get("SENRO_TEST_PROFILE") == "soak" else 4
+
+
+async def test_killed_at_any_moment(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+    """Whenever the process is killed, the next run finds every file of one state, and nothing lies beside it."""
+    make_project(tmp_path)
+    chance = random.Random(20261129)
+    found = []
+    for _ in range(KILLS):
+        command = [sys.executable, "-m", "tests.support_killed", str(tmp_path)]
+        async with await anyio.open_process(command, cwd=ROOT, stderr=None) as process:
+            assert process.stdout is not None
+            assert (await process.stdout.receive()).startswith(b"ready")
+            # No condition to wait for: any moment is to be hit, within the few that a run takes.
+            await anyio.sleep(chance.uniform(0.02, 0.4))
+            process.kill()
+            await process.wait()
+        states = await run(tmp_path, None)
+        assert len(states) == 1
+        found.append(states.pop())
+        assert names(tmp_path / "cache" / "persistent" / "deps") == ["content", "holder.json", "lock", "record.json"]
+    assert set(found) != {b"0"}
+    record_property("summary", f"persistent workspaces: killed {KILLS} times, whole {KILLS} times")
