@@ -1,0 +1,471 @@
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from senro.domain import retry
+from senro.domain.attempt import AttemptIdentity
+from senro.domain.errors import ClusterError, Unreachable
+from senro.domain.events import (
+    LeaseAcquired,
+    LeaseAwaited,
+    LeaseLost,
+    LeaseReleased,
+    PodCreated,
+    PodDeleted,
+    PodPending,
+)
+from senro.domain.lease import Terms
+from senro.domain.pipeline import Pipeline
+from senro.domain.plan import build_plan
+from senro.domain.targets import Pod
+from senro.domain.workspace import Workspace
+from tests.fakes.cluster import ended, refused, running, waiting
+from tests.support_app import until
+from tests.support_engine import Site, in_turn, runs_for, stays
+from tests.support_leases import leased
+from tests.support_plan import IMAGE
+
+pytestmark = pytest.mark.anyio
+
+NOW = datetime(2026, 11, 29, tzinfo=UTC)
+HELD = Terms("ci", "cache", "senro-cache", AttemptIdentity("other-run", "w.s", 1, "ff"))
+
+
+def plan_of(*, mounts: tuple[str, ...] = ("cache",), mode: Any = "rw", of_step: Any = None, **fields: Any) -> Any:
+    """A plan of the step `build.make` in a pod that mounts claims."""
+    pipeline = Pipeline("release")
+    fields = {"claims": {name: f"senro-{name}" for name in mounts}, **fields}
+    mounted = [Workspace(name).at(f"/{name}", mode) for name in mounts]
+    step = of_step or {}
+    pipeline.workflow("build").step("make", ["make"], mounts=mounted, on=Pod(IMAGE, namespace="ci", **fields), **step)
+    return build_plan(pipeline)
+
+
+class Rival:
+    """Another coordinator's lease in the site's cluster."""
+
+    def __init__(self, site: Site, terms: Terms = HELD) -> None:
+        self._site, self.terms, self._key = site, terms, (terms.namespace, terms.name)
+
+    async def take(self) -> None:
+        """Have it, whoever had it before, as only a coordinator can that saw it expire."""
+        stored = self._site.cluster.leases.get(self._key)
+        if stored is None:
+            await self._site.cluster.create_lease(self.terms.created(NOW))
+        else:
+            await self._site.cluster.replace_lease(self.terms.taken(leased(stored), NOW))
+
+    async def renew(self) -> None:
+        await self._site.cluster.replace_lease(self.terms.renewed(leased(self._site.cluster.leases[self._key]), NOW))
+
+    def free(self) -> None:
+        del self._site.cluster.leases[self._key]
+
+
+async def beside(site: Site, *scripts: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run the plan, and whatever happens meanwhile."""
+    async with anyio.create_task_group() as group:
+        for script in scripts:
+            group.start_soon(script)
+        await site.run()
+        group.cancel_scope.cancel()
+
+
+def at(site: Site, *moments: tuple[float, Callable[[], Any]]) -> Callable[[], Coroutine[Any, Any, None]]:
+    """Do each at its moment, in seconds since now."""
+
+    async def script() -> None:
+        passed = 0.0
+        for moment, act in moments:
+            await site.clock.sleep(moment - passed)
+            passed = moment
+            done = act()
+            if isinstance(done, Awaitable):
+                await done
+
+    return script
+
+
+def of(site: Site, kind: type[Any]) -> list[Any]:
+    return [event for event in site.app.ledger.events if isinstance(event, kind)]
+
+
+def ends(site: Site) -> None:
+    site.cluster.show(site.pod(), ended())
+
+
+def unreachable() -> ClusterError:
+    return Unreachable("update lease", cause="reset", sent=False)
+
+
+async def test_from_before_the_pod_until_it_is_gone(tmp_path: Path) -> None:
+    """The lease is created before the pod is, and deleted when the pod was seen gone; both are told in the ledger."""
+    site = Site(tmp_path, plan_of())
+    assert await site.run() == "succeeded"
+    calls = [call for call in site.cluster.calls if "log" not in call]
+    assert calls[:3] == ["read_lease", "create_lease", "create_pod"]
+    assert calls[-2:] == ["read_pod", "delete_lease"]
+    kinds = [type(event) for event in site.app.ledger.events]
+    assert kinds.index(LeaseAcquired) < kinds.index(PodCreated) < kinds.index(PodDeleted) < kinds.index(LeaseReleased)
+    (acquired,), (released,) = of(site, LeaseAcquired), of(site, LeaseReleased)
+    assert (acquired.workspace, acquired.claim, acquired.lease) == ("cache", "senro-cache", HELD.name)
+    assert (released.freed, released.message) == (True, "")
+    assert not site.cluster.leases
+    assert site.nothing_left
+
+
+async def test_a_step_without_a_claim_asks_for_no_lease(tmp_path: Path) -> None:
+    """Nothing of leases is asked for where no claim is mounted: the identity may not have the rights."""
+    site = Site(tmp_path, plan_of(mounts=()))
+    assert await site.run() == "succeeded"
+    assert not [call for call in site.cluster.calls if "lease" in call]
+
+
+async def test_waiting_for_a_holder(tmp_path: Path) -> None:
+    """Who finds it held waits, says for whom, and has it soon after it was given back; no pod waits meanwhile."""
+    site = Site(tmp_path, plan_of())
+    rival = Rival(site)
+    await rival.take()
+    await beside(site, at(site, (20, rival.renew), (40, rival.renew), (50, rival.free)))
+    (awaited,), (acquired,) = of(site, LeaseAwaited), of(site, LeaseAcquired)
+    assert awaited.holder == "w.s of run other-run"
+    assert acquired.previous == ""
+    assert 50 <= acquired.waited <= 53
+    phase = "waiting for the claim senro-cache, held by w.s of run other-run"
+    assert phase in [told for _, _, _, told in site.app.told.states]
+    assert site.outcomes[0].kind == "succeeded"
+
+
+async def test_taking_over(tmp_path: Path) -> None:
+    """A lease that its holder does not renew is taken over after one whole duration, naming who had it."""
+    site = Site(tmp_path, plan_of())
+    await Rival(site).take()
+    await site.run()
+    (acquired,) = of(site, LeaseAcquired)
+    assert acquired.previous == "w.s of run other-run"
+    assert 60 <= acquired.waited <= 63
+    assert not site.cluster.leases
+
+
+async def test_a_lease_that_was_given_back_is_free(tmp_path: Path) -> None:
+    """An empty holderIdentity, as others give a lease back, is taken at once."""
+    site = Site(tmp_path, plan_of())
+    await Rival(site).take()
+    site.cluster.leases["ci", HELD.name]["spec"]["holderIdentity"] = ""
+    await site.run()
+    (acquired,) = of(site, LeaseAcquired)
+    assert (acquired.waited, acquired.previous) == (0, "")
+
+
+async def test_the_wait_is_bounded(tmp_path: Path) -> None:
+    """A holder that goes on renewing is waited for as long as a step may live: then Infra, naming it, and no pod."""
+    site = Site(tmp_path, plan_of(max_lifetime=300.0))
+    rival = Rival(site)
+    await rival.take()
+    await beside(site, at(site, *((moment, rival.renew) for moment in range(20, 400, 20))))
+    (outcome,) = site.outcomes
+    assert (outcome.kind, outcome.infra_kind, outcome.did_run) == ("infra", "claim", "no")
+    assert outcome.message == (
+        "the claim senro-cache in ci was not free in 300 s (max_lifetime): w.s of run other-run holds it now, by the "
+        f"lease {HELD.name}"
+    )
+    assert "create_pod" not in site.cluster.calls
+    assert site.cluster.leases["ci", HELD.name]["spec"]["holderIdentity"] == HELD.holder
+
+
+async def test_it_is_renewed_while_the_step_runs(tmp_path: Path) -> None:
+    """A step of ten minutes renews its lease of a minute every third of it, and no rival would find it expired."""
+    site = Site(tmp_path, plan_of(), course=stays(running()))
+    await beside(site, at(site, (590, lambda: ends(site))))
+    assert site.cluster.calls.count("replace_lease") == 29
+    assert not of(site, LeaseLost)
+    assert site.outcomes[0].notes == ()
+
+
+async def test_it_is_renewed_while_the_pod_is_put_away(tmp_path: Path) -> None:
+    """A pod that takes its grace to go keeps the claim: its lease is renewed until then, and deleted afterwards."""
+    site = Site(tmp_path, plan_of(grace=120))
+    site.cluster.stubborn = True
+    await site.run()
+    assert site.cluster.calls.count("replace_lease") >= 5
+    assert of(site, LeaseReleased)[0].freed
+    assert not site.cluster.leases
+
+
+async def test_a_lost_lease(tmp_path: Path) -> None:
+    """A lease that another took is reported, in the ledger and on the result, and never touched again."""
+    site = Site(tmp_path, plan_of(), course=stays(running()))
+    rival = Rival(site)
+    await beside(site, at(site, (30, rival.take), (200, lambda: ends(site))))
+    (lost,) = of(site, LeaseLost)
+    assert lost.holder == "w.s of run other-run"
+    assert lost.message == (
+        "w.s of run other-run has taken the claim senro-cache over while this step has it too; the step goes on"
+    )
+    assert ("build.make", lost.message) in site.app.told.notes
+    assert (site.outcomes[0].kind, site.outcomes[0].notes) == ("succeeded", ("lease-lost",))
+    assert not of(site, LeaseReleased)
+    assert site.cluster.leases["ci", HELD.name]["spec"]["holderIdentity"] == HELD.holder
+    assert site.cluster.calls.count("replace_lease") == 3  # ours at 20 s, the rival's, and the one that was refused
+
+
+async def test_a_lease_that_somebody_deleted(tmp_path: Path) -> None:
+    """A lease that is not there any more is lost as well: whoever comes may have it."""
+    site = Site(tmp_path, plan_of(), course=stays(running()))
+    await beside(site, at(site, (30, site.cluster.leases.clear), (200, lambda: ends(site))))
+    (lost,) = of(site, LeaseLost)
+    assert (lost.holder, lost.message) == (
+        "",
+        "the lease of the claim senro-cache is gone, so that others may take it; the step goes on",
+    )
+    assert site.outcomes[0].notes == ("lease-lost",)
+    assert not site.cluster.leases
+
+
+async def test_a_lease_that_lapsed(tmp_path: Path) -> None:
+    """While the control plane is away the lease lapses, which is said; if nobody took it by then, it is ours again."""
+    site = Site(tmp_path, plan_of(), course=stays(running()))
+    for _ in range(20):
+        site.cluster.fail("replace_lease", unreachable())
+    await beside(site, at(site, (400, lambda: ends(site))))
+    (lost,), (_, again) = of(site, LeaseLost), of(site, LeaseAcquired)
+    assert lost.message == (
+        "the lease of the claim senro-cache could not be renewed, so that others may take it: update lease: no answer "
+        "(reset); nothing was sent; the step goes on"
+    )
+    assert again.previous.startswith("build.make of run ")
+    assert site.outcomes[0].notes == ()
+    assert of(site, LeaseReleased)[0].freed
+
+
+async def test_a_lease_that_lapsed_and_is_not_ours_in_the_end(tmp_path: Path) -> None:
+    """A renewal that hangs while another takes the lease: uncertain in time, on the result, and left to the other."""
+    site = Site(tmp_path, plan_of(), course=stays(running()))
+    site.cluster.hang("replace_lease")
+    rival = Rival(site)
+    await beside(site, at(site, (90, rival.take), (120, lambda: ends(site))))
+    lapsed, lost = of(site, LeaseLost)
+    assert (lapsed.holder, lost.holder) == ("", "w.s of run other-run")
+    assert "lease-lost" in site.outcomes[0].notes
+    assert site.cluster.leases["ci", HELD.name]["spec"]["holderIdentity"] == HELD.holder
+
+
+async def test_a_renewal_whose_answer_was_lost(tmp_path: Path) -> None:
+    """A renewal that took effect unanswered is found to be ours, and the lease goes on."""
+    site = Site(tmp_path, plan_of(), course=stays(running()))
+    site.cluster.fail("replace_lease", Unreachable("update lease", cause="reset", sent=True), effect=True)
+    await beside(site, at(site, (200, lambda: ends(site))))
+    assert not of(site, LeaseLost)
+    assert of(site, LeaseReleased)[0].freed
+
+
+@pytest.mark.parametrize("method", ["create_lease", "replace_lease"])
+async def test_a_take_whose_answer_was_lost(tmp_path: Path, method: str) -> None:
+    """A lease that was created or taken over by a request that got no answer is ours, by its nonce."""
+    site = Site(tmp_path, plan_of())
+    if method == "replace_lease":
+        await Rival(site).take()
+        site.cluster.leases["ci", HELD.name]["spec"]["holderIdentity"] = ""
+    site.cluster.fail(method, Unreachable("write lease", cause="reset", sent=True), effect=True)
+    await site.run()
+    assert site.outcomes[0].kind == "succeeded"
+    assert not site.cluster.leases
+
+
+@pytest.mark.parametrize(
+    ("method", "error"),
+    [
+        ("create_lease", refused("create lease", 409, "AlreadyExists", "exists")),
+        ("replace_lease", refused("update lease", 409, "Conflict", "modified")),
+        ("replace_lease", refused("update lease", 404, "NotFound", "not found")),
+        ("read_lease", refused("read lease", 503, "", "away")),
+    ],
+)
+async def test_a_race_and_a_trouble(tmp_path: Path, method: str, error: ClusterError) -> None:
+    """Who was slower, or was not answered, looks again."""
+    site = Site(tmp_path, plan_of())
+    if method == "replace_lease":
+        await Rival(site).take()
+        site.cluster.leases["ci", HELD.name]["spec"]["holderIdentity"] = ""
+    site.cluster.fail(method, error)
+    await site.run()
+    assert site.outcomes[0].kind == "succeeded"
+    assert site.cluster.calls.count("read_lease") == 2
+
+
+async def test_a_control_plane_that_stays_away(tmp_path: Path) -> None:
+    """Troubles are sat out for a minute, as those of a create are; then it is Infra, and the step did not run."""
+    site = Site(tmp_path, plan_of())
+    for _ in range(100):
+        site.cluster.fail("create_lease", refused("create lease", 503, "", "away"))
+    await site.run()
+    (outcome,) = site.outcomes
+    assert (outcome.kind, outcome.infra_kind, outcome.did_run) == ("infra", "apiserver", "no")
+    assert "create_pod" not in site.cluster.calls
+
+
+@pytest.mark.parametrize("method", ["read_lease", "create_lease"])
+async def test_an_identity_without_the_rights(tmp_path: Path, method: str) -> None:
+    """A 403 says which verbs on leases the identity needs, and for what."""
+    site = Site(tmp_path, plan_of())
+    words = 'leases.coordination.k8s.io is forbidden: User "ci" cannot get resource "leases"'
+    site.cluster.fail(method, refused("read lease ci/x", 403, "Forbidden", words))
+    await site.run()
+    (outcome,) = site.outcomes
+    assert (outcome.kind, outcome.infra_kind) == ("infra", "forbidden")
+    assert words in outcome.message
+    assert outcome.message.endswith(
+        ". For the claim senro-cache the identity needs get, create, update and delete on leases of "
+        "coordination.k8s.io in the namespace ci."
+    )
+
+
+async def test_two_claims_in_one_order(tmp_path: Path) -> None:
+    """Claims are taken in the order of their workspaces' names; the first is renewed while the second is awaited."""
+    site = Site(tmp_path, plan_of(mounts=("zebra", "ant")))
+    rival = Rival(site, Terms("ci", "zebra", "senro-zebra", HELD.identity))
+    await rival.take()
+    renewing = [(float(moment), rival.renew) for moment in range(20, 300, 20)]
+    await beside(site, at(site, *renewing, (300, rival.free)))
+    assert [event.workspace for event in of(site, LeaseAcquired)] == ["ant", "zebra"]
+    assert not of(site, LeaseLost)
+    assert not site.cluster.leases
+
+
+async def test_a_refused_second_claim_frees_the_first(tmp_path: Path) -> None:
+    """Where one of two claims cannot be had, the other is given back at once."""
+    site = Site(tmp_path, plan_of(mounts=("ant", "zebra"), max_lifetime=100.0))
+    rival = Rival(site, Terms("ci", "zebra", "senro-zebra", HELD.identity))
+    await rival.take()
+    await beside(site, at(site, *((float(moment), rival.renew) for moment in range(20, 200, 20))))
+    assert [(event.workspace, event.freed) for event in of(site, LeaseReleased)] == [("ant", True)]
+    assert list(site.cluster.leases) == [("ci", rival.terms.name)]
+
+
+async def test_a_pod_that_was_not_seen_gone(tmp_path: Path) -> None:
+    """A claim whose pod may still be there is not given back: its lease is left to expire, and the ledger says so."""
+    site = Site(tmp_path, plan_of())
+    for _ in range(1000):
+        site.cluster.fail("delete_pod", refused("delete pod", 403, "Forbidden", "no"))
+    await site.run()
+    (released,) = of(site, LeaseReleased)
+    assert not released.freed
+    assert released.message == (
+        f"its pod was not seen gone, so the lease {HELD.name} is not deleted: it expires 60 s after its last renewal"
+    )
+    assert len(site.cluster.leases) == 1
+
+
+async def test_a_pod_whose_node_fell_silent(tmp_path: Path) -> None:
+    """A pod that somebody removed from a node that fell silent may still write: its claim is left to expire."""
+    silent = {
+        **running(),
+        "conditions": [{"type": "Ready", "status": "False"}, {"type": "ContainersReady", "status": "True"}],
+    }
+    site = Site(tmp_path, plan_of(), course=stays(silent))
+    await beside(site, at(site, (60, lambda: site.cluster.vanish(site.pod()))))
+    assert site.outcomes[0].may_be_alive
+    assert [event.freed for event in of(site, LeaseReleased)] == [False]
+
+
+async def test_a_retry_has_the_claim_again(tmp_path: Path) -> None:
+    """Each attempt has the claim by its own lease, and between two of them others may have it."""
+    again = {"retry": retry.on_any(attempts=2, delay=5)}
+    site = Site(tmp_path, plan_of(of_step=again), course=in_turn(runs_for(1), runs_for(0)))
+    assert await site.run() == "succeeded_with_recovery"
+    assert [event.attempt for event in of(site, LeaseAcquired)] == [1, 2]
+    assert [event.attempt for event in of(site, LeaseReleased)] == [1, 2]
+
+
+@pytest.mark.parametrize("moment", ["waiting", "taking", "running"])
+async def test_a_cancelled_run_frees_its_claims(tmp_path: Path, moment: str) -> None:
+    """Whenever a run is cancelled, it gives back what it has, and nothing that it has not."""
+    site = Site(tmp_path, plan_of(), course=stays(running()), auto=False)
+    if moment == "waiting":
+        await Rival(site).take()
+    if moment == "taking":
+        site.cluster.hang("create_lease", effect=True)
+    seen = {"waiting": "read_lease", "taking": "create_lease", "running": "create_pod"}[moment]
+    async with anyio.create_task_group() as group:
+        group.start_soon(site.run)
+        await until(lambda: site.cluster.calls.count(seen) > 0)
+        await until(lambda: moment != "running" or of(site, PodCreated))
+        await until(lambda: moment != "taking" or site.cluster.leases)
+        site.engine.cancel()
+    assert list(site.cluster.leases) == ([("ci", HELD.name)] if moment == "waiting" else [])
+    assert [event.freed for event in of(site, LeaseReleased)] == ([] if moment == "waiting" else [True])
+
+
+async def test_giving_back_through_troubles(tmp_path: Path) -> None:
+    """A lease that was touched meanwhile is read and deleted as it is now; a trouble is sat out."""
+    site = Site(tmp_path, plan_of())
+    site.cluster.fail("delete_lease", refused("delete lease", 409, "Conflict", "modified"))
+    site.cluster.fail("delete_lease", refused("delete lease", 503, "", "away"))
+    await site.run()
+    assert site.cluster.calls.count("delete_lease") == 3
+    assert of(site, LeaseReleased)[0].freed
+    assert not site.cluster.leases
+
+
+async def test_a_lease_that_cannot_be_given_back(tmp_path: Path) -> None:
+    """A lease that may not be deleted is left to expire, and the ledger quotes the refusal."""
+    site = Site(tmp_path, plan_of())
+    site.cluster.fail("delete_lease", refused("delete lease", 403, "Forbidden", "no"))
+    await site.run()
+    (released,) = of(site, LeaseReleased)
+    assert released.message == (
+        f"the lease {HELD.name} could not be deleted (delete lease: the apiserver answered 403 Forbidden: no): it "
+        "expires 60 s after its last renewal"
+    )
+    assert ("build.make", released.message) in site.app.told.notes
+
+
+async def test_a_lease_that_is_anothers_when_it_is_given_back(tmp_path: Path) -> None:
+    """Found to be another's only when it should be deleted, it is reported as lost and left alone."""
+    site = Site(tmp_path, plan_of(), course=stays(running()))
+    rival = Rival(site)
+    await beside(site, at(site, (5, rival.take), (6, lambda: ends(site))))
+    (lost,) = of(site, LeaseLost)
+    assert lost.holder == "w.s of run other-run"
+    assert list(site.cluster.leases) == [("ci", HELD.name)]
+    assert not of(site, LeaseReleased)
+
+
+async def test_a_giving_back_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster that does not answer does not keep the run: the lease is left to expire."""
+    monkeypatch.setattr("senro.app.claims.RELEASE_SECONDS", 0.05)
+    site = Site(tmp_path, plan_of())
+    site.cluster.hang("delete_lease")
+    await site.run()
+    assert of(site, LeaseReleased)[0].message == (
+        f"the lease {HELD.name} could not be deleted: it expires 60 s after its last renewal"
+    )
+
+
+async def test_a_pending_claim_is_named(tmp_path: Path) -> None:
+    """What a pod waits for, and why it is given up, ends with a sentence that names the claim."""
+    words = '0/1 nodes are available: persistentvolumeclaim "senro-cache" not found.'
+    unscheduled = {
+        "phase": "Pending",
+        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}],
+    }
+    site = Site(tmp_path, plan_of(start_timeout=60.0), course=stays(unscheduled))
+    await site.run()
+    told = "Create the claim senro-cache in the pod's namespace: senro creates none."
+    assert [event.message for event in of(site, PodPending)] == ["", f"{words.rstrip('.')}. {told}"]
+    (outcome,) = site.outcomes
+    assert (outcome.infra_kind, outcome.message[-len(told) :]) == ("unschedulable", told)
+
+
+async def test_a_pod_that_waits_for_its_volume_without_a_word(tmp_path: Path) -> None:
+    """A node that says nothing, which a claim in use on another node looks like, is told as what it may be."""
+    site = Site(tmp_path, plan_of(start_timeout=60.0), course=stays(waiting()))
+    await site.run()
+    messages = [event.message for event in of(site, PodPending)]
+    assert any("it mounts the claim senro-cache; a ReadWriteOnce claim" in message for message in messages)
