@@ -7,6 +7,7 @@ import random
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -211,12 +212,11 @@ _PATTERNS = st.lists(
 def walked(folder: Path, rules: ContentRules) -> Tree:
     """What a walk of this machine says, without an event loop."""
     work = walk(str(folder), rules)
-    try:
-        while True:
+    while True:
+        try:
             next(work)
-    except StopIteration as end:
-        tree: Tree = end.value
-    return tree
+        except StopIteration as end:
+            return cast("Tree", end.value)
 
 
 @pytest.mark.slow  # a process for each example
