@@ -35,7 +35,7 @@ fuzz: $(VENV)/.dev
 	@tools/fuzz $(BIN)
 
 bench: $(VENV)/.dev
-	@for file in benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
+	@for file in benchmarks/bench_*.py benchmarks/transfer.py; do $(BIN)/python $$file || exit 1; done
 
 clean:
 	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .senro

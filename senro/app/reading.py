@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from senro.app.attempt import Attempt
 from senro.app.packing import BeginAgain, Packing, Probe
@@ -12,9 +12,10 @@ from senro.app.transfer_failure import TransferFailure, end_words
 from senro.domain.compression import PROBE_FROM, PROBE_TO, SAMPLE_BYTES, Coding
 from senro.domain.content_rules import ContentRules
 from senro.domain.errors import ClusterError, SenroError, TreeError
+from senro.domain.excludes import far_excludes
 from senro.domain.exec_protocol import Ended, ExecResult, ExitCode, Stderr, Stdout
 from senro.domain.pod import Pod
-from senro.domain.transfer import IO_CONTAINER, far_count, reading_command
+from senro.domain.transfer import IO_CONTAINER, FarCount, far_count, reading_command
 from senro.domain.transfer_policy import LOCAL_RULES, PATIENCE_SECONDS, TRIES, Break, Pace, after_break
 from senro.domain.tree import Tree
 from senro.ports.cluster import Cluster, ExecSession
@@ -65,8 +66,8 @@ class Reading:
     async def run(self) -> Mapping[int, Tree]:
         """What came back, already in place. Raises `ReadBackLost`, `ReadBackRefused`."""
         clock, pace = self.attempt.services.clock, Pace()
+        began = clock.monotonic()
         while True:
-            began = clock.monotonic()
             try:
                 trees = await self._once()
             except BeginAgain as again:
@@ -98,6 +99,7 @@ class Reading:
                 raise self._given_up(broken, taken, message) from broken
             self.attempt.tell(f"reading back broke ({pace.tries} of {TRIES} tries): {message}")
             await clock.sleep(wait)
+            began = clock.monotonic()
 
     def _given_up(self, error: SenroError, taken: Break, message: str) -> ReadBackLost:
         if isinstance(error, TreeError) and taken.move == "end":
@@ -140,7 +142,7 @@ class Reading:
             self.pod.metadata.namespace,
             self.pod.metadata.name,
             IO_CONTAINER,
-            reading_command(tuple(sorted(self.folders)), coding=self.coding),
+            reading_command(tuple(sorted(self.folders)), coding=self.coding, excludes=self._told()),
             stdin=False,
             idle_seconds=IDLE_SECONDS,
         ) as session:
@@ -154,7 +156,12 @@ class Reading:
             number = "no" if counted is None else counted.members
             raise TransferFailure(f"the far side counted {number} members, {unpacking.members} came")
         await unpacking.replace()
-        return found
+        return _with_sockets(found, counted)
+
+    def _told(self) -> tuple[str, ...]:
+        """What the far tar can leave out; all of the rules are kept again where it comes in."""
+        excludes = [self.rules[index].exclude if index in self.rules else () for index in sorted(self.folders)]
+        return far_excludes(excludes, [str(index) for index in self.folders])
 
     async def _receive(self, session: ExecSession, unpacking: Unpacking) -> tuple[ExecResult, bytes]:
         reporter, step, stderr = self.attempt.recorder.reporter, self.attempt.step.id, b""
@@ -175,6 +182,22 @@ class Reading:
                         stderr = stderr[:STDERR_HEAD] + stderr[STDERR_HEAD - STDERR_LIMIT :]
                 case Ended(result=result):
                     return result, stderr
+
+
+def _with_sockets(trees: Mapping[int, Tree], counted: FarCount) -> Mapping[int, Tree]:
+    """The trees, with the sockets that the far side saw among what they left out; those without a name in the first."""
+    left_out: dict[int, list[tuple[str, str]]] = {index: [] for index in sorted(trees)}
+    for name in counted.named:
+        number, _, path = name.partition("/")
+        if number.isdigit() and int(number) in left_out:
+            left_out[int(number)].append((path, "a socket"))
+    unnamed = counted.sockets - sum(map(len, left_out.values()))
+    if left_out:
+        next(iter(left_out.values())).extend([("(one more)", "a socket")] * unnamed)
+    return {
+        index: replace(tree, left_out=tuple(sorted((*tree.left_out, *left_out[index])))) if left_out[index] else tree
+        for index, tree in trees.items()
+    }
 
 
 class _Measuring:

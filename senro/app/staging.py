@@ -74,8 +74,8 @@ class Staging:
     async def run(self) -> Infra | None:
         """Stage, up to three times. An answer that the observer settles meanwhile is the caller's to read."""
         clock, pace = self.attempt.services.clock, Pace()
+        began = clock.monotonic()
         while True:
-            began = clock.monotonic()
             try:
                 await self._once()
             except BeginAgain as again:
@@ -102,6 +102,7 @@ class Staging:
                 return self._given_up(broken, pace.tries)
             self.attempt.tell(f"staging broke ({pace.tries} of {TRIES} tries): {self._how_far(broken)}")
             await clock.sleep(wait)
+            began = clock.monotonic()
 
     def _how_far(self, error: SenroError) -> str:
         return f"{error} ({self.sent} of {self.length} bytes were sent)"

@@ -48,7 +48,7 @@ MISSING_WORDS = "senro: the image has no"
 HAS_WORD, SOCKET_WORD, MEMBERS_WORD = "senro-has", "senro-socket", "senro-members"
 """The first words of the lines that the scripts say."""
 
-NAMED_SOCKETS = 5
+NAMED_SOCKETS = 20
 """How many sockets are named; all are counted."""
 
 _HAS = HAS_WORD.encode()

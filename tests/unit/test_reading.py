@@ -105,12 +105,13 @@ class Scene:
         self.pod = Pod()
         self.packing = Packing(LinkRates.unknown(), self.app.clock)
         self.staged = 0
+        self.rules: Mapping[int, ContentRules] = {}
 
     async def read(self, *commands: Command) -> Any:
         self.pod = await self.cluster.create_pod(MANIFEST)
         self.cluster.commands.extend(commands)
         self.reading = Reading(
-            self.app.attempt(), self.pod, self.cluster, self.folders, self.packing, staged=self.staged
+            self.app.attempt(), self.pod, self.cluster, self.folders, self.packing, staged=self.staged, rules=self.rules
         )
         try:
             async with anyio.create_task_group() as group:
@@ -157,6 +158,22 @@ async def test_folders_are_replaced_by_what_came(scene: Scene) -> None:
     told = scene.app.told.transfers
     assert told[-1] == ("build.make", "out", len(DATA), len(DATA))
     assert told[0] == ("build.make", "out", 50_000, None)
+
+
+async def test_the_far_tar_is_told_what_to_leave_out(scene: Scene) -> None:
+    """What the rules of every folder exclude by a plain name does not cross; the rest is left out here."""
+    scene.rules = {0: ContentRules(("**/node_modules", "build", "**/*.pyc")), 2: ContentRules(("**/node_modules",))}
+    await scene.read(sends())
+    (far,) = scene.cluster.execs
+    assert far.command == reading_command((0, 2), excludes=("node_modules",))
+
+
+async def test_sockets_are_named_among_what_does_not_travel(scene: Scene) -> None:
+    """Each in its own workspace; those that the far side only counted, in the first."""
+    found = await scene.read(sends(err=b"senro-socket 0/a/s\nsenro-socket 2/t\nsenro-socket x\nsenro-members 3 4\n"))
+    assert found[0].left_out == (("(one more)", "a socket"), ("(one more)", "a socket"), ("a/s", "a socket"))
+    assert found[2].left_out == (("t", "a socket"),)
+    assert found == {0: NEW, 2: OTHER}
 
 
 FAILURES: list[tuple[Command, str]] = [
