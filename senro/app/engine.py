@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -13,6 +13,7 @@ import anyio
 from senro.app.attempt import Attempt
 from senro.app.local_attempt import LocalAttempt
 from senro.app.pod_attempt import PodAttempt
+from senro.domain.attempt import claimed, pod_target
 from senro.domain.errors import TreeError
 from senro.domain.events import AttemptEnded, AttemptStarted, CancelRequested, RunEnded, StepEnded
 from senro.domain.outcome import Outcome, repeats
@@ -74,6 +75,8 @@ class Engine:
         self._pods = [
             (target, anyio.CapacityLimiter(target.max_pods)) for target in _targets(plan) if target.max_pods is not None
         ]
+        self._turns: dict[tuple[str, str], anyio.Lock] = {}
+        """For each claim, by namespace and workspace: whose turn it is among this run's steps."""
         self._scope = anyio.CancelScope()
 
     def cancel(self) -> None:
@@ -243,11 +246,15 @@ class Engine:
 
     @asynccontextmanager
     async def _limits(self, step: Step) -> AsyncIterator[None]:
-        """A place among the run's jobs and, for a pod, among those of its target."""
+        """A turn at each claim, a place among the run's jobs and, for a pod, among those of its target."""
         of_target = next((limiter for target, limiter in self._pods if target == step.on), None)
-        # The target's first: a step that waits for a place in the cluster must not take one from a step that can run.
-        async with of_target or nullcontext(), self._jobs or nullcontext():
-            yield
+        async with AsyncExitStack() as turns:
+            # In one order for all, and before any place: a step that waits must not take one from a step that can run.
+            for name in sorted(mount.name for mount, _ in claimed(step)):
+                key = (pod_target(step).namespace or "", name)
+                await turns.enter_async_context(self._turns.setdefault(key, anyio.Lock()))
+            async with of_target or nullcontext(), self._jobs or nullcontext():
+                yield
 
 
 def _may_yet_start(removal: Removal) -> bool:

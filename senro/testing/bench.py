@@ -128,7 +128,7 @@ class Bench:
         return self._embedded().states(self.namespace, pod)
 
     def check_nothing_is_left(self) -> None:
-        """Raise AssertionError where a run did not see its pods gone, or left a pod or a Secret in the cluster."""
+        """Raise AssertionError where a run did not see its pods gone, or left a pod, a Secret or a Lease there."""
         for result in self.results:
             created = set(self.pods(result))
             gone = {event.pod for event in self.of(PodDeleted, result) if event.confirmed}
@@ -136,6 +136,7 @@ class Bench:
         if self.cluster is not None:
             _require(*_left("pods", self.cluster.pods()))
             _require(*_left("Secrets", self.cluster.secrets()))
+            _require(*_left("Leases", self.cluster.leases()))
 
     def _run(self, result: senro.Result | None) -> senro.Result:
         if result is None and not self.results:

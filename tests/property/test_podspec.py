@@ -184,6 +184,39 @@ def test_read_write_mounts_are_staged_and_read_back() -> None:
     assert read_back(step) == ((1, step.mounts[1]),)
 
 
+def test_a_claim_is_mounted_and_never_carried() -> None:
+    """A claim is the step's alone: no container of senro's mounts it; `ro` is said of the volume and of the mount."""
+    target = Pod(IMAGE, namespace="ci", claims={"cache": "senro-cache", "data": "senro-data"})
+    mounts = [SRC.at("/src"), Workspace("cache").at("/cache"), Workspace("data").at("/data", "ro")]
+    spec = manifest(planned(one_step(on=target, mounts=mounts)))["spec"]
+    of_claims = [volume for volume in spec["volumes"] if "persistentVolumeClaim" in volume]
+    assert of_claims == [
+        {"name": "claim-0", "persistentVolumeClaim": {"claimName": "senro-cache", "readOnly": False}},
+        {"name": "claim-1", "persistentVolumeClaim": {"claimName": "senro-data", "readOnly": True}},
+    ]
+    containers: list[dict[str, Any]] = [*spec["containers"], *spec["initContainers"]]
+    others = containers[1:]
+    assert containers[0]["volumeMounts"][1:] == [
+        {"name": "claim-0", "mountPath": "/cache", "readOnly": False},
+        {"name": "claim-1", "mountPath": "/data", "readOnly": True},
+    ]
+    assert [other["name"] for other in others] == ["senro-io", "senro-stage"]
+    assert not [mount for other in others for mount in other["volumeMounts"] if "claim" in mount["name"]]
+    alone = manifest(planned(one_step(on=target, mounts=mounts[1:])))["spec"]
+    assert (len(alone["containers"]), "initContainers" in alone) == (1, False)
+
+
+@pytest.mark.parametrize("fields", [{"user": 1000}, {"group": 2000}, {"user": 1000, "group": 2000}])
+def test_no_group_is_given_to_a_claim(fields: dict[str, Any]) -> None:
+    """A pod that mounts a claim has no fsGroup, which changes whose its files are; its secrets can be read."""
+    target = Pod(IMAGE, namespace="ci", claims={"cache": "senro-cache"}, **fields)
+    step = planned(one_step(on=target, mounts=[Workspace("cache").at("/cache")], secrets={"A": "a"}))
+    spec = manifest(step)["spec"]
+    assert not {"fsGroup", "fsGroupChangePolicy"} & spec.get("securityContext", {}).keys()
+    (secret,) = [volume["secret"] for volume in spec["volumes"] if "secret" in volume]
+    assert [item["mode"] for item in secret["items"]] == [0o444]
+
+
 def test_the_step_is_told_where_things_are() -> None:
     """The target's variables, the step's over them, senro's own, and the paths of secrets."""
     step = planned(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -426,6 +427,19 @@ def claim_in_two_steps() -> Pipeline:
     return pipeline
 
 
+def claim_in_two_namespaces() -> Pipeline:
+    pipeline, workflow = two(mounts=[SRC.at("/src")], on=CLAIMING)
+    workflow.step("b", ["true"], on=replace(CLAIMING, namespace="cd"), mounts=[SRC.at("/src")])
+    return pipeline
+
+
+def claim_of_two_names() -> Pipeline:
+    pipeline, workflow = two(mounts=[SRC.at("/src")], on=CLAIMING)
+    mounts = [Workspace("other").at("/src")]
+    workflow.step("b", ["true"], on=replace(CLAIMING, claims={"other": "c"}), mounts=mounts)
+    return pipeline
+
+
 def claim_with_content() -> Pipeline:
     pipeline, _ = two(mounts=[Workspace("src", path=".").at("/src")], on=CLAIMING)
     return pipeline
@@ -477,7 +491,9 @@ WHOLE: list[tuple[Pipeline, str, str, str]] = [
     (two_workspaces_of_one_name(Workspace("src", exclude=["x"])), "w.b", "workspace-differs", "another exclude"),
     (two_caches_of_one_name(), "w.b", "workspace-differs", "the scratch cache gomod has another key here than in w.a"),
     (cache_on_both_sides(), "w.b", "scratch-shared", "this step (in a pod) and w.a (local) share the scratch cache"),
-    (claim_here_carried_there(), "w.b", "claim-differs", "is carried here and the claim c in w.a"),
+    (claim_here_carried_there(), "w.b", "claim-differs", "is carried here and the claim c of ci in w.a"),
+    (claim_in_two_namespaces(), "w.b", "claim-differs", "is the claim c of cd here and the claim c of ci in w.a"),
+    (claim_of_two_names(), "w.b", "claim-names", "the claim c is the workspace other here and src in w.a"),
     (claim_with_content(), "w.a", "claim-content", "stands for the claim c, whose content is its own"),
     (two_writers(), "w.b", "lost-update", "this step and w.a mount the workspace src"),
     (reader_and_writer(), "w.b", "lost-update", "add needs"),

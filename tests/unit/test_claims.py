@@ -25,6 +25,7 @@ from senro.domain.pipeline import Pipeline
 from senro.domain.plan import build_plan
 from senro.domain.targets import Pod
 from senro.domain.workspace import Workspace
+from senro.ports.cluster import Manifest
 from tests.fakes.cluster import ended, refused, running, waiting
 from tests.support_app import until
 from tests.support_engine import Site, in_turn, runs_for, stays
@@ -469,3 +470,30 @@ async def test_a_pod_that_waits_for_its_volume_without_a_word(tmp_path: Path) ->
     await site.run()
     messages = [event.message for event in of(site, PodPending)]
     assert any("it mounts the claim senro-cache; a ReadWriteOnce claim" in message for message in messages)
+
+
+async def test_steps_of_one_run_take_turns(tmp_path: Path) -> None:
+    """Of many steps that want one claim each waits for its turn without taking a place from a step that can run."""
+    pipeline = Pipeline("release")
+    workflow = pipeline.workflow("build")
+    claiming, plain = Pod(IMAGE, namespace="ci", claims={"cache": "senro-cache"}), Pod(IMAGE, namespace="ci")
+    for name in ("a", "b", "c"):
+        workflow.step(name, ["make"], mounts=[Workspace("cache").at("/cache")], on=claiming)
+    for name in ("x", "y", "z"):
+        workflow.step(name, ["make"], on=plain)
+    done: list[list[str]] = []
+
+    def course(manifest: Manifest) -> list[dict[str, Any]]:
+        return [running()] if "volumes" in manifest["spec"] else [waiting(), running(), ended()]
+
+    site = Site(tmp_path, build_plan(pipeline), jobs=2, course=course)
+
+    def end_one() -> None:
+        done.append([step for step, known in site.app.recorder.progress.steps.items() if known.state == "succeeded"])
+        ends(site)
+
+    await beside(site, at(site, (60, end_one), (120, end_one), (180, end_one)))
+    assert sorted(done[0]) == ["build.x", "build.y", "build.z"]
+    assert [len(steps) for steps in done] == [3, 4, 5]
+    spans = [event for event in site.app.ledger.events if isinstance(event, LeaseAcquired | LeaseReleased)]
+    assert [type(event) for event in spans] == [LeaseAcquired, LeaseReleased] * 3

@@ -34,28 +34,48 @@ def _place(step: Step) -> str:
     return "in a pod" if isinstance(step.on, Pod) else "local"
 
 
+_Claim = tuple[str, str]
+"""The namespace of a PersistentVolumeClaim and its name."""
+
+
 def refuse_shared_claims(graph: Graph) -> Iterator[Refusal]:
-    """A workspace that a claim stands for has no content of senro's: neither at first, nor in another step."""
-    first: dict[str, tuple[str, str]] = {}
+    """A workspace that a claim stands for has no content of senro's, and no claim goes by the names of two of them."""
+    first: dict[str, tuple[_Claim | None, str]] = {}
+    names: dict[_Claim, tuple[str, str]] = {}
     for step_id, step in graph.steps.items():
-        claims = {mount.name: claim for mount, claim in claimed(step)}
+        namespace = (step.on.namespace or "") if isinstance(step.on, Pod) else ""
+        claims = {mount.name: (namespace, claim) for mount, claim in claimed(step)}
         for mount in step.mounts:
             if not isinstance(mount, Mount) or not mount.name:
                 continue
-            claim = claims.get(mount.name, "")
+            claim = claims.get(mount.name)
             known, elsewhere = first.setdefault(mount.name, (claim, step_id))
             if known != claim:
                 yield Refusal(step_id, "claim-differs", _mixed(mount.name, claim, known, elsewhere))
-            elif claim and elsewhere == step_id and mount.workspace != Workspace(mount.name):
-                message = (
-                    f"the workspace {mount.name} stands for the claim {claim}, whose content is its own; leave out its "
-                    "path, scope, exclude, links and preserve_symlinks"
-                )
-                yield Refusal(step_id, "claim-content", message)
+            elif claim is not None and elsewhere == step_id:
+                yield from _of_claim(step_id, mount.workspace, claim, names)
 
 
-def _mixed(name: str, claim: str, known: str, elsewhere: str) -> str:
-    here, there = (f"the claim {one}" if one else "carried" for one in (claim, known))
+def _of_claim(
+    step_id: str, workspace: Workspace, claim: _Claim, names: dict[_Claim, tuple[str, str]]
+) -> Iterator[Refusal]:
+    if workspace != Workspace(workspace.name):
+        message = (
+            f"the workspace {workspace.name} stands for the claim {claim[1]}, whose content is its own; leave out its "
+            "path, scope, exclude, links and preserve_symlinks"
+        )
+        yield Refusal(step_id, "claim-content", message)
+    name, elsewhere = names.setdefault(claim, (workspace.name, step_id))
+    if name != workspace.name:
+        message = (
+            f"the claim {claim[1]} is the workspace {workspace.name} here and {name} in {elsewhere}, and each name has "
+            "a lease of its own, so both steps would have it at once; mount one workspace in both"
+        )
+        yield Refusal(step_id, "claim-names", message)
+
+
+def _mixed(name: str, claim: _Claim | None, known: _Claim | None, elsewhere: str) -> str:
+    here, there = (f"the claim {one[1]} of {one[0]}" if one else "carried" for one in (claim, known))
     return (
         f"the workspace {name} is {here} here and {there} in {elsewhere}, which are two contents; mount the same claim "
         "in both, or give one of the workspaces another name"
