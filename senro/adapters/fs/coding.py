@@ -27,6 +27,10 @@ LEVEL = 1
 
 _GZIP_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _GZIP_WINDOW = 31  # zlib's own number for a gzip header and the largest window
+_ZSTD_WINDOW = 23
+"""The logarithm of the largest window that is taken, the least that RFC 8878 section 3.1.1.1.2 wants taken: `zstd -1`
+needs 19, and whoever sends a frame decides how much memory it takes."""
+
 _STEP = 1 << 18  # bytes unpacked at a time: a few kilobytes may stand for gigabytes
 
 
@@ -115,7 +119,7 @@ class _Gzip:
 
 class _Zstd:
     def __init__(self) -> None:
-        self._inner = zstd.ZstdDecompressor()
+        self._inner = zstd.ZstdDecompressor(options={int(zstd.DecompressionParameter.window_log_max): _ZSTD_WINDOW})
 
     @property
     def whole(self) -> bool:

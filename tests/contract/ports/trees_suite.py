@@ -14,7 +14,7 @@ from senro.domain.errors import PlanError, TreeError
 from senro.domain.paths import MAX_PATH
 from senro.domain.tree import Tree
 from senro.ports.trees import Archive, Packed, Trees
-from tests.property.test_tar import AWKWARD, AWKWARD_CONTENTS, HOSTILE
+from tests.property.test_tar import AWKWARD, AWKWARD_CONTENTS
 from tests.support_files import (
     Contents,
     archive,
@@ -30,6 +30,7 @@ from tests.support_files import (
     read_tree,
     tar_member,
 )
+from tests.support_hostile import REFUSED
 
 pytestmark = pytest.mark.anyio
 
@@ -388,14 +389,13 @@ class TreesSuite:
         assert names(tmp_path) == ["ws"]
         assert names(destination) == ["old"]
 
-    @pytest.mark.parametrize("name", HOSTILE)
+    @pytest.mark.parametrize("name", REFUSED)
     async def test_unpack_hostile(self, trees: Trees, tmp_path: Path, name: str) -> None:
         """What must not be unpacked is refused by its rule, and nothing of it, nor before it, is left anywhere."""
-        rule, data = HOSTILE[name]
+        data, rule, *_ = REFUSED[name]
         destination = folder_with(tmp_path / "ws")
-        start = tar_member("0/before", content=b"x") if rule != "end" else b""
         with pytest.raises(TreeError) as caught:
-            await unpack(trees, start + data + (b"" if rule == "end" else bytes(1024)), {0: str(destination)})
+            await unpack(trees, tar_member("0/before", content=b"x") + data, {0: str(destination)})
         assert caught.value.rule == rule
         assert read_folder(destination) == SMALL
         assert names(tmp_path) == ["ws"]

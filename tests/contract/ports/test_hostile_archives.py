@@ -1,0 +1,215 @@
+"""What a hostile pod may send, through the real `FolderTrees.unpack`: each ends as its table says, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from senro.adapters.fs import FolderTrees
+from senro.domain.errors import TreeError
+from senro.domain.tar import END
+from senro.domain.tar import reader as reader_module
+from senro.domain.tree import Tree
+from tests.contract.ports.trees_suite import SMALL, SMALL_CONTENTS, folder_with, unpack
+from tests.support_files import archive, directory, file, link, names, read_folder, tar_member
+from tests.support_hostile import BOMB_BYTES, PACKED, REFUSED, TAKEN, Hostile, bombs
+
+pytestmark = pytest.mark.anyio
+
+HOSTILE = {**REFUSED, **TAKEN, **PACKED}
+
+KEPT_BYTES = 24 << 20
+"""What the process may grow by for a bomb: the issue allows 64 MiB for any transfer."""
+
+
+class Outside:
+    """Everything around the destination, and of this process, that an archive must not touch."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder_with(folder / "ws")
+        (folder / "neighbour").mkdir()
+        (folder / "neighbour" / "a").write_bytes(b"mine")
+        (folder / "b").write_bytes(b"mine too")
+        self.before = self.seen()
+
+    def seen(self) -> tuple[object, ...]:
+        """What is there now, the destination left out."""
+        return (
+            names(self.folder),
+            (self.folder / "neighbour" / "a").read_bytes(),
+            (self.folder / "b").read_bytes(),
+            names(Path("/dev/fd")),
+            [name for name in names(Path(tempfile.gettempdir())) if ".senro-" in name],
+            Path.cwd(),
+        )
+
+
+@pytest.fixture
+async def outside(tmp_path: Path) -> Outside:
+    """A destination with a tree in it; the first hop to a thread opens what hops need."""
+    await anyio.to_thread.run_sync(threading.get_ident)
+    return Outside(tmp_path)
+
+
+async def comes_to(data: bytes, destination: Path, cut: int) -> Hostile:
+    """What becomes of the data, sent in pieces of that size."""
+    try:
+        found = await unpack(FolderTrees(), data, {0: str(destination)}, cut)
+    except TreeError as error:
+        return Hostile(data, error.rule if str(error).isprintable() else str(error))
+    return Hostile(data, tree=found[0], left_out=found[0].left_out)
+
+
+@pytest.mark.parametrize("cut", [1 << 30, 997])
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_each_comes_to_what_the_table_says(outside: Outside, name: str, cut: int) -> None:
+    """It is refused by its rule or is its tree; around it nothing is written, removed, left behind or left open."""
+    wanted = HOSTILE[name]
+    found = await comes_to(wanted.data, outside.folder / "ws", cut)
+    assert found == wanted
+    there = SMALL if wanted.rule else wanted.tree
+    assert await FolderTrees().walk(str(outside.folder / "ws")) == there
+    if len(there.entries) < 1000:  # deeper than what reads it in the plainest way can follow
+        assert read_folder(outside.folder / "ws") == there
+    assert outside.seen() == outside.before
+    # What cleans up behind tests could not follow it either.
+    await unpack(FolderTrees(), END, {0: str(outside.folder / "ws")})
+
+
+async def test_the_library_has_more_than_forty() -> None:
+    """Each of them is another one."""
+    sent = [hostile.data for hostile in HOSTILE.values()]
+    assert len(set(sent)) == len(sent) > 200
+
+
+@pytest.mark.parametrize("cut", [1, 5, 511, 513])
+async def test_any_cut_of_the_stream_is_the_same_stream(outside: Outside, cut: int) -> None:
+    """How the pieces fall decides nothing: packed or not, refused or not."""
+    for name in (
+        "up",
+        "a write through a link",
+        "gzip with another checksum",
+        "zstd in two frames",
+        "a chain of hard links",
+    ):
+        wanted = HOSTILE[name]
+        found = await comes_to(wanted.data[:20_000], outside.folder / "ws", cut)
+        assert found == wanted, name
+    assert outside.seen() == outside.before
+
+
+async def test_members_without_end(outside: Outside, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More members of nothing than are taken are refused when they come, and not when they have come."""
+    monkeypatch.setattr(reader_module, "MAX_MEMBERS", 1000)
+    sent = 0
+
+    async def send() -> None:
+        nonlocal sent
+        async with FolderTrees().unpack({0: str(outside.folder / "ws")}) as unpacking:
+            for sent in range(10_000):
+                await unpacking.write(tar_member(f"0/{sent}"))
+
+    with pytest.raises(TreeError, match="more than 1000 members") as caught:
+        await send()
+    assert caught.value.rule == "limit"
+    assert sent < 2000  # small pieces are collected before they are looked at
+    assert read_folder(outside.folder / "ws") == SMALL
+    assert outside.seen() == outside.before
+
+
+def link_then_file(tree: Path) -> Tree:
+    """A destination that holds a link to its neighbour where the archive has a folder."""
+    (tree / "d").rename(tree / "was")
+    (tree / "d").symlink_to("../neighbour")
+    return Tree((directory("d"), file("d/a", b"theirs")))
+
+
+def file_then_folder(tree: Path) -> Tree:
+    """One that has a file where the archive has a folder."""
+    (tree / "x").write_bytes(b"")
+    return Tree((directory("x"), file("x/a", b"theirs")))
+
+
+def locked(tree: Path) -> Tree:
+    """One that nobody may write to."""
+    (tree / "d").chmod(0)
+    return Tree((directory("d"), file("d/a", b"theirs"), link("l", "d/a")))
+
+
+@pytest.mark.parametrize("change", [link_then_file, file_then_folder, locked])
+async def test_what_is_there_already_leads_nowhere(outside: Outside, change: Callable[[Path], Tree]) -> None:
+    """A tree is built beside its destination: links, files and modes that lie there meet nothing of the archive."""
+    tree = change(outside.folder / "ws")
+    contents = {entry.path: b"theirs" for entry in tree.entries if entry.kind == "file"}
+    assert await unpack(FolderTrees(), archive(tree, contents), {0: str(outside.folder / "ws")}) == {0: tree}
+    assert read_folder(outside.folder / "ws") == tree
+    assert outside.seen() == outside.before
+
+
+async def test_what_one_mount_may_not_hold_ends_all(outside: Outside) -> None:
+    """Two mounts come back in one archive: where one is refused, neither is replaced."""
+    other = folder_with(outside.folder / "other")
+    outside.before = outside.seen()
+    data = tar_member("0/new") + tar_member("1/new") + tar_member("1/l", b"2", target="/etc") + END
+    with pytest.raises(TreeError) as caught:
+        await unpack(FolderTrees(), data, {0: str(outside.folder / "ws"), 1: str(other)})
+    assert (caught.value.path, caught.value.rule) == ("l", "link")
+    assert (read_folder(outside.folder / "ws"), read_folder(other)) == (SMALL, SMALL)
+    assert set(SMALL_CONTENTS) == {"d/run", "e"}
+    assert outside.seen() == outside.before
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how large a process was at most")
+def test_bombs_stay_small(tmp_path: Path) -> None:
+    """A stream of a thousandth, gzip or zstd, takes none of the memory that its content would, whatever it comes to.
+
+    In a process of its own, which tells of each the most that it grew by.
+    """
+    told = subprocess.run(
+        [sys.executable, "-c", f"from {__name__} import unpack_bombs; unpack_bombs()", str(tmp_path)],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    found = json.loads(told.stdout)
+    assert len(found) == 11
+    for name, (sent, grown, as_named, left) in found.items():
+        assert sent < BOMB_BYTES / 500, name
+        assert grown < KEPT_BYTES, (name, grown)
+        assert as_named, name
+        assert left == ["ws"], name
+
+
+def unpack_bombs() -> None:
+    """Print, for each bomb: its bytes, by how many the process grew, whether it came to what it must, what is there."""
+    found = {}
+    for name, bomb in bombs().items():
+        destination = folder_with(Path(sys.argv[1]) / "place" / "ws")
+        Path("/proc/self/clear_refs").write_text("5")  # proc_pid_clear_refs(5): the peak is what is resident now
+        before = _memory("VmRSS")
+        came = anyio.run(comes_to, bomb.data, destination, 65_536)
+        grown = _memory("VmHWM") - before
+        found[name] = (len(bomb.data), grown, came == bomb, names(destination.parent))
+        shutil.rmtree(destination.parent)
+    sys.stdout.write(json.dumps(found))
+
+
+def _memory(field: str) -> int:
+    """Bytes of this process, now (VmRSS) or at most (VmHWM)."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError(field)
