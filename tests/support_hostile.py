@@ -342,8 +342,13 @@ _TAKEN: dict[str, tuple[bytes, Tree, dict[str, str]]] = {
     "up as Windows has it": (tar_member("0/..\\a"), Tree((file("..\\a"),)), {}),
     "dots in front": (tar_member("./././0/a"), Tree((file("a"),)), {}),
     "a path of PATH_MAX": (
-        long_name(b"0/" + b"a/" * 2046 + b"b") + tar_member(),
-        Tree((*(directory("/".join("a" * depth)) for depth in range(1, 2047)), file("/".join("a" * 2046) + "/b"))),
+        long_name(b"0/" + (b"n" * 254 + b"/") * 16 + b"b" * 13) + tar_member(),
+        Tree(
+            (
+                *(directory("/".join(["n" * 254] * depth)) for depth in range(1, 17)),
+                file("/".join(["n" * 254] * 16 + ["b" * 13])),
+            )
+        ),
         {},
     ),
     "a segment of NAME_MAX": (long_name(b"0/" + b"n" * 255) + tar_member(), Tree((file("n" * 255),)), {}),
@@ -470,7 +475,7 @@ PACKED: dict[str, Hostile] = {
 }
 """Streams that are packed, or look so."""
 
-BOMB_BYTES = 64 << 20
+BOMB_BYTES = 40 << 20
 """What a bomb becomes, of at most a five hundredth of it."""
 
 

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 HOSTILE = {**REFUSED, **TAKEN, **PACKED}
 
-KEPT_BYTES = 24 << 20
+KEPT_BYTES = 16 << 20
 """What the process may grow by for a bomb: the issue allows 64 MiB for any transfer."""
 
 
@@ -79,11 +79,9 @@ async def test_each_comes_to_what_the_table_says(outside: Outside, name: str, cu
     assert found == wanted
     there = SMALL if wanted.rule else wanted.tree
     assert await FolderTrees().walk(str(outside.folder / "ws")) == there
-    if len(there.entries) < 1000:  # deeper than what reads it in the plainest way can follow
+    if all(len(entry.path) < 3000 for entry in there.entries):  # the plainest way to read it puts the folder in front
         assert read_folder(outside.folder / "ws") == there
     assert outside.seen() == outside.before
-    # What cleans up behind tests could not follow it either.
-    await unpack(FolderTrees(), END, {0: str(outside.folder / "ws")})
 
 
 async def test_the_library_has_more_than_forty() -> None:
