@@ -421,6 +421,8 @@ def test_names_as_long_as_linux_takes() -> None:
     event = ArchiveReader((0,)).receive_data(member_header(0, file(longest)))[0]
     assert isinstance(event, Member)
     assert event.path == longest
+    slash = tar_member("p", b"L", raw(f"0/{longest}/\0")) + tar_member("0/a", b"5")  # as GNU and busybox tar end them
+    assert read_events([slash + END])[0] == Member(0, longest, "directory")
     for index, path in ((0, longest + "y"), (10, longest)):
         with pytest.raises(TreeError, match="more than 4095 bytes") as caught:
             member_header(index, file(path))

@@ -205,7 +205,7 @@ class ArchiveReader:
         pending, self._pending, self._extensions = self._pending, {}, 0
         name = pending.get(b"path", header.name)
         shown = text(name[:MAX_NAME])
-        if len(name) > MAX_NAME:
+        if len(name.removesuffix(b"/")) > MAX_NAME:  # a directory's slash is no part of its path
             raise TreeError(shown, "limit", f"the name has more than {MAX_NAME} bytes")
         # Before POSIX a directory was a file whose name ends in a slash.
         kind = b"5" if header.kind == b"\0" and name.endswith(b"/") else header.kind
