@@ -14,7 +14,7 @@ from senro.domain.tree import Tree
 from senro.ports.cache import Cache, Collection
 from senro.ports.content import ContentStore
 from senro.ports.scratch import ScratchStore
-from tests.support_files import file, make_folder, read_folder
+from tests.support_files import file, link, make_folder, read_folder
 
 pytestmark = pytest.mark.anyio
 
@@ -74,6 +74,17 @@ class CacheSuite:
             survey = await collection.survey()
             assert (survey.items, dict(survey.bodies), survey.keepers) == ((), {}, ())
             await collection.drop(sweep((), {}, now=0, max_age=0, max_size=0))
+
+    async def test_a_snapshot_with_kept_links_is_whole(
+        self, cache: Cache, content: ContentStore, tmp_path: Path
+    ) -> None:
+        """Links that lead out are text of the snapshot: it holds what it names, and is kept with it."""
+        tree = Tree((file("f", b"f"), link("l", "/etc/passwd")), links="keep")
+        make_folder(tmp_path / "a", tree, {"f": b"f"})
+        await content.put(tree, str(tmp_path / "a"))
+        async with cache.collecting() as collection:
+            (item,) = (await collection.survey()).items
+        assert len(item.bodies) == 2
 
     async def test_what_is_there(self, cache: Cache, content: ContentStore, tmp_path: Path) -> None:
         """Each snapshot is an item with its own index and its bodies; what two share is there once."""
