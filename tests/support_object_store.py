@@ -143,6 +143,9 @@ class BreakableWay:
     after: int | None = None
     silent: bool = False
     carried: int = 0
+    asked: threading.Event = field(default_factory=threading.Event)
+    """Set once anybody has come."""
+
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _open: list[socket.socket] = field(default_factory=list)
     _threads: list[threading.Thread] = field(default_factory=list)
@@ -185,6 +188,7 @@ class BreakableWay:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            self.asked.set()
             with self._lock:
                 self._open.append(client)
             if self.silent:

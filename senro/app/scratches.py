@@ -32,7 +32,7 @@ from senro.domain.workspace import ScratchMount
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A folder with what it holds."""
+    """A folder with what it held when it was put there; a local step then works in it."""
 
     folder: str
     tree: Tree

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -295,38 +296,35 @@ def test_restore_keys_look_in_both(bench: Bench, remote: SeaweedFS) -> None:
 @pytest.mark.slow
 def test_two_coordinators_save_one_key_at_once(bench: Bench, remote: SeaweedFS) -> None:
     """Both runs succeed; one entry is there, saved by one of them, and the other one says so."""
-    waiting = "import sys, runpy; sys.stdin.readline(); runpy.run_module('senro', run_name='__main__')"
+    # Each step waits for the other one, so that both runs have looked for the key in vain before either saves.
+    met = f"until [ $(ls {bench.folder} | grep -c met-) = 2 ]; do sleep 0.02; done"
     (bench.folder / "two.py").write_text(
         "import senro\n"
         "cache = senro.ScratchCache('gomod', key='k')\n"
         "p = senro.Pipeline('one')\n"
-        "p.workflow('w').step('s', ['sh', '-c', 'echo $SENRO_RUN > who'], mounts=[cache.at('/c')], workdir='/c')\n"
+        f"command = ['sh', '-c', 'echo $SENRO_RUN > who; touch {bench.folder}/met-$SENRO_RUN; {met}']\n"
+        "p.workflow('w').step('s', command, mounts=[cache.at('/c')], workdir='/c')\n"
     )
     children = [
         subprocess.Popen(
-            [sys.executable, "-c", waiting, "run", "two.py"],
+            [sys.executable, "-m", "senro", "run", "two.py"],
             cwd=bench.folder,
             env={**bench.environ, "SENRO_CACHE_DIR": str(bench.folder / f"cache{number}")},
-            stdin=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
         for number in range(2)
     ]
-    for child in children:
-        assert child.stdin is not None
-        child.stdin.write("\n")
-        child.stdin.flush()
     outputs = [child.communicate(timeout=60)[0] for child in children]
     assert [child.returncode for child in children] == [0, 0], outputs
     paths = remote.paths(bench.folder.name)
     assert [path for path in paths if path.endswith(".json")] == ["scratch/gomod/entry/k.json"]
     assert len([path for path in paths if path.endswith(".tar")]) == 1
-    saved = sum("saved as k in the shared store" in output for output in outputs)
-    second = sum("another coordinator saved it first" in output for output in outputs)
-    restored = sum("restored from k in the shared store" in output for output in outputs)
-    assert (saved, second + restored) == (1, 1), outputs
+    said = "".join(outputs)
+    assert said.count("gomod: saved as k in the shared store") == 1, outputs
+    assert said.count("not saved as k in the shared store: another coordinator saved it first") == 1, outputs
 
 
 @pytest.mark.slow
@@ -371,6 +369,25 @@ def test_a_store_that_is_not_there(bench: Bench, go_sum: Path) -> None:
     assert len(lines) == 1
     assert "goes on without the scratch store s3://cache/x: the connection failed" in lines[0]
     assert "SENRO_REMOTE_SCRATCH" not in output.replace(lines[0], "")
+
+
+@pytest.mark.slow
+def test_interrupted_while_a_store_says_nothing(bench: Bench, remote: SeaweedFS) -> None:
+    """Ctrl-C ends the command although a request is on its way that may take minutes."""
+    (bench.folder / "one.py").write_text(
+        "import senro\n"
+        "p = senro.Pipeline('one')\n"
+        "p.workflow('w').step('s', ['true'], mounts=[senro.ScratchCache('gomod', key='k').at('/c')])\n"
+    )
+    with breakable(remote, silent=True) as way:
+        environ = bench.environ | remote.environment(bench.folder.name, endpoint=way.endpoint, TIMEOUT="600")
+        child = subprocess.Popen(
+            [sys.executable, "-m", "senro", "run", "one.py"], cwd=bench.folder, env=environ, stdout=subprocess.DEVNULL
+        )
+        way.asked.wait(30)
+        child.send_signal(signal.SIGINT)
+        child.wait(10)
+    assert child.returncode != 0
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import anyio.lowlevel
 
 from senro.adapters.fs import FolderTrees
 from senro.domain.content_rules import WHOLE
-from senro.domain.errors import StoreError, StoreUnavailable
+from senro.domain.errors import StoreError
 from senro.domain.scratch_lookup import ScratchEntry
 from senro.domain.tree import Tree
 from senro.ports.trees import Packed
@@ -23,16 +23,18 @@ class ScratchEntries:
 
 
 class FakeScratchStore:
-    """Entries in memory. `broken`: what each call raises from now on. `damaged`: keys whose content is another.
+    """Entries in memory. `asked` has the name of every call.
 
-    `asked` has the name of every call.
+    `fails`: by a call's name, what it raises, one error a call; `hangs`: calls that never end. `damaged`: keys whose
+    content is another.
     """
 
     def __init__(self, entries: ScratchEntries | None = None, *, name: str = "fake", read_only: bool = False) -> None:
         self.entries = entries or ScratchEntries()
         self.name = name
         self.read_only = read_only
-        self.broken: StoreUnavailable | None = None
+        self.fails: dict[str, list[Exception]] = {}
+        self.hangs: set[str] = set()
         self.damaged: set[str] = set()
         self.asked: list[str] = []
         self._trees = FolderTrees()
@@ -83,5 +85,7 @@ class FakeScratchStore:
     async def _begin(self, call: str) -> None:
         self.asked.append(call)
         await anyio.lowlevel.checkpoint()
-        if self.broken is not None:
-            raise self.broken
+        if call in self.hangs:
+            await anyio.sleep_forever()
+        if self.fails.get(call):
+            raise self.fails[call].pop(0)

@@ -36,7 +36,7 @@ deploy = p.workflow("deploy", needs=["build"], on=runner)
 deploy.step(
     "apply",
     ["helm", "upgrade"],
-    mounts=[src.at("/src", "ro")],
+    mounts=[src.at("/src", "ro"), senro.ScratchCache("gomod", key="{{ hash_files('go.sum') }}").at("/go")],
     secrets={"KUBECONFIG": "Kubeconfig"},
     retry=retry.on_infra(attempts=3),
     timeout=600,

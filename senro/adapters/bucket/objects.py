@@ -12,10 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
-import anyio.to_thread
 import obstore
 
 from senro.adapters.bucket.failures import Failure, failure_of
+from senro.adapters.bucket.threads import in_thread
 from senro.domain.errors import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -30,12 +30,10 @@ PIECE = 8 * 1024 * 1024
 """Bytes of one request. Parts of an upload must have 5 MiB or more, but for the last; 10,000 of them make 80 GiB."""
 
 RETRIES = 2
-"""How often a request is repeated; see `BOUND`."""
+"""How often obstore repeats a request that failed; a call is given up once all of them could have timed out."""
 
 PARTS_AT_ONCE = 2
 """Parts of one upload on their way; with the one being filled, what an upload holds in memory is 3 pieces."""
-
-_THREADS = 4
 
 
 class Refused(Exception):
@@ -53,7 +51,6 @@ class Bucket:
         self._store = store
         self.name = name
         self._timeout = timeout
-        self._limiter: anyio.CapacityLimiter | None = None
 
     async def get(self, path: str, limit: int) -> bytes | None:
         """The first `limit` bytes of an object, None where there is none."""
@@ -103,11 +100,9 @@ class Bucket:
 
     async def _call(self, work: Callable[[], T], calls: int = 1) -> T:
         """Do it in a thread, within what `calls` requests may take with their repetitions."""
-        if self._limiter is None:
-            self._limiter = anyio.CapacityLimiter(_THREADS)
         with anyio.move_on_after(calls * (RETRIES + 1) * self._timeout + 1):
             try:
-                return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
+                return await in_thread(work)
             except Exception as error:  # noqa: BLE001 - obstore raises its own errors, and several built-in ones
                 failure = failure_of(error, timeout=self._timeout)
             # Outside of the handler: the text of obstore's error must not be chained to ours.

@@ -59,6 +59,8 @@ def _problem(location: Location, error: Exception) -> Refusal:
 def _store(location: Location, environ: Mapping[str, str]) -> Any:
     from obstore.store import AzureStore, GCSStore, LocalStore, S3Store  # noqa: PLC0415 - as above
 
+    from senro.adapters.bucket.objects import RETRIES  # noqa: PLC0415 - as above
+
     if location.scheme == "file":
         return LocalStore(location.prefix)
     config = {
@@ -75,7 +77,7 @@ def _store(location: Location, environ: Mapping[str, str]) -> Any:
         "timeout": timedelta(seconds=location.timeout),
         "connect_timeout": timedelta(seconds=min(location.timeout, _CONNECT_SECONDS)),
     }
-    retries = {"max_retries": 2, "retry_timeout": timedelta(seconds=location.timeout)}
+    retries = {"max_retries": RETRIES, "retry_timeout": timedelta(seconds=location.timeout)}
     kinds: dict[str, Any] = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
     while True:
         try:

@@ -1,0 +1,88 @@
+"""Who pays for obstore, and who does not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import anyio
+import pytest
+
+from senro.adapters.bucket import open_scratch_store, read_location
+from senro.adapters.bucket.threads import in_thread
+from senro.adapters.fs import FolderTrees
+from senro.domain.errors import ConfigurationError
+
+pytestmark = pytest.mark.anyio
+
+
+def test_obstore_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is asked for and not installed, the extra is named."""
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    environ = {"SENRO_REMOTE_SCRATCH": "s3://bucket/prefix"}
+    location = read_location(environ)
+    assert location is not None
+    with pytest.raises(ConfigurationError, match=r"SENRO_REMOTE_SCRATCH: needs obstore; install senro\[scratch\]"):
+        open_scratch_store(location, environ, trees=FolderTrees(), token=str)
+
+
+def test_it_is_loaded_when_it_is_used() -> None:
+    """Neither `import senro` nor a run's own modules load it."""
+    program = "import sys, senro.app.wiring, senro.adapters.bucket; sys.exit('obstore' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0
+
+
+async def test_a_call_in_a_thread() -> None:
+    """Its value and its error come to whoever waits."""
+    assert await in_thread(lambda: 7) == 7
+    with pytest.raises(ZeroDivisionError):
+        await in_thread(lambda: 1 // 0)
+
+
+async def test_a_call_that_is_left_behind() -> None:
+    """Whoever is cancelled goes at once; the call ends by itself, and nobody is told."""
+    may_end, ended = threading.Event(), threading.Event()
+
+    def call() -> None:
+        may_end.wait(20)
+        ended.set()
+
+    with anyio.move_on_after(0.01) as scope:
+        await in_thread(call)
+    assert scope.cancelled_caught
+    may_end.set()
+    assert await anyio.to_thread.run_sync(ended.wait, 20)
+
+
+def test_a_call_that_outlives_its_loop() -> None:
+    """The loop that started it is over when it ends: nothing is raised anywhere."""
+    may_end, threads = threading.Event(), []
+
+    def call() -> None:
+        threads.append(threading.current_thread())
+        may_end.wait(20)
+
+    async def leave() -> None:
+        with anyio.move_on_after(0.05):
+            await in_thread(call)
+
+    anyio.run(leave)
+    may_end.set()
+    threads[0].join(20)
+    assert not threads[0].is_alive()
+
+
+def test_a_process_does_not_wait_for_it() -> None:
+    """A call that hangs keeps no process from ending."""
+    program = """
+import anyio, threading
+from senro.adapters.bucket.threads import in_thread
+
+async def leave():
+    with anyio.move_on_after(0.05):
+        await in_thread(threading.Event().wait)
+
+anyio.run(leave)
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=30).returncode == 0
