@@ -184,7 +184,7 @@ def events_make_no_success(choose: Choose) -> None:
         assert _unnoted(without[-1]) == _unnoted(with_them[-1])
     for before, after in zip(without, with_them, strict=True):
         if isinstance(before, Pending) and not isinstance(after, Pending):
-            assert any(event.reason == "Evicted" for each in seen for event in each.events or ())
+            assert any(event.reason in {"Evicted", "Killing"} for each in seen for event in each.events or ())
             break
 
 

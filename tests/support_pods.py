@@ -75,6 +75,7 @@ MESSAGES = (
     'Usage of EmptyDir volume "d" exceeds the limit "8Mi". ',
     "Pod was rejected: The node had condition: [DiskPressure]. ",
     "0/1 nodes are available: 1 Insufficient cpu.",
+    "Stopping container step",
 )
 
 # Around one moment, so that ties of five seconds and a little more or less are drawn.

@@ -31,6 +31,7 @@ from senro.domain.verdict import (
     about,
     hides_eviction,
 )
+from senro.domain.verdict.ended import HOLD
 from tests.support_verdict import (
     NODE,
     UID,
@@ -448,6 +449,20 @@ def test_event_of_a_container_that_is_stopped() -> None:
     preempted = condition("DisruptionTarget", "True", "PreemptionByScheduler", "2026-11-29T10:00:09Z")
     with_it = pod_document(terminated(0), phase="Succeeded", conditions=(preempted,))
     assert kind_of(last(RUNS, look(with_it, events=(killing(),)))) is InfraKind.PREEMPTED
+
+
+def test_an_event_that_came_after_the_finish_settles_nothing() -> None:
+    """Row 9: of a pod that is not over the last word is awaited all the same, which may tell of a disruption before."""
+    event = ClusterEvent("Evicted", "short", ObjectReference(uid=UID), first_timestamp="2026-11-29T10:00:19Z")
+    ended = look(pod_document(terminated(0), ready="PodCompleted"), 1.0, events=(event,))
+    assert last(RUNS, ended) == Running(finishing=True)
+    over = look(pod_document(terminated(0), ready="PodCompleted", phase="Succeeded"), 3.0)
+    assert last(RUNS, ended, over) == Exited(0)
+    assert last(RUNS, ended, GONE) == Exited(0)
+    assert last(RUNS, ended, replace(ended, at=1.0 + HOLD)) == Exited(0)
+    told = {"reason": "Terminated", "message": "Pod was terminated in response to imminent node shutdown."}
+    shut = look(pod_document(terminated(0), ready="PodCompleted", phase="Succeeded", status=told), 3.0)
+    assert kind_of(last(RUNS, ended, shut)) is InfraKind.EVICTED
 
 
 @pytest.mark.parametrize(

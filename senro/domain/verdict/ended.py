@@ -73,7 +73,10 @@ def finished(seen: Seen, terminated: Terminated) -> tuple[int, Answer]:
         return 5, replace(seen.infra(kind, ran=DidRun.NO), kind=kind, message=terminated.message)
     verdict = Exited(code, exit_notes(seen.pod, terminated, events_read=seen.observation.events is not None))
     if seen.sign is not None:
-        return 6 if seen.sign.deadline else 7, _against(seen, seen.sign, terminated.finished_at, verdict)
+        answer = _against(seen, seen.sign, terminated.finished_at, verdict)
+        if not (isinstance(answer, Exited) and seen.sign.told and not seen.final):
+            return 6 if seen.sign.deadline else 7, answer
+        # Nothing but an Event that came after the finish: the pod itself may still tell of one before it.
     if seen.final or seen.ready.reason == _OTHERS_LIVE:
         return 8, verdict
     if seen.held is None:
@@ -87,7 +90,7 @@ def _against(seen: Seen, sign: Sign, finished_at: str | None, verdict: Exited) -
     """Rows 6 and 7: a finish and a disruption. What was seen first is believed; seen together, the clocks are asked."""
     if seen.before.held is not None and not sign.withheld:
         return verdict
-    if not seen.disrupted_before:
+    if not seen.disrupted_before or (sign.told and seen.before.held is not None):
         finish = parse_time(finished_at)
         if finish is not None and sign.moment is not None and sign.moment - finish > TIE:
             return verdict

@@ -67,6 +67,11 @@ class Sign:
     withheld: bool = False
     deadline: bool = False
 
+    @property
+    def told(self) -> bool:
+        """Whether an Event alone tells of it, and the pod shows nothing."""
+        return self.source in {Source.STOPPED, Source.EVENT}
+
 
 def sign_of(
     observation: Observation, pod: Pod, *, step: str, ready: Condition, target: Condition, silent: bool
