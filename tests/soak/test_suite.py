@@ -16,10 +16,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.bubblewrap]
 SECONDS = float(os.environ.get("SOAK_SECONDS", "0"))
 ROOT = Path(__file__).parents[2]
 _LONGEST = 600
+_PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "-n", "2", "-p", "no:cacheprovider")
 
 
 @pytest.mark.timeout(SECONDS + _LONGEST)
-def test_the_suite_passes_in_trouble(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_suite_passes_in_trouble(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """With reads that are throttled, refused, cut or answered 5xx now and then, every end-to-end test still passes."""
     given = os.environ.get("SENRO_TROUBLE_SEED")
     if not SECONDS and not given:
@@ -29,7 +30,7 @@ def test_the_suite_passes_in_trouble(capsys: pytest.CaptureFixture[str]) -> None
     while not rounds or (time.monotonic() < end and not given):
         seed = given or str(random.SystemRandom().randrange(1_000_000_000))
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-x", "-n", "2", "-p", "no:cacheprovider", "tests/e2e"],
+            [*_PYTEST, f"--basetemp={tmp_path / str(rounds)}", "tests/e2e"],
             cwd=ROOT,
             env={**os.environ, "SENRO_TROUBLE_SEED": seed},
             capture_output=True,
