@@ -6,8 +6,7 @@ import hashlib
 import os
 from typing import TYPE_CHECKING
 
-import anyio.to_thread
-
+from senro.adapters.fs.ahead import ReadAhead
 from senro.adapters.fs.coding import packer
 from senro.adapters.fs.copying import changed
 from senro.adapters.fs.work import PIECE, Naming
@@ -43,8 +42,7 @@ class FolderArchive:
         members = archive_length((part.index, part.tree.entries) for part in parts)
         self._length = members - len(END) + len(self._tail)
         self._taken = 0
-        self._pieces = self._read()
-        self._sent = self._coded(coding)
+        self._ahead = ReadAhead(self._coded(coding))
         self._torn = False
 
     @property
@@ -58,41 +56,38 @@ class FolderArchive:
         return self._taken
 
     async def read(self) -> bytes:
-        """See `ports.trees.Archive.read`: one hop to a thread for each piece."""
+        """See `ports.trees.Archive.read`."""
         if self._torn:
             raise TreeError("", "torn", "an earlier read of the archive failed or was cancelled; pack it again")
-        # A cancelled hop loses its piece: what is read after it would be an archive with a hole.
+        # A cancelled wait loses its piece: what is read after it would be an archive with a hole.
         self._torn = True
-        piece = await anyio.to_thread.run_sync(next, self._sent, b"")
+        found = await self._ahead.next()
         self._torn = False
+        if found is None:
+            return b""
+        piece, self._taken = found
         return piece
 
     async def close(self) -> None:
         """Close what is open. Nothing can be read after it."""
         self._torn = True
-        await anyio.to_thread.run_sync(self._close)
+        await self._ahead.close()
 
-    def _close(self) -> None:
-        self._sent.close()
-        self._pieces.close()
-
-    def _coded(self, coding: Coding) -> Generator[bytes, None, None]:
-        """The pieces as they cross: packed ones are collected until they fill a message."""
-        packing = packer(coding)
-        if packing is None:
-            for piece in self._pieces:
-                self._taken += len(piece)
-                yield piece
-            return
-        held = bytearray()
-        for piece in self._pieces:
-            self._taken += len(piece)
+    def _coded(self, coding: Coding) -> Generator[tuple[bytes, int], None, None]:
+        """The pieces as they cross, and how much of the archive they bring it to; packed ones fill a message."""
+        packing, taken, held = packer(coding), 0, bytearray()
+        for piece in self._read():
+            taken += len(piece)
+            if packing is None:
+                yield piece, taken
+                continue
             held += packing.compress(piece)
             if len(held) >= _ENOUGH:
-                yield bytes(held)
+                yield bytes(held), taken
                 held.clear()
-        held += packing.flush()
-        yield bytes(held)
+        if packing is not None:
+            held += packing.flush()
+            yield bytes(held), taken
 
     def _read(self) -> Generator[bytes, None, None]:
         held = bytearray()

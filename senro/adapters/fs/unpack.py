@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import anyio.lowlevel
 import anyio.to_thread
 
+from senro.adapters.fs.ahead import WriteBehind
 from senro.adapters.fs.beside import Beside, swap_all
 from senro.adapters.fs.coding import Unpacker
 from senro.adapters.fs.copying import copy_file, put_copies, write_all
@@ -38,7 +39,9 @@ class FolderUnpacking:
         self._unpacker = Unpacker()
         self._unpacked = 0
         self._manifest = Manifest(destinations, rules=rules)
-        self._buffer = bytearray()
+        self._buffer: list[bytes] = []
+        self._buffered = 0
+        self._behind = WriteBehind(self._take)
         self._received = 0
         self._open: _OpenFile | None = None
         self._state = "receiving"
@@ -63,11 +66,12 @@ class FolderUnpacking:
         await anyio.to_thread.run_sync(self._begin)
 
     async def write(self, data: bytes) -> None:
-        """See `ports.trees.Unpacking.write`. Small pieces are collected: a hop to a thread for 128 KiB."""
+        """See `ports.trees.Unpacking.write`. Small pieces are collected; what they hold may be found out later."""
         self._expect("receiving")
         self._received += len(data)
-        self._buffer += data
-        if len(self._buffer) >= PIECE:
+        self._buffer.append(data)
+        self._buffered += len(data)
+        if self._buffered >= PIECE:
             await self._flush()
         else:
             await anyio.lowlevel.checkpoint()
@@ -77,6 +81,7 @@ class FolderUnpacking:
         self._expect("receiving")
         await self._flush()
         self._state = "broken"
+        await self._behind.finish()
         await drive(self._take_archive(self._unpacker.finish()))
         self._reader.receive_eof()
         trees = await drive(self._finish())
@@ -92,6 +97,7 @@ class FolderUnpacking:
     async def close(self) -> None:
         """Close what is open, remove what is not a destination."""
         self._state = "closed"
+        await self._behind.close()
         await anyio.to_thread.run_sync(self._close_file)
         for folder in self._folders.values():
             await drive(folder.discard())
@@ -108,11 +114,12 @@ class FolderUnpacking:
             self._folders[index] = Beside(destination)
 
     async def _flush(self) -> None:
-        data = bytes(self._buffer)
+        data = b"".join(self._buffer)
         self._buffer.clear()
-        # Until all of it is taken the archive has a hole.
+        self._buffered = 0
+        # Until it is handed over the archive has a hole.
         self._state = "broken"
-        await drive(self._take(data))
+        await self._behind.put(data)
         self._state = "receiving"
 
     def _take(self, data: bytes) -> Generator[None, None, None]:

@@ -1,0 +1,133 @@
+"""Work on a stream in a thread of its own, a few pieces ahead of the event loop or behind it.
+
+A transfer is as fast as its slowest part only if the parts overlap: while the loop encrypts one piece, the next is read
+and hashed. A hop to a worker thread for each piece would let them take turns instead.
+"""
+
+from __future__ import annotations
+
+import threading
+from queue import Empty, Full, Queue
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import anyio.lowlevel
+import anyio.to_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+T = TypeVar("T")
+
+DEPTH = 8
+"""Pieces between the thread and the loop: a MiB at 128 KiB each."""
+
+
+class ReadAhead(Generic[T]):
+    """Runs a generator of pieces in a thread. `close` it on every path."""
+
+    def __init__(self, pieces: Generator[T, None, None]) -> None:
+        self._pieces = pieces
+        self._queue: Queue[T | BaseException | None] = Queue(DEPTH)
+        self._stopped = threading.Event()
+        self._ended = False
+        self._thread: threading.Thread | None = None
+
+    async def next(self) -> T | None:
+        """The next piece; None after the last one. Raises what the generator raised."""
+        if self._ended:
+            return None
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="senro read-ahead", daemon=True)
+            self._thread.start()
+        try:
+            piece = self._queue.get_nowait()
+        except Empty:
+            piece = await anyio.to_thread.run_sync(self._queue.get)
+        else:
+            await anyio.lowlevel.checkpoint()
+        self._ended = piece is None or isinstance(piece, BaseException)
+        if isinstance(piece, BaseException):
+            raise piece
+        return piece
+
+    async def close(self) -> None:
+        """End the thread, at its next piece, and close the generator."""
+        self._stopped.set()
+        await anyio.to_thread.run_sync(self._end)
+
+    def _work(self) -> None:
+        try:
+            for piece in self._pieces:
+                if self._stopped.is_set():
+                    return
+                self._queue.put(piece)
+            self._queue.put(None)
+        except BaseException as error:  # noqa: BLE001 - raised where the pieces are wanted
+            self._queue.put(error)
+
+    def _end(self) -> None:
+        thread = self._thread
+        while thread is not None and thread.is_alive():
+            try:
+                self._queue.get(timeout=0.01)
+            except Empty:
+                thread.join(0.01)
+        self._pieces.close()
+
+
+class WriteBehind:
+    """Gives pieces to `take` in a thread, in order. `close` it on every path."""
+
+    def __init__(self, take: Callable[[bytes], Generator[None, None, None]]) -> None:
+        self._take = take
+        self._queue: Queue[bytes | None] = Queue(DEPTH)
+        self._error: BaseException | None = None
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    async def put(self, piece: bytes) -> None:
+        """Hand the piece over, or wait until there is room. Raises what `take` raised for an earlier one."""
+        self._raise()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="senro write-behind", daemon=True)
+            self._thread.start()
+        try:
+            self._queue.put_nowait(piece)
+        except Full:
+            await anyio.to_thread.run_sync(self._queue.put, piece)
+        else:
+            await anyio.lowlevel.checkpoint()
+
+    async def finish(self) -> None:
+        """Return when every piece was taken. Raises what `take` raised."""
+        await anyio.to_thread.run_sync(self._end)
+        self._raise()
+
+    async def close(self) -> None:
+        """End the thread; pieces that it has not taken yet are dropped."""
+        self._stopped.set()
+        await anyio.to_thread.run_sync(self._end)
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _work(self) -> None:
+        while (piece := self._queue.get()) is not None:
+            if self._stopped.is_set() or self._error is not None:
+                continue  # whoever puts must not wait for ever
+            work = self._take(piece)
+            try:
+                for _ in work:
+                    if self._stopped.is_set():
+                        break
+            except BaseException as error:  # noqa: BLE001 - raised at the next piece
+                self._error = error
+            finally:
+                work.close()
+
+    def _end(self) -> None:
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
