@@ -254,6 +254,14 @@ class DevCluster:
         """
         return list(self._doubled)
 
+    def add_image(self, word: str, *, programs: Mapping[str, str] | None = None, absent: Sequence[str] = ()) -> str:
+        """An image that has scripts, by name, in place of this machine's programs, and lacks some; its pinned name.
+
+        `word` is a part of the name. A script finds the program whose place it takes in a folder of
+        `/run/.senro-programs`. Needs bubblewrap. From any thread.
+        """
+        return self._kubelet.images.add(word, programs=programs or {}, absent_tools=frozenset(absent))
+
     def create_claim(
         self, namespace: str, name: str, *, access_mode: str = "ReadWriteOnce", storage: str = "1Gi"
     ) -> None:

@@ -80,28 +80,37 @@ class Faults:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def cut_exec(
-        self, direction: Literal["stdin", "stdout"], after_bytes: int, *, times: int = 1, container: str = ""
+        self,
+        direction: Literal["stdin", "stdout"],
+        after_bytes: int,
+        *,
+        times: int = 1,
+        container: str = "",
+        step: str = "",
     ) -> None:
-        """End the TCP connection of the next `times` execs once so many payload bytes went that way."""
-        self._arm("cut", _Armed(times, container, direction, after_bytes))
+        """End the TCP connection of the next `times` execs once so many payload bytes went that way.
 
-    def drop_status(self, *, times: int = 1, container: str = "") -> None:
+        The faults of execs are for those in a container of that name, in a pod of that step, where one is named.
+        """
+        self._arm("cut", _Armed(times, container, direction, after_bytes, step=step))
+
+    def drop_status(self, *, times: int = 1, container: str = "", step: str = "") -> None:
         """Let execs run to their end and close the connection instead of sending the status."""
-        self._arm("status", _Armed(times, container))
+        self._arm("status", _Armed(times, container, step=step))
 
-    def delay_status(self, seconds: float, *, times: int = 1, container: str = "") -> None:
+    def delay_status(self, seconds: float, *, times: int = 1, container: str = "", step: str = "") -> None:
         """Send the status so many seconds of the cluster's clock after the command's end and its last output."""
         if seconds <= 0:
             raise ValueError("seconds must be more than 0")
-        self._arm("late", _Armed(times, container, seconds=seconds))
+        self._arm("late", _Armed(times, container, seconds=seconds, step=step))
 
-    def hasten_status(self, last_bytes: int, *, times: int = 1, container: str = "") -> None:
+    def hasten_status(self, last_bytes: int, *, times: int = 1, container: str = "", step: str = "") -> None:
         """Send the status before the last bytes of stdout, which come between it and the close frame."""
-        self._arm("early", _Armed(times, container, number=last_bytes))
+        self._arm("early", _Armed(times, container, number=last_bytes, step=step))
 
-    def truncate_stdout(self, last_bytes: int, *, times: int = 1, container: str = "") -> None:
+    def truncate_stdout(self, last_bytes: int, *, times: int = 1, container: str = "", step: str = "") -> None:
         """Lose the end of stdout, with status Success: what v5 does to slow readers (facts/measured.md)."""
-        self._arm("truncate", _Armed(times, container, number=last_bytes))
+        self._arm("truncate", _Armed(times, container, number=last_bytes, step=step))
 
     def cut_log(self, after_bytes: int, *, times: int = 1, container: str = "") -> None:
         """End the connection of a log, followed or read, as it passes this byte of the log.
@@ -113,9 +122,9 @@ class Faults:
             raise ValueError("after_bytes must not be negative")
         self._arm("log", _Armed(times, container, number=after_bytes))
 
-    def refuse_handshake(self, *, times: int = 1) -> None:
+    def refuse_handshake(self, *, times: int = 1, container: str = "", step: str = "") -> None:
         """Answer execs with the 500 of an apiserver that cannot reach its kubelet."""
-        self._arm("handshake", _Armed(times))
+        self._arm("handshake", _Armed(times, container, step=step))
 
     def fail_pod(
         self,
@@ -220,13 +229,13 @@ class Faults:
             return Response(0, (), drop=True)
         return answer
 
-    def refuses_handshake(self) -> bool:
+    def refuses_handshake(self, pod: Object, container: str) -> bool:
         """Whether this exec is refused."""
-        return self._use("handshake", lambda _: True) is not None
+        return self._use_for("handshake", pod, container) is not None
 
-    def exec_cut(self, container: str) -> Cut | None:
+    def exec_cut(self, pod: Object, container: str) -> Cut | None:
         """Where this exec's connection ends, or None."""
-        found = self._use("cut", lambda fault: fault.container in {"", container})
+        found = self._use_for("cut", pod, container)
         return Cut(found.direction, found.number) if found is not None else None
 
     def log_cut(self, container: str, start: int, end: int) -> int | None:
@@ -242,23 +251,23 @@ class Faults:
         found = self._use("log", lambda fault: fits(fault) and fault.number == min(places))
         return found.number if found is not None else None
 
-    def drops_status(self, container: str) -> bool:
+    def drops_status(self, pod: Object, container: str) -> bool:
         """Whether this exec's status is lost."""
-        return self._use("status", lambda fault: fault.container in {"", container}) is not None
+        return self._use_for("status", pod, container) is not None
 
-    def status_delay(self, container: str) -> float:
+    def status_delay(self, pod: Object, container: str) -> float:
         """Seconds by which this exec's status is late."""
-        found = self._use("late", lambda fault: fault.container in {"", container})
+        found = self._use_for("late", pod, container)
         return found.seconds if found is not None else 0.0
 
-    def stdout_after_status(self, container: str) -> int:
+    def stdout_after_status(self, pod: Object, container: str) -> int:
         """How many bytes of the end of stdout come after the status."""
-        found = self._use("early", lambda fault: fault.container in {"", container})
+        found = self._use_for("early", pod, container)
         return found.number if found is not None else 0
 
-    def stdout_kept_back(self, container: str) -> int:
+    def stdout_kept_back(self, pod: Object, container: str) -> int:
         """How many bytes of the end of stdout are lost."""
-        found = self._use("truncate", lambda fault: fault.container in {"", container})
+        found = self._use_for("truncate", pod, container)
         return found.number if found is not None else 0
 
     def loses_create_answer(self, pod: Object) -> bool:
@@ -285,6 +294,9 @@ class Faults:
             raise ValueError("times must be at least 1")
         with self._lock:
             self._armed.setdefault(kind, []).append(fault)
+
+    def _use_for(self, kind: str, pod: Object, container: str) -> _Armed | None:
+        return self._use(kind, lambda fault: fault.container in {"", container} and _is_of_step(pod, fault.step))
 
     def _use(self, kind: str, fits: Callable[[_Armed], bool]) -> _Armed | None:
         with self._lock:

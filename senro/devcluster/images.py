@@ -9,8 +9,10 @@ fits is the host's tools as they are.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from hashlib import sha256
 
 _ZEROES = "@sha256:" + "0" * 64
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh", "rbash", "busybox"})
@@ -22,7 +24,8 @@ class Image:
 
     `pull_error` is what the runtime says instead of pulling, with `{image}`, `{host}`, `{path}`, `{digest}` and
     `{scheme}` for the parts of the name; `silent` is a registry that never answers. `start_error` follows "exec:
-    <command>: " where the image is there and its program cannot run.
+    <command>: " where the image is there and its program cannot run. `programs` are scripts by name that it has in
+    place of the host's programs.
     """
 
     names: tuple[str, ...]
@@ -33,6 +36,7 @@ class Image:
     silent: bool = False
     start_error: str = ""
     on_node: bool = False
+    programs: Mapping[str, str] = field(default_factory=dict)
 
 
 _FAILED = 'failed to pull and unpack image "{image}": failed to resolve image: '
@@ -88,6 +92,26 @@ _ANY = Image(("*",))
 def find_image(name: str) -> Image:
     """The entry that fits, or the host's tools as they are."""
     return next((image for image in IMAGES if any(fnmatchcase(name, pattern) for pattern in image.names)), _ANY)
+
+
+class Images:
+    """What one node's containers are made of: the table, images that somebody has added, and which were pulled."""
+
+    def __init__(self) -> None:
+        self.pulled: set[str] = set()
+        self._added: dict[str, Image] = {}
+
+    def add(self, word: str, *, programs: Mapping[str, str], absent_tools: frozenset[str]) -> str:
+        """An image of its own, which is on the node; its pinned name."""
+        name = f"registry.dev/{word}@sha256:{sha256(repr((word, sorted(programs.items()))).encode()).hexdigest()}"
+        if why := invalid_name(name):
+            raise ValueError(why)
+        self._added[name] = Image((name,), absent_tools=absent_tools, on_node=True, programs=dict(programs))
+        return name
+
+    def find(self, name: str) -> Image:
+        """What the name stands for."""
+        return self._added.get(name) or find_image(name)
 
 
 def pull_error(image: Image, name: str) -> str:

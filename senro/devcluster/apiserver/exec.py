@@ -69,7 +69,7 @@ def open_exec(request: Request, pod: Object, kubelet: Kubelet, faults: Faults) -
     offered = [word.strip() for word in request.headers.get("sec-websocket-protocol", "").split(",") if word.strip()]
     protocol = choose(offered)
     translated_before = V5.name in offered and not kubelet_translates(kubelet.version)
-    if faults.refuses_handshake():
+    if faults.refuses_handshake(pod, asked_container):
         answer: Container | _Failure = _unreachable(request, pod, asked_container, _FIRST_NODE)
     elif address := kubelet.unreachable(pod):
         answer = _unreachable(request, pod, asked_container, address)
@@ -81,7 +81,7 @@ def open_exec(request: Request, pod: Object, kubelet: Kubelet, faults: Faults) -
         # An empty 403 from the WebSocket server itself: no Status, no RBAC (recording exec-basics).
         return Response(403, (("connection", "close"),), close=True)
     node = kubelet.nodes[pod["spec"]["nodeName"]]
-    opened = _Exec(node.gone, answer, asked_container, request.parameters("command"), streams, protocol)
+    opened = _Exec(node.gone, answer, pod, asked_container, request.parameters("command"), streams, protocol)
 
     async def run(stream: TLSStream, first: bytes) -> None:
         await _run(opened, stream, first, kubelet, faults)
@@ -162,6 +162,7 @@ class _Exec:
 
     node_gone: anyio.Event
     container: Container
+    pod: Object
     name: str
     command: list[str]
     streams: Streams
@@ -169,8 +170,8 @@ class _Exec:
 
 
 async def _run(opened: _Exec, stream: TLSStream, first: bytes, kubelet: Kubelet, faults: Faults) -> None:
-    name, streams, protocol = opened.name, opened.streams, opened.protocol
-    lost, late = faults.stdout_kept_back(name), faults.stdout_after_status(name)
+    pod, name, streams, protocol = opened.pod, opened.name, opened.streams, opened.protocol
+    lost, late = faults.stdout_kept_back(pod, name), faults.stdout_after_status(pod, name)
     await stream.send(protocol.first(streams.first_channel))
     ends = _Ends(opened.container, streams)
     try:
@@ -202,7 +203,7 @@ async def _run(opened: _Exec, stream: TLSStream, first: bytes, kubelet: Kubelet,
             stderr=streams.stderr,
             protocol=protocol,
             terminal=ends.terminal,
-            cut=faults.exec_cut(name),
+            cut=faults.exec_cut(pod, name),
             keep_back=lost or late,
         ),
     )
@@ -215,10 +216,10 @@ async def _run(opened: _Exec, stream: TLSStream, first: bytes, kubelet: Kubelet,
             kubelet.tasks.start_soon(session.discard)
     if not complete:
         return
-    if faults.drops_status(name):
+    if faults.drops_status(pod, name):
         return
     status = _exit_status(await session.exit_code())
-    if delay := faults.status_delay(name):
+    if delay := faults.status_delay(pod, name):
         await kubelet.clock.sleep(delay)
     last = session.kept_back() if late and not lost else b""
     await stream.send(protocol.status(status) + last + close_frame(1000))

@@ -130,7 +130,13 @@ class Bubblewrap:
     async def start(self, config: ContainerConfig, *, stdout: int, stderr: int) -> BubblewrapContainer:
         """Start a container and return once its command runs; `StartError` where it cannot."""
         root = config.folder / "root"
-        files = FileSystem(root, config.mounts, hidden=self._hidden, absent_tools=config.absent_tools)
+        files = FileSystem(
+            root,
+            config.mounts,
+            hidden=self._hidden,
+            absent_tools=config.absent_tools,
+            programs=config.programs,
+        )
         files.prepare()
         files.enter_workdir(config.workdir)
         files.find_executable(config.argv[0], config.env.get("PATH", ""), config.workdir)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from senro.devcluster.containers.runtime import StartError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from senro.devcluster.containers.runtime import Mount
 
@@ -25,6 +25,9 @@ _OWN = frozenset({"proc", "dev", "sys", "tmp", "run", "lost+found", "old_root"})
 """Top names that are the container's own, or that no image has."""
 
 _PROGRAMS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+_OWN_PROGRAMS = "/usr/bin"
+"""Where an image has those of its own."""
+
 _BEHIND = "/run/.senro-programs"
 """Where an image without some tools has the host's folders of programs."""
 
@@ -35,11 +38,18 @@ class FileSystem:
     """One container's view, as bubblewrap arguments and as a map back to the host's files."""
 
     def __init__(
-        self, root: Path, mounts: Sequence[Mount], *, hidden: Path, absent_tools: frozenset[str] = frozenset()
+        self,
+        root: Path,
+        mounts: Sequence[Mount],
+        *,
+        hidden: Path,
+        absent_tools: frozenset[str] = frozenset(),
+        programs: Mapping[str, str] | None = None,
     ) -> None:
         self._root = root
         self._hidden = hidden
-        self._absent_tools = absent_tools
+        self._programs = dict(programs or {})
+        self._absent_tools = absent_tools | self._programs.keys()
         self._rebuilt: dict[str, Path] = {}
         self._mounts = sorted(
             ((self.canonical(mount.target), mount) for mount in mounts), key=lambda pair: len(pair[0].split("/"))
@@ -77,8 +87,10 @@ class FileSystem:
         if not self._absent_tools:
             return []
         folders = {os.path.realpath(folder) for folder in (*self._shown, *_PROGRAMS)}
+        own = {os.path.realpath(_OWN_PROGRAMS)} if self._programs else set()
         return sorted(
-            folder for folder in folders if any(os.path.lexists(f"{folder}/{name}") for name in self._absent_tools)
+            own
+            | {folder for folder in folders if any(os.path.lexists(f"{folder}/{name}") for name in self._absent_tools)}
         )
 
     def _rebuild(self, folder: str) -> None:
@@ -93,6 +105,9 @@ class FileSystem:
             real = posixpath.basename(os.path.realpath(posixpath.join(folder, name)))
             if name not in self._absent_tools and real not in self._absent_tools:
                 (links / name).symlink_to(f"{behind}/{name}")
+        for name, script in self._programs.items() if folder == os.path.realpath(_OWN_PROGRAMS) else ():
+            (links / name).write_text(script)
+            (links / name).chmod(0o755)
         self._rebuilt[folder] = links
 
     def enter_workdir(self, workdir: str) -> None:

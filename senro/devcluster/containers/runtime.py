@@ -26,7 +26,8 @@ class ContainerConfig:
     """Everything a container is started with. `folder` is its own, on the host, for its root file system.
 
     `user` and `group` are what the pod or its image asked for, None for root. `capabilities` are names without CAP_.
-    `memory_limit` is in bytes; `absent_tools` are programs that the image does not have.
+    `memory_limit` is in bytes; `absent_tools` are programs that the image does not have, `programs` scripts by name
+    that it has in place of the host's.
     """
 
     name: str
@@ -42,6 +43,7 @@ class ContainerConfig:
     capabilities: frozenset[str] = field(default_factory=frozenset)
     memory_limit: int | None = None
     absent_tools: frozenset[str] = field(default_factory=frozenset)
+    programs: Mapping[str, str] = field(default_factory=dict)
 
 
 class StartError(Exception):

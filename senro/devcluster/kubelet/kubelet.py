@@ -72,6 +72,7 @@ class Kubelet:
             claims=self.claims,
             log_limit=log_limit,
         )
+        self.images = self._services.images
         self.controllers = NodeControllers(self, self._services)
         tasks.start_soon(self.controllers.run)
         tasks.start_soon(self.claims.run)

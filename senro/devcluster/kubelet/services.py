@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from senro.devcluster.images import Images
+
 if TYPE_CHECKING:
     from senro.devcluster.clock import Clock
     from senro.devcluster.containers.runtime import Runtime
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The cluster's parts that a worker talks to. `images` are those pulled so far, `log_limit` is in bytes."""
+    """The cluster's parts that a worker talks to. `log_limit` is in bytes."""
 
     storage: Storage
     runtime: Runtime
@@ -27,4 +29,4 @@ class Services:
     scheduler: Scheduler
     claims: Claims
     log_limit: int
-    images: set[str] = field(default_factory=set)
+    images: Images = field(default_factory=Images)

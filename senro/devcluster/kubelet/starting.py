@@ -15,7 +15,7 @@ from senro.devcluster.containers.log import ContainerLog
 from senro.devcluster.containers.pipes import output_pipe
 from senro.devcluster.containers.runtime import ContainerConfig, StartError
 from senro.devcluster.expansion import expand
-from senro.devcluster.images import find_image, invalid_name, pull_error
+from senro.devcluster.images import invalid_name, pull_error
 from senro.devcluster.kubelet.amounts import whole
 from senro.devcluster.kubelet.environment import ConfigError, Sources, environment
 from senro.devcluster.kubelet.volumes import mounts, read_only_volumes
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from senro.devcluster.clock import Clock
     from senro.devcluster.containers.pipes import ReadEnd
     from senro.devcluster.containers.runtime import Container, Runtime
+    from senro.devcluster.images import Images
     from senro.devcluster.kubelet.environment import Find
     from senro.devcluster.kubelet.events import Recorder
     from senro.devcluster.kubelet.status import ContainerState
@@ -77,7 +78,7 @@ class Starter:
         runtime: Runtime,
         clock: Clock,
         recorder: Recorder,
-        images: set[str],
+        images: Images,
         log_limit: int,
         find: Find,
         field: Callable[[str], str],
@@ -108,7 +109,7 @@ class Starter:
         out, their_out = output_pipe()
         err, their_err = output_pipe()
         try:
-            wrong = find_image(container["image"]).start_error
+            wrong = self._images.find(container["image"]).start_error
             if wrong:
                 raise StartError(f'exec: "{config.argv[0]}": {wrong}')  # noqa: TRY301 - the runtime's own would come so
             running.container = await self._runtime.start(config, stdout=their_out, stderr=their_err)
@@ -143,8 +144,8 @@ class Starter:
             self._recorder.warning(pod, "InspectFailed", why, container=where)
             self._recorder.warning(pod, "Failed", "Error: InvalidImageName", container=where)
             raise NotStartedError("InvalidImageName", why)
-        image = find_image(name)
-        present = image.on_node or name in self._images
+        image = self._images.find(name)
+        present = image.on_node or name in self._images.pulled
         if policy == "Never" and not present:
             why = f'Container image "{name}" is not present with pull policy of Never'
             self._recorder.warning(pod, "ErrImageNeverPull", why, container=where)
@@ -161,7 +162,7 @@ class Starter:
             self._recorder.warning(pod, "Failed", f'Failed to pull image "{name}": {why}', container=where)
             self._recorder.warning(pod, "Failed", "Error: ErrImagePull", container=where)
             raise NotStartedError("ErrImagePull", why, pull=True)
-        self._images.add(name)
+        self._images.pulled.add(name)
         took = f'Successfully pulled image "{name}" in 1ms (1ms including waiting). Image size: 0 bytes.'
         self._recorder.normal(pod, "Pulled", took, container=where)
 
@@ -174,7 +175,7 @@ class Starter:
         self._recorder.warning(pod, "Failed", f"Error: {BACK_OFF}", container=where)
 
     def _configure(self, pod: Object, container: Object, volumes: dict[str, Path], where: str) -> ContainerConfig:
-        spec, image = pod["spec"], find_image(container["image"])
+        spec, image = pod["spec"], self._images.find(container["image"])
         context = {**(spec.get("securityContext") or {}), **(container.get("securityContext") or {})}
         user = context.get("runAsUser")
         if user is None:
@@ -211,4 +212,5 @@ class Starter:
             capabilities=granted,
             memory_limit=whole(((container.get("resources") or {}).get("limits") or {}).get("memory")),
             absent_tools=image.absent_tools,
+            programs=image.programs,
         )

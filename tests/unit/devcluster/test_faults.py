@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
@@ -50,6 +50,27 @@ def test_a_fault_is_for_the_container_it_names(client: Client, pod: str) -> None
     client.cluster.faults.drop_status(container="senro-io")
     assert client.run(pod, ["true"]).exit_code == 0
     assert client.cluster.faults.pending() == 1
+
+
+@pytest.mark.parametrize(
+    "arm",
+    [
+        lambda faults, **of: faults.cut_exec("stdout", 2, **of),
+        lambda faults, **of: faults.drop_status(**of),
+        lambda faults, **of: faults.truncate_stdout(1, **of),
+    ],
+)
+def test_an_execs_fault_is_for_the_step_it_names(client: Client, pod: str, arm: Callable[..., object]) -> None:
+    """It waits for an exec in a pod of that step, and for that container of it."""
+    arm(client.cluster.faults, step="another")
+    arm(client.cluster.faults, step=pod, container="another")
+    whole = client.run(pod, ["echo", "all"])
+    assert (whole.channel(1), whole.exit_code) == (b"all\n", 0)
+    client.cluster.faults.clear()
+    arm(client.cluster.faults, step=pod, container="step")
+    broken = client.run(pod, ["echo", "all"])
+    assert (broken.channel(1), broken.exit_code) != (b"all\n", 0)
+    assert client.cluster.faults.pending() == 0
 
 
 def test_a_status_is_dropped_so_many_times(client: Client, pod: str) -> None:
@@ -129,7 +150,10 @@ def test_a_cut_lies_in_the_log_not_in_the_answer(client: Client, name: str) -> N
 
 def test_a_handshake_is_refused(client: Client, pod: str) -> None:
     """500 text, as when the kubelet cannot be reached."""
-    client.cluster.faults.refuse_handshake()
+    client.cluster.faults.refuse_handshake(step="another")
+    assert client.run(pod, ["true"]).exit_code == 0
+    client.cluster.faults.clear()
+    client.cluster.faults.refuse_handshake(step=pod, container="step")
     with client.exec(pod, ["true"]) as session:
         assert session.status == 500
         assert json.loads(session.body())["message"].startswith("error dialing backend")

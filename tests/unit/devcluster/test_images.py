@@ -110,6 +110,22 @@ def test_a_name_that_no_entry_fits_is_the_hosts_tools(client: Client, name: str)
     ]
 
 
+@pytest.mark.bubblewrap
+def test_an_image_with_programs_of_its_own(client: Client, name: str) -> None:
+    """Its script is what its name finds, however it is called; what it took the place of is there to be called."""
+    wrapper = '#!/bin/sh\necho mine\nfor real in /run/.senro-programs/*/seq; do exec "$real" "$@"; done\n'
+    image = client.cluster.add_image(
+        "own", programs={"seq": wrapper, "greet": "#!/bin/sh\necho hello\n"}, absent=["tar"]
+    )
+    command = ["sh", "-c", "seq 2; /usr/bin/seq 1; greet; command -v tar || echo gone"]
+    client.create(pod_manifest(name, command, step={"image": image}))
+    assert client.finished(name)["status"]["phase"] == "Succeeded"
+    assert client.log(name).text == "mine\n1\n2\nmine\n1\nhello\ngone\n"
+    assert image.startswith("registry.dev/own@sha256:")
+    with pytest.raises(ValueError, match="must be lowercase"):
+        client.cluster.add_image("Own")
+
+
 def test_every_entry_says_something_of_its_own() -> None:
     """No entry hides one that comes after it, and each failure has its words."""
     for image in IMAGES:
