@@ -1,0 +1,318 @@
+"""Two coordinators race for a claim on the embedded cluster, with clocks of their own, and are killed at any point.
+
+`make soak` runs two hundred races, `make test` a seeded tenth; each prints what became of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import pytest
+
+from senro.adapters.apiserver import connect, read_configuration, watch_pod
+from senro.adapters.clock import SystemChance, SystemClock
+from senro.app.engine import Engine, Values
+from senro.app.recorder import Recorder
+from senro.app.services import ClusterServices
+from senro.app.workspaces import Workspaces
+from senro.devcluster import DevCluster
+from senro.domain.events import AttemptEnded, LeaseAcquired, LeaseLost
+from senro.domain.lease import Lease
+from senro.domain.leasing import CERTAIN
+from senro.domain.outcome import Outcome
+from senro.domain.pipeline import Pipeline
+from senro.domain.plan import Plan, build_plan
+from senro.domain.pod import Pod
+from senro.domain.redaction import Redactor
+from senro.domain.targets import Pod as Target
+from senro.domain.workspace import Workspace
+from senro.ports.cluster import Cluster, Manifest
+from tests.support_app import App
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+SOAK = os.environ.get("SENRO_TEST_PROFILE") == "soak"
+SEED = 20261130
+RACES = 200
+AT_ONCE = 10
+LEASE_SECONDS = 3
+"""A lease's duration here, so that one of a killed coordinator expires soon."""
+
+LAST_CALL = 24
+"""A step of this kind asks for about so many things; a coordinator is killed at one of them, or survives."""
+
+CLAIM = "raced"
+DRAWN = sorted(random.Random(SEED).sample(range(RACES), RACES if SOAK else RACES // 10))
+BATCHES = [DRAWN[place : place + AT_ONCE] for place in range(0, len(DRAWN), AT_ONCE)]
+
+
+class OwnClock(SystemClock):
+    """A wall clock that is wrong and a monotonic one that began some time and runs at a rate of its own."""
+
+    def __init__(self, draw: random.Random) -> None:
+        self.rate = draw.uniform(0.96, 1.04)
+        self._skew = timedelta(seconds=draw.uniform(-600, 600))
+        self._origin = draw.uniform(0, 1e6)
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + self._skew
+
+    def monotonic(self) -> float:
+        return self._origin + self.rate * time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(seconds / self.rate)
+
+
+class Killed(Exception):
+    """The coordinator was killed at this call."""
+
+
+@dataclass
+class Racer:
+    """One coordinator, which a kill takes from the cluster between two instructions."""
+
+    cluster: Cluster
+    clock: OwnClock
+    dies_at: int | None
+    dies_after: bool
+    """Whether what it asked for last takes effect, unanswered."""
+
+    calls: int = 0
+    died: float | None = None
+    certain: list[tuple[float, float]] = field(default_factory=list)
+    """When it may be certain of the lease, by the rules alone: from each answer until its ninth tenth."""
+
+    pods: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """By uid, from when the pod was asked for until it was seen gone."""
+
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    app: App = field(init=False)
+    ended: bool = False
+
+    @property
+    def outcome(self) -> Outcome:
+        return next(event.outcome for event in reversed(self.app.ledger.events) if isinstance(event, AttemptEnded))
+
+    def saw(self, kind: type[Any]) -> bool:
+        return any(isinstance(event, kind) for event in self.app.ledger.events)
+
+    def certain_until(self, moment: float) -> None:
+        """It asked for something by which it cannot be certain later than now."""
+        self.certain = [(start, min(end, moment)) for start, end in self.certain if start < moment]
+
+    async def call(self, request: Callable[[], Any]) -> Any:
+        """One request of its; the last one before it dies may take effect."""
+        if self.died is not None:
+            await anyio.sleep_forever()
+        self.calls += 1
+        if self.calls != self.dies_at:
+            return await request()
+        if self.dies_after:
+            with anyio.CancelScope(shield=True):
+                await request()
+        self.died = time.monotonic()
+        self.certain_until(self.died)
+        self.app.clean_ups.abandon()
+        self.scope.cancel()
+        return await anyio.sleep_forever()
+
+    async def race(self, folder: Path, plan: Plan) -> None:
+        self.app = app = App(folder, plan)
+        pods = ClusterServices(cluster=self._dying(), watch=self._watch, lease_seconds=LEASE_SECONDS)
+        services = replace(app.services, clock=self.clock, chance=SystemChance(), pods=pods)
+        recorder = Recorder(plan, app.ledger, app.told, self.clock, Redactor([]))
+        workspaces = Workspaces(services, recorder, str(folder))
+        engine = Engine(plan, services, recorder, workspaces, app.clean_ups, base=str(folder), jobs=None)
+        with self.scope:
+            await engine.run(Values(values={}, files={}))
+            self.ended = True
+
+    def _dying(self) -> Cluster:
+        return cast("Cluster", Dying(self))
+
+    def _watch(self, namespace: str, name: str, uid: str) -> Any:
+        return watch_pod(self._dying(), namespace, name, uid=uid, clock=self.clock)
+
+
+class Dying:
+    """The cluster, as a racer uses it until it dies: what a step without secrets and workspaces asks for."""
+
+    def __init__(self, racer: Racer) -> None:
+        self._racer, self._cluster = racer, racer.cluster
+
+    @property
+    def address(self) -> str:
+        return self._cluster.address
+
+    async def create_pod(self, manifest: Manifest) -> Pod:
+        asked = time.monotonic()
+
+        async def create() -> Pod:
+            pod = await self._cluster.create_pod(manifest)
+            self._racer.pods[pod.uid] = (asked, float("inf"))
+            return pod
+
+        pod: Pod = await self._racer.call(create)
+        return pod
+
+    async def read_pod(self, namespace: str, name: str) -> Pod | None:
+        pod: Pod | None = await self._racer.call(lambda: self._cluster.read_pod(namespace, name))
+        if pod is None:
+            now = time.monotonic()
+            self._racer.pods = {uid: (asked, min(gone, now)) for uid, (asked, gone) in self._racer.pods.items()}
+        return pod
+
+    async def delete_pod(self, namespace: str, name: str, *, uid: str, grace_seconds: int | None = None) -> bool:
+        deleted: bool = await self._racer.call(
+            lambda: self._cluster.delete_pod(namespace, name, uid=uid, grace_seconds=grace_seconds)
+        )
+        return deleted
+
+    @asynccontextmanager
+    async def follow_log(
+        self, namespace: str, name: str, container: str, *, since: str | None = None
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        await self._racer.call(anyio.lowlevel.checkpoint)
+        async with self._cluster.follow_log(namespace, name, container, since=since) as pieces:
+            yield pieces
+
+    async def read_log(self, namespace: str, name: str, container: str, *, since: str | None = None) -> bytes:
+        log: bytes = await self._racer.call(lambda: self._cluster.read_log(namespace, name, container, since=since))
+        return log
+
+    async def list_events(self, namespace: str, *, uid: str) -> Any:
+        return await self._racer.call(lambda: self._cluster.list_events(namespace, uid=uid))
+
+    async def read_lease(self, namespace: str, name: str) -> Lease | None:
+        lease: Lease | None = await self._racer.call(lambda: self._cluster.read_lease(namespace, name))
+        return lease
+
+    async def create_lease(self, manifest: Manifest) -> Lease:
+        return await self._held(lambda: self._cluster.create_lease(manifest))
+
+    async def replace_lease(self, manifest: Manifest) -> Lease:
+        return await self._held(lambda: self._cluster.replace_lease(manifest))
+
+    async def delete_lease(self, namespace: str, name: str, *, uid: str, version: str) -> None:
+        self._racer.certain_until(time.monotonic())
+        await self._racer.call(lambda: self._cluster.delete_lease(namespace, name, uid=uid, version=version))
+
+    async def _held(self, write: Callable[[], Any]) -> Lease:
+        asked = time.monotonic()
+        lease: Lease = await self._racer.call(write)
+        self._racer.certain.append((time.monotonic(), asked + CERTAIN * LEASE_SECONDS / self._racer.clock.rate))
+        return lease
+
+
+def plan_of(cluster: DevCluster, number: int) -> Plan:
+    """A step that finds out by itself whether another is in the claim at the same time."""
+    script = f"mkdir /c/{number} || exit 9; sleep 0.1; rmdir /c/{number}"
+    target = Target(cluster.image, namespace="ci", grace=1, claims={f"raced-{number}": CLAIM})
+    pipeline = Pipeline("race")
+    workspace = Workspace(f"raced-{number}")
+    pipeline.workflow("w").step("s", ["sh", "-c", script], mounts=[workspace.at("/c")], on=target)
+    return build_plan(pipeline)
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: f"{batch[0]}-{batch[-1]}")
+async def test_a_claim_is_raced_for(
+    batch: list[int], tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """One holder at a time; who survives has its turn; a lease is freed or expires; nothing of a survivor is left."""
+    counted: Counter[str] = Counter()
+    async with DevCluster(pace=0.05) as dev:
+        dev.create_claim("ci", CLAIM, access_mode="ReadWriteMany")
+        configuration = read_configuration(dev.environment(), now=datetime.now(UTC))
+        async with (
+            connect(configuration, clock=SystemClock(), chance=SystemChance()) as cluster,
+            anyio.create_task_group() as group,
+        ):
+            for number in batch:
+                group.start_soon(race, dev, cluster, number, tmp_path / str(number), counted)
+        assert dev.pods() == dev.leases() == dev.secrets() == []
+    record_property("summary", f"races {batch[0]} to {batch[-1]} of {RACES}: {dict(sorted(counted.items()))}")
+    record_property("counts", {f"{len(DRAWN)} races for a claim": dict(counted)})
+
+
+async def race(dev: DevCluster, cluster: Cluster, number: int, folder: Path, counted: Counter[str]) -> None:
+    draw, plan = random.Random(f"{SEED} {number}"), plan_of(dev, number)
+
+    def racer(*, mortal: bool) -> Racer:
+        dies = draw.randint(1, LAST_CALL) if mortal and draw.random() < 0.5 else None
+        return Racer(cluster, OwnClock(draw), dies, draw.random() < 0.5)
+
+    two, third = [racer(mortal=True), racer(mortal=True)], racer(mortal=False)
+    late = draw.choice([0.0, draw.uniform(0, 0.5), draw.uniform(0, 2)])
+
+    async def run(one: Racer, after: float, place: str) -> None:
+        await anyio.sleep(after)
+        await one.race(folder / place, plan)
+
+    with anyio.fail_after(90):
+        async with anyio.create_task_group() as group:
+            group.start_soon(run, two[0], 0.0, "a")
+            group.start_soon(run, two[1], late, "b")
+        # Whatever the two left, it is free or expires.
+        await run(third, 0.0, "c")
+    check_holders([*two, third])
+    check_pods([*two, third], counted)
+    for one in (*two, third):
+        judge(one, two, counted)
+    await remove_what_the_dead_left(dev, cluster, number)
+
+
+def check_holders(racers: list[Racer]) -> None:
+    """No moment at which two may be certain of the lease."""
+    for one, other in itertools.combinations(racers, 2):
+        for here, there in itertools.product(one.certain, other.certain):
+            assert here[1] <= there[0] or there[1] <= here[0], (here, there)
+
+
+def check_pods(racers: list[Racer], counted: Counter[str]) -> None:
+    """Pods of coordinators that live and have their lease are there one after the other."""
+    for one, other in itertools.combinations(racers, 2):
+        for here, there in itertools.product(one.pods.values(), other.pods.values()):
+            if here[1] > there[0] and there[1] > here[0]:
+                assert any(each.died is not None or each.saw(LeaseLost) for each in (one, other)), (here, there)
+                counted["pods beside a dead one's"] += 1
+
+
+def judge(one: Racer, two: list[Racer], counted: Counter[str]) -> None:
+    """What became of one of them."""
+    if one.died is not None:
+        counted["killed holding" if one.certain else "killed waiting"] += 1
+        return
+    assert one.ended
+    assert one.saw(LeaseAcquired)
+    if one.outcome.code == 9:
+        # It met files of a pod whose coordinator was dead: a lease is no fence.
+        assert any(other.died is not None for other in two), one.outcome
+        counted["met a dead one's step"] += 1
+        return
+    assert one.outcome.kind == "succeeded", one.outcome
+    assert all(gone < float("inf") for _, gone in one.pods.values())
+    previous = next(event.previous for event in one.app.ledger.events if isinstance(event, LeaseAcquired))
+    counted["took over" if previous else "had its turn"] += 1
+    counted["lost its lease"] += one.saw(LeaseLost)
+
+
+async def remove_what_the_dead_left(dev: DevCluster, cluster: Cluster, number: int) -> None:
+    """Pods of coordinators that were killed: each carries senro's labels, by which a sweep finds it."""
+    for pod in dev.pods():
+        claims = [volume.get("persistentVolumeClaim") for volume in pod["spec"]["volumes"]]
+        if claims and f"mkdir /c/{number} " in str(pod["spec"]["containers"]):
+            meta = pod["metadata"]
+            assert meta["labels"]["senro.dev/managed"] == "true"
+            await cluster.delete_pod(meta["namespace"], meta["name"], uid=meta["uid"], grace_seconds=0)
