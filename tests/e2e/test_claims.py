@@ -28,7 +28,6 @@ from senro.domain.events import (
     SnapshotTaken,
     decode_event,
 )
-from senro.ports.reporter import StepState
 from senro.testing import Bench
 
 pytestmark = pytest.mark.slow
@@ -164,21 +163,20 @@ def test_an_identity_without_leases(bench: Bench) -> None:
 
 
 class Until(senro.Reporter):
-    """Calls `do` once the step runs."""
+    """Calls `do` once the step prints a line."""
 
     def __init__(self, do: Callable[[], object]) -> None:
         self._do = do
 
-    def step_state(self, step_id: str, state: StepState, *, attempt: int, phase: str = "") -> None:  # noqa: ARG002 - the interface
-        if phase == "running":
-            self._do()
+    def log_line(self, step_id: str, stream: str, text: str) -> None:  # noqa: ARG002 - the interface
+        self._do()
 
 
 def test_a_cancelled_run_frees_its_claim(bench: Bench) -> None:
     """A run that is cancelled in the middle of a step gives the claim back when it has put the pod away."""
     pipeline = senro.Pipeline("claims")
     target = bench.pod(claims={"build-cache": claim_of(bench)})
-    endless = "trap 'exit 0' TERM; while :; do sleep 0.05; done"
+    endless = "trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done"
     pipeline.workflow("w", on=target).step("s", ["sh", "-c", endless], mounts=[CACHE.at("/cache")])
 
     async def run() -> None:
