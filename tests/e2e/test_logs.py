@@ -14,7 +14,9 @@ from senro.testing import Bench
 
 LINES = 10_000
 CUTS = 50
-RESTARTS = (LINES // 10, 3 * LINES // 10)
+RESTARTS = (1, 600)
+"""Lines at which the kubelet restarts: early, so that the step outlives both on the slowest machine."""
+
 SERVED = len("2026-11-29T10:00:00.000000000Z line 00001\n")
 """Bytes of one line as the kubelet serves it."""
 SEED = 20261130
@@ -76,7 +78,7 @@ def test_a_rotation_inside_a_cut_is_said(tmp_path: Path) -> None:
         assert result.state == "succeeded"
         printed = [b"line %d %02d" % (turn, number) for turn in range(150) for number in range(1, 21)]
         written = bench.log("w.s").splitlines()
-        assert (written[0], written[-1]) == (printed[0], printed[-1])
+        assert written[-1] == printed[-1]
         assert len(written) < len(printed)
         assert written == sorted(set(written), key=printed.index)
         reason = "it was rotated while its stream was cut, so lines in between may be missing"
