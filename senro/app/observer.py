@@ -63,6 +63,11 @@ class PodObserver:
         return self._memory.ran
 
     @property
+    def waiting_seconds(self) -> float:
+        """How long the pod had waited for what it waits for now, when it was last looked at."""
+        return self._looked_at - self._patience.since
+
+    @property
     def hidden_seconds(self) -> float:
         """How long the step may have run before it was first seen running: the gap between two observations."""
         return self._hidden

@@ -20,7 +20,7 @@ from senro.app.scratch_reading import bring_caches_back
 from senro.app.services import ClusterServices
 from senro.app.staging import Staging
 from senro.domain.attempt import claim_names
-from senro.domain.claims import waits_for, with_claims
+from senro.domain.claims import given_up, waits_for
 from senro.domain.creation import refused
 from senro.domain.errors import AlreadyExists, ApiError, ClusterError, TreeError
 from senro.domain.events import PodCreated, PodPending, StepRunning
@@ -127,7 +127,7 @@ class PodAttempt:
     def _of_claims(self, answer: Answer) -> Answer:
         """The answer, which names the claim where the cluster's words are about one."""
         if isinstance(answer, Infra):
-            return replace(answer, message=with_claims(answer.message, claim_names(self.attempt.step)))
+            return replace(answer, message=given_up(answer, claim_names(self.attempt.step)))
         return answer
 
     async def _create(self, manifest: Manifest) -> Pod:
@@ -274,7 +274,7 @@ class PodAttempt:
         claims = claim_names(attempt.step)
         while not observer.answer.settled:
             answer, seen = observer.answer, observer.observations
-            words = _phase(answer, claims)
+            words = _phase(answer, claims, observer.waiting_seconds)
             if words != told:
                 told = words
                 if isinstance(answer, Pending) and answer.kind is not PendingKind.STAGING:
@@ -286,7 +286,7 @@ class PodAttempt:
                             attempt=attempt.identity.attempt,
                             kind=str(answer.kind),
                             container=answer.container,
-                            message=waits_for(answer, claims),
+                            message=waits_for(answer, claims, waited=observer.waiting_seconds),
                         )
                     )
                 elif isinstance(answer, Running) and not answer.finishing:
@@ -323,10 +323,10 @@ def _staging(observer: PodObserver) -> bool:
     return isinstance(answer, Pending) and answer.kind is PendingKind.STAGING
 
 
-def _phase(answer: Answer, claims: tuple[str, ...]) -> str:
+def _phase(answer: Answer, claims: tuple[str, ...], waited: float) -> str:
     match answer:
         case Pending(kind=kind):
-            message = waits_for(answer, claims)
+            message = waits_for(answer, claims, waited=waited)
             return f"waiting: {kind}" + (f" ({message})" if message else "")
         case Running():
             return "running"

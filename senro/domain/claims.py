@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from senro.domain.verdict import Pending, PendingKind
+from senro.domain.verdict import Infra, InfraKind, Pending, PendingKind
+from senro.domain.verdict.event_words import EVENTS_AFTER
 
 _ELSEWHERE: Final = re.compile(r"Multi-Attach error|ReadWriteOncePod access mode already in-use")
 """The attach controller's words in an Event FailedAttachVolume, and the scheduler's (facts/pod-states.json row 108)."""
@@ -34,18 +35,32 @@ def with_claims(message: str, claims: Sequence[str]) -> str:
     return message
 
 
-def waits_for(pending: Pending, claims: Sequence[str]) -> str:
-    """What a pod that mounts `claims` waits for, in the cluster's words where there are any.
+def waits_for(pending: Pending, claims: Sequence[str], *, waited: float) -> str:
+    """What a pod that mounts `claims` waits for, in the cluster's words where there are any; `waited` is in seconds.
 
     A node that attaches a volume says nothing in the pod, and only an Event tells that it cannot: who may not list
-    Events is told what it may be.
+    Events is told after a while what it may be.
     """
-    if claims and pending.kind is PendingKind.CREATING and not pending.message:
-        return (
-            f"it mounts {_named(claims, 'the')}; a ReadWriteOnce claim that is in use on another node keeps a pod "
-            "waiting here, and only its Events say so"
-        )
+    silent = pending.kind is PendingKind.CREATING and not pending.message
+    if claims and silent and waited >= EVENTS_AFTER:
+        return _silent(claims)
     return with_claims(pending.message, claims)
+
+
+def given_up(infra: Infra, claims: Sequence[str]) -> str:
+    """The message of a step that did not start, or failed otherwise, in a pod that mounts `claims`."""
+    message = with_claims(infra.message, claims)
+    if claims and message == infra.message and infra.kind is InfraKind.START_TIMEOUT:
+        told = _silent(claims)
+        return _and(message, told[0].upper() + told[1:] + ".")
+    return message
+
+
+def _silent(claims: Sequence[str]) -> str:
+    return (
+        f"it mounts {_named(claims, 'the')}; a ReadWriteOnce claim that is in use on another node keeps a pod waiting "
+        "here, and only its Events say so"
+    )
 
 
 def _and(message: str, more: str) -> str:

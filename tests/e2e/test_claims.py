@@ -207,7 +207,7 @@ def test_a_claim_on_another_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                     target = bench.pod(
                         claims={"build-cache": claim},
                         node_selector={"kubernetes.io/hostname": "two"},
-                        start_timeout=8 if events else 3,
+                        start_timeout=9,
                     )
                     outcome = bench.one("true", on=target, mounts=[CACHE.at("/cache")]).steps["w.s"].outcome
                 assert (outcome.kind, outcome.did_run) == ("infra", "no")
@@ -220,6 +220,7 @@ def test_a_claim_on_another_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                     )
                 else:
                     assert any("a ReadWriteOnce claim that is in use on" in event.message for event in pending(bench))
+                    assert "It mounts the claim senro-build-cache; a ReadWriteOnce claim" in outcome.message
             admin.delete(f"/api/v1/namespaces/{bench.namespace}/pods/holder", params={"gracePeriodSeconds": 0})
 
 

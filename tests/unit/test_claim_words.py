@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from senro.domain.claims import waits_for, with_claims
-from senro.domain.verdict import Pending, PendingKind
+from senro.domain.claims import given_up, waits_for, with_claims
+from senro.domain.verdict import DidRun, Infra, InfraKind, Pending, PendingKind
 
 MULTI_ATTACH = 'Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) build-make-1'
 IN_USE = (
@@ -49,14 +49,27 @@ def test_words_about_something_else() -> None:
 
 
 def test_a_node_that_says_nothing() -> None:
-    """Where the pod shows no cause, whoever may not list Events is told what it may be; with a cause it is quoted."""
+    """Where the pod shows no cause it is told after a while what it may be; a cause is quoted."""
     silent = Pending(PendingKind.CREATING, "step")
-    assert "mounts the claim cache; a ReadWriteOnce claim that is in use on another node" in waits_for(
-        silent, ["cache"]
+    told = "it mounts the claim cache; a ReadWriteOnce claim that is in use on another node"
+    assert waits_for(silent, ["cache"], waited=5).startswith(told)
+    assert waits_for(silent, ["cache"], waited=4.9) == ""
+    assert waits_for(silent, [], waited=5) == ""
+    assert waits_for(Pending(PendingKind.CREATING, "step", "pulling"), ["cache"], waited=5) == "pulling"
+    assert waits_for(Pending(PendingKind.SCHEDULING), ["cache"], waited=5) == ""
+    attached = Pending(PendingKind.VOLUME, message=MULTI_ATTACH)
+    assert waits_for(attached, ["cache"], waited=0) == with_claims(MULTI_ATTACH, ["cache"])
+
+
+def test_a_step_that_was_given_up() -> None:
+    """What is said of the claim stands at the end; where nobody said why a pod did not start, what it may be."""
+    timeout = Infra(InfraKind.START_TIMEOUT, DidRun.NO, message="the pod did not start in 300 s (creating).")
+    assert given_up(timeout, ["cache"]) == (
+        "the pod did not start in 300 s (creating). It mounts the claim cache; a ReadWriteOnce claim that is in use on "
+        "another node keeps a pod waiting here, and only its Events say so."
     )
-    assert waits_for(silent, []) == ""
-    assert waits_for(Pending(PendingKind.CREATING, "step", "pulling"), ["cache"]) == "pulling"
-    assert waits_for(Pending(PendingKind.SCHEDULING), ["cache"]) == ""
-    assert waits_for(Pending(PendingKind.VOLUME, message=MULTI_ATTACH), ["cache"]) == with_claims(
-        MULTI_ATTACH, ["cache"]
-    )
+    assert given_up(timeout, []) == timeout.message
+    volume = Infra(InfraKind.VOLUME, DidRun.NO, message=MULTI_ATTACH)
+    assert given_up(volume, ["cache"]) == with_claims(MULTI_ATTACH, ["cache"])
+    lost = Infra(InfraKind.NODE_LOST, DidRun.YES, message="the node fell silent")
+    assert given_up(lost, ["cache"]) == lost.message
