@@ -46,6 +46,9 @@ _MARK = f"{FORMAT}\n".encode()
 _WRITE = 1024 * 1024
 """Bytes handed to a thread at a time while an archive is written."""
 
+_UNPACK = 128 * 1024
+"""Bytes unpacked at a time: whoever unpacks holds several such pieces."""
+
 _DELETE_SECONDS = 5.0
 """How long the removal of an archive that nobody will read is waited for; it may lie there for ever."""
 
@@ -128,31 +131,37 @@ class BucketScratchStore:
         if await self.find(cache, entry.key) is not None:
             return False
         archive = f"scratch/{cache}/archive/{self._token()}.tar"
-        kept = False
         try:
             sha256, length = await self._send(archive, tree, folder)
-            record = ScratchRecord(
-                format=FORMAT,
-                cache=cache,
-                key=entry.key,
-                created=entry.created,
-                tree=tree.digest,
-                archive=archive,
-                sha256=sha256,
-                length=length,
-            )
-            kept = await self._asked(self._bucket.create(_entry(cache, entry.key), encode_record(record)))
-            if not kept:
-                # A put whose answer was lost is repeated, and the repetition finds what the first one made.
-                there = await self._asked(self._record(cache, entry.key))
-                kept = there is not None and there.archive == archive
         except StoreUnavailable:
-            kept = True  # the record may be there, so its archive must be
             raise
-        finally:
-            if not kept:
-                await self._remove(archive)
-        return kept
+        except BaseException:
+            await self._remove(archive)
+            raise
+        record = ScratchRecord(
+            format=FORMAT,
+            cache=cache,
+            key=entry.key,
+            created=entry.created,
+            tree=tree.digest,
+            archive=archive,
+            sha256=sha256,
+            length=length,
+        )
+        # From here on the record may be there whatever is heard of it, and while it may, its archive must stay.
+        if await self._asked(self._bucket.create(_entry(cache, entry.key), encode_record(record))):
+            return True
+        # A put whose answer was lost is repeated, and the repetition finds what the first one made.
+        try:
+            ours = await self._asked(self._record(cache, entry.key)) == record
+        except StoreUnavailable:
+            raise
+        except StoreError:
+            await self._remove(archive)
+            raise
+        if not ours:
+            await self._remove(archive)
+        return ours
 
     async def _record(self, cache: str, key: str) -> ScratchRecord | None:
         data = await self._bucket.get(_entry(cache, key), LARGEST)
@@ -202,7 +211,8 @@ class BucketScratchStore:
             if data is None or len(data) != end - at:
                 raise self._damaged(record, f"{record.archive} is missing or shorter than {record.length} bytes")
             digest.update(data)
-            await unpacking.write(data)
+            for start in range(0, len(data), _UNPACK):
+                await unpacking.write(data[start : start + _UNPACK])
             at = end
         if digest.hexdigest() != record.sha256:
             raise self._damaged(record, f"the bytes of {record.archive} are others than those that were saved")
