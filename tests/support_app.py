@@ -39,13 +39,15 @@ class Told(Reporter):
         self.lines: list[tuple[str, str, str]] = []
         self.notes: list[tuple[str, str]] = []
         self.transfers: list[tuple[str, str, int, int | None]] = []
+        self.files: list[int] = []
         self.summary: RunSummary | None = None
 
     def step_state(self, step_id: str, state: str, *, attempt: int, phase: str = "") -> None:
         self.states.append((step_id, state, attempt, phase))
 
-    def transfer(self, step_id: str, direction: str, done_bytes: int, total_bytes: int | None) -> None:
+    def transfer(self, step_id: str, direction: str, done_bytes: int, total_bytes: int | None, files: int = 0) -> None:
         self.transfers.append((step_id, direction, done_bytes, total_bytes))
+        self.files.append(files)
 
     def log_line(self, step_id: str, stream: str, text: str) -> None:
         self.lines.append((step_id, stream, text))

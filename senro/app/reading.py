@@ -61,6 +61,10 @@ class Reading:
 
     unpacked: int = 0
     """Bytes of the archive that they stood for."""
+
+    members: int = 0
+    """Entries that they brought."""
+
     rules: Mapping[int, ContentRules] = field(default_factory=dict, kw_only=True)
 
     async def run(self) -> Mapping[int, Tree]:
@@ -77,7 +81,9 @@ class Reading:
             except (ClusterError, TransferFailure, TreeError) as error:
                 broken = error
             else:
-                self.attempt.recorder.reporter.transfer(self.attempt.step.id, "out", self.unpacked, self.unpacked)
+                self.attempt.recorder.reporter.transfer(
+                    self.attempt.step.id, "out", self.unpacked, self.unpacked, self.members
+                )
                 await self.attempt.transferred(
                     "out",
                     self.unpacked,
@@ -150,7 +156,7 @@ class Reading:
         if result != ExitCode(0):
             raise TransferFailure(end_words(result, stderr, ""))
         found = await unpacking.finish()
-        self.unpacked = unpacking.unpacked
+        self.unpacked, self.members = unpacking.unpacked, unpacking.members
         counted = far_count(stderr)
         if counted is None or counted.members != unpacking.members:
             number = "no" if counted is None else counted.members
@@ -172,7 +178,9 @@ class Reading:
                     await unpacking.write(data)
                     self.received += len(data)
                     self.unpacked = unpacking.unpacked
-                    reporter.transfer(step, "out", self.received if self.coding == "plain" else self.unpacked, None)
+                    self.members = unpacking.members
+                    done = self.received if self.coding == "plain" else self.unpacked
+                    reporter.transfer(step, "out", done, None, self.members)
                     if measuring is not None:
                         await measuring.take(data, self.received, self.staged)
                 case Stderr(data=data):

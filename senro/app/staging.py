@@ -239,7 +239,7 @@ class _Feed:
                 await self.session.send(data)
                 staging.crossed += len(data)
                 staging.sent = self.archive.taken
-                reporter.transfer(step, "in", staging.sent, staging.length)
+                reporter.transfer(step, "in", staging.sent, staging.length, self.archive.members)
                 if self.probe is not None:
                     self.probe.moved(staging.crossed)
             staging.fed = True

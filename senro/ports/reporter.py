@@ -88,11 +88,13 @@ class Reporter:
         `running` to `pending` or `running` with the next attempt; after a final state nothing more comes.
         """
 
-    def transfer(self, step_id: str, direction: Direction, done_bytes: int, total_bytes: int | None) -> None:
+    def transfer(
+        self, step_id: str, direction: Direction, done_bytes: int, total_bytes: int | None, files: int = 0
+    ) -> None:
         """A workspace is on its way. Called for each piece, so many times a second, and once at the end.
 
-        Bytes of the archive, `total_bytes` None where the size is not known beforehand. A transfer that is
-        repeated starts again with a smaller `done_bytes`.
+        Bytes of the archive, `total_bytes` None where the size is not known beforehand; `files` counts the files,
+        folders and links that have crossed. A transfer that is repeated starts again with a smaller `done_bytes`.
         """
 
     def log_line(self, step_id: str, stream: Stream, text: str) -> None:

@@ -53,6 +53,11 @@ class Archive(Protocol):
         """How many of these bytes the pieces stand for that were read so far."""
         ...
 
+    @property
+    def members(self) -> int:
+        """How many entries begin in them."""
+        ...
+
     async def read(self) -> bytes:
         """The next piece as it crosses, 64 to 128 KiB except at the end; b"" at the end.
 

@@ -33,7 +33,10 @@ class At(senro.Reporter):
     def step_state(self, step_id: str, state: StepState, *, attempt: int, phase: str = "") -> None:  # noqa: ARG002 - the interface
         self._pass(phase)
 
-    def transfer(self, step_id: str, direction: Direction, done_bytes: int, total_bytes: int | None) -> None:  # noqa: ARG002 - the interface
+    def transfer(
+        self, step_id: str, direction: Direction, done_bytes: int, total_bytes: int | None, files: int = 0
+    ) -> None:
+        del step_id, total_bytes, files
         if 0 < done_bytes < SIZE:
             self._pass(direction)
 

@@ -158,6 +158,7 @@ async def test_folders_are_replaced_by_what_came(scene: Scene) -> None:
     told = scene.app.told.transfers
     assert told[-1] == ("build.make", "out", len(DATA), len(DATA))
     assert told[0] == ("build.make", "out", 50_000, None)
+    assert scene.app.told.files[-1] == 3
 
 
 async def test_the_far_tar_is_told_what_to_leave_out(scene: Scene) -> None:

@@ -138,6 +138,7 @@ async def test_every_mount_is_sent_in_one_exec(scene: Scene) -> None:
     assert [done for _, _, done, _ in told] == sorted({done for _, _, done, _ in told})
     assert told[-1] == ("build.make", "in", event.bytes, event.bytes)
     assert event.bytes > 300_000
+    assert scene.app.told.files[-1] == 1
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ class FolderArchive:
             self._tail = member_header(parts[0].index, Entry(sentinel, "file", digest=EMPTY_FILE)) + END
         members = archive_length((part.index, part.tree.entries) for part in parts)
         self._length = members - len(END) + len(self._tail)
-        self._taken = 0
+        self._taken = self._members = self._begun = 0
         self._ahead = ReadAhead(self._coded(coding))
         self._torn = False
 
@@ -55,6 +55,11 @@ class FolderArchive:
         """See `ports.trees.Archive.taken`."""
         return self._taken
 
+    @property
+    def members(self) -> int:
+        """See `ports.trees.Archive.members`."""
+        return self._members
+
     async def read(self) -> bytes:
         """See `ports.trees.Archive.read`."""
         if self._torn:
@@ -65,7 +70,7 @@ class FolderArchive:
         self._torn = False
         if found is None:
             return b""
-        piece, self._taken = found
+        piece, self._taken, self._members = found
         return piece
 
     async def close(self) -> None:
@@ -73,21 +78,21 @@ class FolderArchive:
         self._torn = True
         await self._ahead.close()
 
-    def _coded(self, coding: Coding) -> Generator[tuple[bytes, int], None, None]:
-        """The pieces as they cross, and how much of the archive they bring it to; packed ones fill a message."""
+    def _coded(self, coding: Coding) -> Generator[tuple[bytes, int, int], None, None]:
+        """The pieces as they cross, with the bytes and entries that they bring it to; packed ones fill a message."""
         packing, taken, held = packer(coding), 0, bytearray()
         for piece in self._read():
             taken += len(piece)
             if packing is None:
-                yield piece, taken
+                yield piece, taken, self._begun
                 continue
             held += packing.compress(piece)
             if len(held) >= _ENOUGH:
-                yield bytes(held), taken
+                yield bytes(held), taken, self._begun
                 held.clear()
         if packing is not None:
             held += packing.flush()
-            yield bytes(held), taken
+            yield bytes(held), taken, self._begun
 
     def _read(self) -> Generator[bytes, None, None]:
         held = bytearray()
@@ -96,6 +101,7 @@ class FolderArchive:
                 root = os.open(part.folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
             try:
                 for entry in part.tree.entries:
+                    self._begun += 1
                     held += member_header(part.index, entry, open_to_all=self._open_to_all)
                     if entry.kind == "file":
                         yield from _read_file(root, entry, held)

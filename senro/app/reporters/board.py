@@ -75,12 +75,12 @@ class Board:
         row.ended = None if state in ("pending", "running") else row.ended or now
         row.state, row.attempt, row.phase = state, attempt, phase
 
-    def transfer(self, step_id: str, direction: Direction, done: int, total: int | None) -> None:
+    def transfer(self, step_id: str, direction: Direction, done: int, total: int | None, files: int = 0) -> None:
         """As `Reporter.transfer`."""
         row = self._row(step_id)
         if row.meter is None or row.meter.direction != direction:
             row.meter = Meter(direction)
-        row.meter.update(self._clock.monotonic(), done, total)
+        row.meter.update(self._clock.monotonic(), done, total, files)
 
     def log(self, step_id: str, text: str) -> None:
         """As `Reporter.log_line`."""

@@ -75,10 +75,12 @@ class LiveReporter(Reporter):
         with self._lock:
             self._board.state(step_id, state, attempt, phase)
 
-    def transfer(self, step_id: str, direction: Direction, done_bytes: int, total_bytes: int | None) -> None:
+    def transfer(
+        self, step_id: str, direction: Direction, done_bytes: int, total_bytes: int | None, files: int = 0
+    ) -> None:
         """Show the speed in the step's row."""
         with self._lock:
-            self._board.transfer(step_id, direction, done_bytes, total_bytes)
+            self._board.transfer(step_id, direction, done_bytes, total_bytes, files)
 
     def log_line(self, step_id: str, stream: Stream, text: str) -> None:
         """Show the line in the step's row until the next one."""

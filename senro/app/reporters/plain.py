@@ -51,7 +51,9 @@ class PlainReporter(Reporter):
             took = f" after {duration(now - self._started[step_id])}"
         self._say(f"{name}: {doing}{took}")
 
-    def transfer(self, step_id: str, direction: Direction, done_bytes: int, total_bytes: int | None) -> None:
+    def transfer(
+        self, step_id: str, direction: Direction, done_bytes: int, total_bytes: int | None, files: int = 0
+    ) -> None:
         """Say how far it is every few seconds, and once when it is complete."""
         meter = self._meters.get(step_id)
         now = self._clock.monotonic()
@@ -60,7 +62,7 @@ class PlainReporter(Reporter):
             meter = self._meters[step_id] = Meter(direction)
             self._told[step_id] = now, 0
         finished = meter.complete
-        meter.update(now, done_bytes, total_bytes)
+        meter.update(now, done_bytes, total_bytes, files)
         if (meter.complete and not finished) or now - self._told[step_id][0] >= TRANSFER_SECONDS:
             self._told[step_id] = now, done_bytes
             self._say(f"{step_id}: {meter.line()}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from senro.app.reporters.text import size
+from senro.app.reporters.text import plural, size
 from senro.ports.reporter import Direction
 
 WINDOW_SECONDS = 3.0
@@ -20,13 +20,14 @@ class Meter:
         self.direction = direction
         self.done = 0
         self.total: int | None = None
+        self.files = 0
         self._samples: deque[tuple[float, int]] = deque()
 
-    def update(self, now: float, done: int, total: int | None) -> None:
+    def update(self, now: float, done: int, total: int | None, files: int = 0) -> None:
         """Take what `Reporter.transfer` was told at `now`, monotonic seconds."""
         if done < self.done:
             self._samples.clear()
-        self.done, self.total = done, total
+        self.done, self.total, self.files = done, total, files
         self._samples.append((now, done))
         while len(self._samples) > 2 and self._samples[1][0] <= now - WINDOW_SECONDS:
             self._samples.popleft()
@@ -52,10 +53,11 @@ class Meter:
         return f"{doing} {size(self.done)}"
 
     def line(self) -> str:
-        """For a line: `staging 12.3 MB of 60.0 MB, 4.1 MB/s`; `staged 60.0 MB` when it is complete."""
+        """For a line: `staging 12.3 MB of 60.0 MB, 80 files, 4.1 MB/s`; `staged 60.0 MB, 400 files` when complete."""
         doing, did = _WORDS[self.direction]
+        files = f", {plural(self.files, 'file')}" if self.files else ""
         if self.complete:
-            return f"{did} {size(self.done)}"
+            return f"{did} {size(self.done)}{files}"
         whole = "" if self.total is None else f" of {size(self.total)}"
         speed = "" if self.speed is None else f", {size(self.speed)}/s"
-        return f"{doing} {size(self.done)}{whole}{speed}"
+        return f"{doing} {size(self.done)}{whole}{files}{speed}"
