@@ -29,7 +29,7 @@ class Survey:
 
 
 class Collection(Protocol):
-    """The cache, while nobody writes a snapshot to it or restores one from it."""
+    """The cache, and the one that clears it. Runs may go on."""
 
     async def survey(self) -> Survey:
         """What is there, and what of it is needed by runs that go on or did not end well, or by what else lives here.
@@ -39,7 +39,11 @@ class Collection(Protocol):
         ...
 
     async def drop(self, decision: Sweep) -> None:
-        """Remove what was decided upon, items first. Cancelled or killed in between, what is left is whole."""
+        """Remove what was decided upon, items first, but nothing that was put or restored since the survey began.
+
+        Waits, a bounded time, whenever a snapshot is being put or restored, and raises `StoreError` after that.
+        Cancelled or killed in between, what is left is whole. Call it once, after `survey`.
+        """
         ...
 
 
@@ -47,8 +51,5 @@ class Cache(Protocol):
     """The cache folder."""
 
     def collecting(self) -> AbstractAsyncContextManager[Collection]:
-        """Wait, a bounded time, until nobody writes or restores, and keep it so. Raises `StoreError` after that.
-
-        A run may go on meanwhile: its next snapshot waits.
-        """
+        """Be the only one who clears it; wait, a bounded time, for another. Raises `StoreError` after that."""
         ...

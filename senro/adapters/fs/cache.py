@@ -8,6 +8,10 @@ A snapshot is needed while
 - a persistent workspace is put back to it, should a run be killed.
 
 Everything below `index/` and `body/` is a content that items have; a scratch entry has its snapshot's.
+
+Runs go on meanwhile. Nothing is locked while the cache is surveyed, which takes seconds for millions of files, and what
+is dropped is dropped in slices of `HOLD` seconds under the cache's lock. A snapshot that was put or restored since the
+survey began has a newer index, which is looked for whenever the lock was taken: that and all that it has is kept.
 """
 
 from __future__ import annotations
@@ -15,6 +19,8 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+import time
+from collections import deque
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +46,14 @@ if TYPE_CHECKING:
 _LONGEST_WAIT = 60.0
 """Seconds to wait for runs that write snapshots just now; each holds the lock for one snapshot at a time."""
 
+HOLD = 0.5
+"""Seconds that the lock is held at a time. A file takes from 20 us to 2 ms to remove, by the disk."""
+
+_BREAK = 0.05
+"""Seconds between two slices: longer than whoever waits for the lock lets pass between two tries."""
+
+_COLLECTOR = "gc.lock"
+
 _INDEX, _BODY = "index", "body"
 
 
@@ -55,27 +69,30 @@ class FolderCache:
         """See `ports.cache.Cache.collecting`."""
         try:
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = FileLock(self._root / LOCK_FILE)
+            only = FileLock(self._root / _COLLECTOR)
         except OSError as error:
             raise self._failed(error) from error
         try:
             try:
-                await drive(wait_for(lock, self._patience, exclusive=True))
+                await drive(wait_for(only, self._patience, exclusive=True))
             except OSError as error:
                 raise self._failed(error) from error
-            yield FolderCollection(self._root)
+            yield FolderCollection(self._root, only, self._patience)
         finally:
-            lock.close()
+            only.close()
 
     def _failed(self, error: OSError) -> StoreError:
         return StoreError(str(self._root), f"the cache cannot be locked: {error.strerror}; check SENRO_CACHE_DIR")
 
 
 class FolderCollection:
-    """See `ports.cache.Collection`. Made by `FolderCache.collecting`."""
+    """See `ports.cache.Collection`. Made by `FolderCache.collecting`; `only` is the lock of the one collector."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, only: FileLock, patience: float) -> None:
         self._root = root
+        self._only = only
+        self._patience = patience
+        self._began = 0.0
         self._over: list[KnownRun] = []
 
     async def survey(self) -> Survey:
@@ -93,6 +110,7 @@ class FolderCollection:
             raise StoreError(str(error.filename or self._root), f"it cannot be removed: {error.strerror}") from error
 
     def _survey(self) -> Generator[None, None, Survey]:
+        self._began = yield from self._new_tick()
         digests, since, keepers = self._needed()
         bodies: dict[str, int] = {}
         used: dict[str, float] = {}
@@ -103,9 +121,9 @@ class FolderCollection:
             yield
         trees: dict[str, frozenset[str]] = {}
         for path in [path for path in bodies if path.startswith(f"{_INDEX}/")]:
-            held = self._held(path, bodies)
+            held = self._held(path)
             if held is not None:
-                trees[_digest(path)] = held
+                trees[_digest(path)] = held & bodies.keys()
             yield
         items = []
         named = set()
@@ -145,9 +163,12 @@ class FolderCollection:
                 self._over.append(known)
         return digests, since, tuple(keepers)
 
-    def _held(self, path: str, bodies: dict[str, int]) -> frozenset[str] | None:
-        """The contents of a snapshot, its index among them; None for an index that is damaged: nobody can use it."""
-        data = (self._root / path).read_bytes()
+    def _held(self, path: str) -> frozenset[str] | None:
+        """The contents of a snapshot, its index among them; None for an index that is of no use to anybody."""
+        try:
+            data = (self._root / path).read_bytes()
+        except FileNotFoundError:
+            return None
         if hashlib.sha256(data).hexdigest() != path.rpartition("/")[2]:
             return None
         try:
@@ -156,7 +177,7 @@ class FolderCollection:
             return None
         names = (f"{_BODY}/{_place(entry.digest)}" for entry in tree.entries if entry.digest)
         # Interned: a hundred snapshots of the same hundred thousand files share the text of each name.
-        return frozenset([path, *(sys.intern(name) for name in names if name in bodies)])
+        return frozenset([path, *map(sys.intern, names)])
 
     def _files(self, *folders: str) -> Iterator[tuple[str, os.stat_result]]:
         """Every file two levels below the folders, by its path in the cache."""
@@ -166,14 +187,55 @@ class FolderCollection:
                     with suppress(FileNotFoundError):
                         yield f"{folder}/{parent.name}/{file.name}", file.stat(follow_symlinks=False)
 
+    def _new_tick(self) -> Generator[None, None, float]:
+        """The file system's time, as it has just become: whatever is touched from now on has it, or a later one."""
+        before = self._touched()
+        while (now := self._touched()) == before:
+            time.sleep(0.001)
+            yield
+        return now
+
+    def _touched(self) -> float:
+        os.utime(self._only.opened)
+        return os.fstat(self._only.opened).st_mtime
+
     def _drop(self, decision: Sweep) -> Generator[None, None, None]:
         scratches = [item.name for item in decision.items if item.kind == "scratch"]
         # An index before its bodies: cut off in between, no snapshot is there that lacks one.
-        for path in [*scratches, *sorted(decision.bodies, key=lambda path: (not path.startswith(_INDEX), path))]:
-            (self._root / path).unlink(missing_ok=True)
-            yield
+        waiting = deque([*scratches, *sorted(decision.bodies, key=lambda path: (not path.startswith(_INDEX), path))])
+        lock = FileLock(self._root / LOCK_FILE)
+        try:
+            while waiting:
+                yield from wait_for(lock, self._patience, exclusive=True)
+                yield from self._slice(waiting)
+                lock.give_back()
+                time.sleep(_BREAK)
+        finally:
+            lock.close()
         for known in self._over:
             forget(known)
+
+    def _slice(self, waiting: deque[str]) -> Generator[None, None, None]:
+        """Remove what waits, as far as the time goes and nobody uses it again."""
+        kept = self._used_again()
+        end = time.monotonic() + HOLD
+        while waiting:
+            path = waiting.popleft()
+            if path not in kept:
+                (self._root / path).unlink(missing_ok=True)
+            yield
+            if time.monotonic() >= end:
+                return
+
+    def _used_again(self) -> set[str]:
+        """What was put or restored since the survey began, with all that it has."""
+        kept: set[str] = set()
+        for path, status in self._files(_INDEX, SCRATCH):
+            if status.st_mtime >= self._began:
+                record = _scratch(self._root / path) if path.startswith(f"{SCRATCH}/") else None
+                kept.add(path)
+                kept |= self._held(path if record is None else _index(record.tree)) or frozenset()
+        return kept
 
 
 def _listed(folder: Path) -> list[os.DirEntry[str]]:

@@ -30,11 +30,12 @@ _NO_FILE = frozenset({errno.EROFS, errno.EACCES, errno.ENOENT, errno.ENOTDIR})
 
 
 class FileLock:
-    """A lock on the file at `path`, which is made where it is missing. Raises OSError. `close` it on every path."""
+    """A lock on the file at `path`, which `create` makes where it is missing. Raises OSError. `close` it always."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path
-        self._opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._opened = os.open(path, flags | os.O_CREAT if create else flags, 0o600)
 
     def take(self, *, exclusive: bool) -> bool:
         """Take it without waiting; False where another has it. Raises OSError where there are no locks."""
@@ -49,13 +50,17 @@ class FileLock:
         """The open file, to read and write."""
         return self._opened
 
+    def give_back(self) -> None:
+        """Give it back, also where a process that was forked meanwhile still has the file. `take` may come again."""
+        fcntl.flock(self._opened, fcntl.LOCK_UN)
+
     def close(self) -> None:
-        """Give it back, also where a process that was forked meanwhile still has the file; a second call is nothing."""
-        opened, self._opened = self._opened, -1
-        if opened >= 0:
+        """Give it back for good; a second call is nothing."""
+        if self._opened >= 0:
             try:
-                fcntl.flock(opened, fcntl.LOCK_UN)
+                self.give_back()
             finally:
+                opened, self._opened = self._opened, -1
                 os.close(opened)
 
 
@@ -88,7 +93,8 @@ def wait_for(lock: FileLock, seconds: float, *, exclusive: bool) -> Generator[No
     end = time.monotonic() + seconds
     while not lock.take(exclusive=exclusive):
         if time.monotonic() >= end:
-            who = "a run is writing or reading a snapshot" if exclusive else "`senro cache gc` is at work"
-            raise StoreError(str(lock.path.parent), f"the cache is in use ({who}); try again when that has ended")
+            raise StoreError(
+                str(lock.path), "another senro has had this lock for too long; try again when that has ended"
+            )
         time.sleep(_POLL_SECONDS)
         yield

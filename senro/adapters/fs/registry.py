@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,21 +90,25 @@ def known_runs(root: Path) -> list[KnownRun]:
         entries = sorted((root / FOLDER).iterdir())
     except FileNotFoundError:
         return []
-    return [_known(entry) for entry in entries]
+    return [known for entry in entries if (known := _known(entry)) is not None]
 
 
 def forget(known: KnownRun) -> None:
     """Remove the entry of a run that has ended."""
-    lock = FileLock(known.entry)
+    with suppress(FileNotFoundError):
+        lock = FileLock(known.entry, create=False)
+        try:
+            if lock.take(exclusive=True):
+                known.entry.unlink()
+        finally:
+            lock.close()
+
+
+def _known(entry: Path) -> KnownRun | None:
     try:
-        if lock.take(exclusive=True):
-            known.entry.unlink(missing_ok=True)
-    finally:
-        lock.close()
-
-
-def _known(entry: Path) -> KnownRun:
-    lock = FileLock(entry)
+        lock = FileLock(entry, create=False)
+    except FileNotFoundError:
+        return None  # somebody else removed it
     try:
         lives = not lock.take(exclusive=False)
         began = os.fstat(lock.opened).st_mtime

@@ -144,13 +144,39 @@ class CacheSuite:
             await content.get(other.digest)
         assert await scratch.restore("mod", "k1", str(tmp_path / "x")) == tree
 
-    async def test_nobody_writes_meanwhile(self, cache: Cache, content: ContentStore, tmp_path: Path) -> None:
-        """A second collector is refused after its patience while the first one is at work."""
+    async def test_one_at_a_time(self, cache: Cache, content: ContentStore, tmp_path: Path) -> None:
+        """A second collector is refused after its patience while the first one is at work; then it is let in."""
         await put(content, tmp_path / "a", b"one")
         async with cache.collecting():
-            with pytest.raises(StoreError, match="in use"):
+            with pytest.raises(StoreError, match="another senro"):
                 async with cache.collecting():
                     pass
+        assert (await collect(cache)).kept == 0
+
+    async def test_used_after_the_survey(
+        self, cache: Cache, content: ContentStore, scratch: ScratchStore, tmp_path: Path
+    ) -> None:
+        """What is put, found there, restored or saved after the survey stays whole, whatever was decided before."""
+        found = await put(content, tmp_path / "a", b"shared", b"found")
+        restored = await put(content, tmp_path / "b", b"shared", b"restored")
+        neither = await put(content, tmp_path / "c", b"shared", b"neither")
+        entry = await save(scratch, tmp_path / "d", "k", b"shared", b"entry")
+        async with cache.collecting() as collection:
+            survey = await collection.survey()
+            decision = sweep(survey.items, survey.bodies, now=1e11, max_age=0, max_size=None)
+            assert len(decision.items) == 4
+            assert decision.bodies == survey.bodies.keys()
+            await content.put(found, str(tmp_path / "a"))
+            await content.restore(restored.digest, str(tmp_path / "x"))
+            await scratch.restore("mod", "k", str(tmp_path / "x"))
+            new = await put(content, tmp_path / "e", b"shared", b"new")
+            await collection.drop(decision)
+        for tree in (found, restored, new):
+            await content.restore(tree.digest, str(tmp_path / "x"))
+            assert read_folder(tmp_path / "x") == tree
+        assert await scratch.restore("mod", "k", str(tmp_path / "x")) == entry
+        with pytest.raises(StoreError):
+            await content.get(neither.digest)
 
 
 def sweep_of(gone: list[Item], left: list[Item], bodies: object) -> Sweep:

@@ -14,6 +14,7 @@ import pytest
 
 from senro.adapters.fs import FolderCache, FolderContentStore, FolderPersistentStore, FolderScratchStore, registered
 from senro.adapters.fs.locks import FileLock
+from senro.domain.cache_gc import sweep
 from senro.domain.errors import StoreError
 from senro.domain.events import Event, RunEnded, SnapshotTaken, encode_event
 from senro.domain.states import RunState
@@ -228,39 +229,67 @@ async def test_a_run_that_registers_meanwhile(scene: Scene) -> None:
     assert names(scene.root / "runs") == ["r1-0.json"]
 
 
-async def test_a_snapshot_waits_for_the_collector(scene: Scene) -> None:
-    """A put that begins while something is dropped returns when that is over, and what it found there is there."""
+async def test_a_snapshot_waits_while_something_is_dropped(scene: Scene) -> None:
+    """Neither a put nor a restore begins while the lock is held to drop; both go on when it is given back."""
     tree = await scene.put("a")
-    done = anyio.Event()
+    done = []
 
     async def again() -> None:
         await scene.content.put(tree, str(scene.folder / "a"))
-        done.set()
+        done.append("put")
 
-    async with anyio.create_task_group() as tasks, scene.cache.collecting() as collection:
-        survey = await collection.survey()
-        tasks.start_soon(again)
-        with anyio.move_on_after(0.2):
-            await done.wait()
-        assert not done.is_set()
-        for path in survey.bodies:
-            (scene.root / path).unlink()
-    assert await scene.holds(tree)
+    async def restore() -> None:
+        await scene.content.restore(tree.digest, str(scene.folder / "x"))
+        done.append("restored")
+
+    lock = FileLock(scene.root / "lock")
+    try:
+        assert lock.take(exclusive=True)  # as a slice of a drop has it
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(again)
+            tasks.start_soon(restore)
+            with anyio.move_on_after(0.2):
+                await anyio.sleep_forever()
+            assert done == []
+            lock.give_back()
+    finally:
+        lock.close()
+    assert sorted(done) == ["put", "restored"]
 
 
-async def test_a_restore_is_never_cut(scene: Scene) -> None:
-    """While a snapshot is being restored, nobody collects."""
+async def test_a_drop_waits_for_a_snapshot(scene: Scene) -> None:
+    """While a snapshot is put or restored nothing is removed; a drop that waits too long removes nothing at all."""
     tree = await scene.put("a")
     lock = FileLock(scene.root / "lock")
     try:
         assert lock.take(exclusive=False)  # as a restore has it
-        with pytest.raises(StoreError, match="a run is writing or reading a snapshot"):
-            async with FolderCache(str(scene.root), patience=0.05).collecting():
-                pass
+        with pytest.raises(StoreError, match="lock: another senro has had this lock"):
+            await collect(FolderCache(str(scene.root), patience=0.05))
     finally:
         lock.close()
+    assert await scene.holds(tree)
     await collect(scene.cache)
     assert not await scene.holds(tree)
+
+
+async def test_a_long_drop_lets_others_in(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes long is dropped in slices: a snapshot is put in between, whole, and all the rest goes."""
+    trees = [await scene.put(f"t{number}") for number in range(6)]
+    monkeypatch.setattr("senro.adapters.fs.cache.HOLD", 0.0)  # one file a slice
+    taken = 0
+
+    async def again() -> None:
+        nonlocal taken
+        await scene.content.put(trees[3], str(scene.folder / "t3"))
+        taken += 1
+
+    async with scene.cache.collecting() as collection, anyio.create_task_group() as tasks:
+        survey = await collection.survey()
+        tasks.start_soon(again)
+        decision = sweep(survey.items, survey.bodies, now=1e11, max_age=0, max_size=None)
+        await collection.drop(decision)
+        assert taken == 1  # long before the end
+    assert await scene.held(*trees) == [False, False, False, True, False, False]
 
 
 @pytest.mark.slow  # runs and collectors in a race
