@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from senro.domain.attempt import claim_names
 from senro.domain.claims import given_up, waits_for, with_claims
-from senro.domain.verdict import DidRun, Infra, InfraKind, Pending, PendingKind
+from senro.domain.events import LeaseAcquired, LeaseAwaited, LeaseLost, LeaseReleased
+from senro.domain.lease import LEASE_SECONDS
+from senro.domain.leasing import RENEWALS
+from senro.domain.names import CLAIM_ANNOTATION, WORKSPACE_ANNOTATION
+from senro.domain.verdict import DidRun, Infra, InfraKind, Note, Pending, PendingKind
 
 MULTI_ATTACH = 'Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) build-make-1'
 IN_USE = (
@@ -73,3 +81,22 @@ def test_a_step_that_was_given_up() -> None:
     assert given_up(volume, ["cache"]) == with_claims(MULTI_ATTACH, ["cache"])
     lost = Infra(InfraKind.NODE_LOST, DidRun.YES, message="the node fell silent")
     assert given_up(lost, ["cache"]) == lost.message
+
+
+def test_the_page_on_claims() -> None:
+    """docs/claims.md begins with a pipeline without a mistake, and its numbers and words are the code's."""
+    page = Path(__file__).parents[2].joinpath("docs", "claims.md").read_text()
+    code = page[page.index("```python") + len("```python") :]
+    names: dict[str, Any] = {}
+    exec(code[: code.index("```")].replace("9f2c…", "9f2c" * 16), names)
+    (step,) = names["p"].build().steps
+    assert claim_names(step.step) == ("senro-build-cache",)
+    assert f"renewed every {LEASE_SECONDS // RENEWALS} seconds" in page
+    assert LEASE_SECONDS == 60
+    assert "expires after a minute" in page
+    for event in (LeaseAwaited, LeaseAcquired, LeaseLost, LeaseReleased):
+        assert f"`{event.__struct_config__.tag}`" in page
+    for word in (WORKSPACE_ANNOTATION, CLAIM_ANNOTATION, Note.LEASE_LOST, InfraKind.CLAIM, "max_lifetime"):
+        assert f"`{word}`" in page
+    for words in ("unfenced", "serialises", "creates no claim, binds none, resizes none and deletes none"):
+        assert words in page
