@@ -233,6 +233,32 @@ async def test_unavailable_midway(tmp_path: Path) -> None:
         )
 
 
+async def test_told_once(tmp_path: Path) -> None:
+    """Two requests that were on their way when the store went away are one line and one event."""
+    scene = Scene(tmp_path, POD)
+    async with scene.open():
+        for _ in range(2):
+            await scene.scratches._stores.degrade(GONE.path, GONE.message)
+        assert scene.scratches._stores._store("remote") is None
+    assert scene.kinds == ["CacheDegraded"]
+
+
+async def test_what_a_person_reads(tmp_path: Path) -> None:
+    """Each thing that happens to a cache is a line: where it is from, under which key, and what was not saved."""
+    scene = Scene(tmp_path, plan_of(("a", True, ()), ("b", True, ())))
+    await scene.save(scene.remote, "k-1")
+    async with scene.open():
+        await scene.start("a")
+        await scene.returns("a")
+        await scene.returns("b")
+    assert sorted(scene.app.told.notes) == [
+        ("", "scratch cache c: 1 files, 3 bytes restored from k-1 in the shared store"),
+        ("w.a", "scratch cache c: saved as k in the cache folder"),
+        ("w.a", "scratch cache c: saved as k in the shared store"),
+        ("w.b", "scratch cache c: not saved as k in the cache folder: what came back from w.a came first"),
+    ]
+
+
 async def test_read_only(tmp_path: Path) -> None:
     """A shared store that may only be read is not saved to, and nothing is said of that."""
     scene = Scene(tmp_path, POD)
