@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 import senro
-from senro.domain.events import Noted, SnapshotTaken, WorkspaceEvicted, WorkspaceOpened
+from senro.domain.events import Noted, RunEnded, SnapshotTaken, WorkspaceEvicted, WorkspaceOpened
 from senro.domain.targets import local
 from senro.testing import Bench
 
@@ -68,6 +68,7 @@ def test_persistent_bounds_are_kept(bench: Bench) -> None:
     (evicted,) = bench.of(WorkspaceEvicted)
     assert (evicted.workspace, evicted.bound, evicted.limit, evicted.when) == ("deps", "max_size", 1000, "release")
     assert evicted.measured == 2003
+    assert isinstance(bench.events()[-1], RunEnded)
     assert result.workspaces["deps"].folder == ""
     assert not (bench.folder / "cache" / "persistent" / "deps" / "content").exists()
     bench.run(counting(bench))

@@ -98,6 +98,12 @@ def test_gc_beside_a_run(bench: Bench) -> None:
     assert b"running" in bench.log("gc.s")
 
 
+def test_a_run_without_workspaces_makes_no_cache(bench: Bench) -> None:
+    """Nothing is registered, and no folder made, for a run that keeps nothing."""
+    assert bench.one("true", on=senro.local()).ok
+    assert not (bench.folder / "cache").exists()
+
+
 def files(folder: Path) -> dict[str, bytes]:
     """The files of a folder: content by path."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

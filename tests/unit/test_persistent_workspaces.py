@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from senro.adapters.fs import FolderPersistentStore
+from senro.app.reporters.summary import closing
 from senro.domain.errors import StoreError
 from senro.domain.events import Noted, SnapshotTaken, WorkspaceEvicted, WorkspaceOpened
 from senro.domain.persistent import PersistentRecord
@@ -19,6 +20,7 @@ from senro.domain.targets import local
 from senro.domain.tree import Tree
 from senro.domain.workspace import Workspace
 from senro.ports.persistent import Lease
+from senro.ports.reporter import RunSummary
 from tests.fakes.ledger import RUN_ID
 from tests.support_app import App, pod_plan
 from tests.support_files import names
@@ -140,6 +142,14 @@ async def test_too_large_at_release(scene: Scene) -> None:
     assert (digest, folder) == (scene.of(SnapshotTaken)[0].digest, "")
     await scene.whole("b")
     assert names(scene.content) == ["b", "first"]
+
+
+def test_the_summary_says_that_it_is_gone() -> None:
+    """Where a workspace's folder would stand, the summary of a run says that it was evicted."""
+    summary = RunSummary(
+        run_id=RUN_ID, state="succeeded", folder="/r", seconds=1, rows=[], workspaces={"deps": ("sha256:1", "")}
+    )
+    assert "workspace deps   (evicted)  sha256:1" in [line.text for line in closing(summary)]
 
 
 async def test_never_during_a_step(scene: Scene) -> None:
