@@ -74,6 +74,8 @@ def events(draw: st.DrawFn, *kinds: type[msgspec.Struct]) -> Event:
     fields = {name: draw(_FIELDS.get(name, texts)) for name in kind.__struct_fields__}
     if kind.__struct_config__.tag == "run.ended":
         fields["state"] = draw(st.sampled_from(["succeeded", "succeeded_with_recovery", "partial", "failed"]))
+    if kind.__struct_config__.tag.startswith("scratch.") and "where" in fields:
+        fields["where"] = draw(st.sampled_from(["local", "remote"]))
     event: Event = kind(**fields)
     return event
 
