@@ -55,6 +55,8 @@ _FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     "adopted": st.booleans(),
     "complete": st.booleans(),
     "confirmed": st.booleans(),
+    "freed": st.booleans(),
+    "waited": st.floats(0, 1e6),
     "tries": counts,
     "files": counts,
     "bytes": counts,
