@@ -7,6 +7,7 @@ from typing import Any, get_args
 import msgspec
 from hypothesis import strategies as st
 
+from senro.domain.compression import Coding
 from senro.domain.events import AttemptEnded, AttemptStarted, Event, StepEnded
 from senro.domain.outcome import Outcome, OutcomeKind
 from senro.domain.persistent import Bound
@@ -58,6 +59,8 @@ _FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     "freed": st.booleans(),
     "waited": st.floats(0, 1e6),
     "tries": counts,
+    "crossed": counts,
+    "coding": st.sampled_from(get_args(Coding)),
     "files": counts,
     "bytes": counts,
     "left_out": counts,
