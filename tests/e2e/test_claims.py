@@ -5,14 +5,16 @@ On a real cluster `SENRO_TEST_CLAIM` names one for the tests; senro creates none
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
-import httpx
 import pytest
 
 import senro
@@ -200,45 +202,39 @@ def test_a_claim_on_another_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with DevClusterThread(nodes=("one", "two"), capacity={"cpu": "4"}) as cluster:
         bench = Bench.embedded(tmp_path, cluster)
         claim = claim_of(bench)
-        with admin_of(bench) as admin:
-            admin.post(f"/api/v1/namespaces/{bench.namespace}/pods", json=holder_of(bench, claim)).raise_for_status()
-            for events in (True, False):
-                with rules(bench, *RUNNER_RULES, *([Rule("", ("events",), ("list",))] if events else [])):
-                    target = bench.pod(
-                        claims={"build-cache": claim},
-                        node_selector={"kubernetes.io/hostname": "two"},
-                        start_timeout=9,
-                    )
-                    outcome = bench.one("true", on=target, mounts=[CACHE.at("/cache")]).steps["w.s"].outcome
-                assert (outcome.kind, outcome.did_run) == ("infra", "no")
-                if events:
-                    assert outcome.infra_kind == "volume"
-                    assert "Multi-Attach error for volume" in outcome.message
-                    assert outcome.message.endswith(
-                        f"The claim {claim} is in use elsewhere: a ReadWriteOnce claim is on one node at a time, so "
-                        "the pods that mount it run one after the other."
-                    )
-                else:
-                    assert any("a ReadWriteOnce claim that is in use on" in event.message for event in pending(bench))
-                    assert "It mounts the claim senro-build-cache; a ReadWriteOnce claim" in outcome.message
-            admin.delete(f"/api/v1/namespaces/{bench.namespace}/pods/holder", params={"gracePeriodSeconds": 0})
+        kubectl(bench, "create", "-f", "-", told=holder_of(bench, claim))
+        for events in (True, False):
+            with rules(bench, *RUNNER_RULES, *([Rule("", ("events",), ("list",))] if events else [])):
+                target = bench.pod(
+                    claims={"build-cache": claim},
+                    node_selector={"kubernetes.io/hostname": "two"},
+                    start_timeout=9,
+                )
+                outcome = bench.one("true", on=target, mounts=[CACHE.at("/cache")]).steps["w.s"].outcome
+            assert (outcome.kind, outcome.did_run) == ("infra", "no")
+            if events:
+                assert outcome.infra_kind == "volume"
+                assert "Multi-Attach error for volume" in outcome.message
+                assert outcome.message.endswith(
+                    f"The claim {claim} is in use elsewhere: a ReadWriteOnce claim is on one node at a time, so "
+                    "the pods that mount it run one after the other."
+                )
+            else:
+                assert any("a ReadWriteOnce claim that is in use on" in event.message for event in pending(bench))
+                assert "It mounts the claim senro-build-cache; a ReadWriteOnce claim" in outcome.message
+        kubectl(bench, "delete", "pod", "holder", "--grace-period=1")
 
 
 def pending(bench: Bench) -> list[PodPending]:
     return bench.of(PodPending)
 
 
-@contextmanager
-def admin_of(bench: Bench) -> Iterator[httpx.Client]:
+def kubectl(bench: Bench, *words: str, told: dict[str, Any] | None = None) -> None:
     """Somebody who may do everything."""
     assert bench.cluster is not None
-    token = bench.cluster.access.admin_token
-    with httpx.Client(
-        base_url=bench.cluster.server,
-        headers={"Authorization": f"Bearer {token}"},
-        verify=False,
-    ) as client:
-        yield client
+    program, configuration = str(Path(sys.executable).with_name("kubectl")), str(bench.cluster.kubeconfig())
+    command = [program, "--kubeconfig", configuration, "--namespace", bench.namespace, *words]
+    subprocess.run(command, input=json.dumps(told).encode(), check=True, capture_output=True, timeout=60)
 
 
 def holder_of(bench: Bench, claim: str) -> dict[str, Any]:
