@@ -1,0 +1,586 @@
+"""Every fault of a transfer, in both directions, plain and packed: whole, repeated or told, and the step runs once.
+
+`make soak` runs the whole matrix, `make test` a seeded part; both print its size and what the cases came to.
+
+More than 500 lines: cases, how each is made to happen and what each must come to are read together.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import random
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import anyio
+import pytest
+
+import senro
+from senro.adapters.fs.copying import write_all
+from senro.app import packing, reading, staging
+from senro.devcluster import DevCluster, DevClusterThread
+from senro.domain.compression import Coding, LinkRates
+from senro.domain.events import AttemptEnded, PodCreated, TransferBroken, Transferred
+from senro.domain.names import label_value
+from senro.domain.states import Direction
+from senro.domain.transfer import IO_CONTAINER, STAGE_CONTAINER
+from senro.testing import Bench
+
+pytestmark = [pytest.mark.slow, pytest.mark.bubblewrap]
+
+SOAK = os.environ.get("SENRO_TEST_PROFILE") == "soak"
+SEED = 20261202
+AT_ONCE = 8
+"""Cases of one run, each with a fault of its own."""
+
+BOUND = 240
+"""Seconds after which a run that has not ended hangs, on the slowest of machines."""
+
+SPREAD = 200
+"""Bytes by which what is packed may differ from run to run: it holds times and a name of its own."""
+
+PLACES = 200
+"""How often a large archive is cut, for each direction and coding."""
+
+Content = Literal["small", "text", "noise"]
+
+CODINGS: tuple[Coding, ...] = ("plain", "gzip", "zstd")
+DIRECTIONS: tuple[Direction, ...] = ("in", "out")
+CONTENTS: dict[Coding, tuple[Content, ...]] = {
+    "plain": ("small", "text", "noise"),
+    "gzip": ("small", "text"),
+    "zstd": ("small", "text"),
+}
+"""What crosses in each coding; what does not pack crosses plain, whatever the link is."""
+
+CONTAINERS: dict[Direction, str] = {"in": STAGE_CONTAINER, "out": IO_CONTAINER}
+CHANNELS: dict[Direction, Literal["stdin", "stdout"]] = {"in": "stdin", "out": "stdout"}
+
+Counts = Callable[[str, object], None]
+
+
+class Case(NamedTuple):
+    """One fault of one step's transfer. `at` is where a cut falls, in bytes as they cross."""
+
+    fault: str
+    direction: Direction
+    coding: Coding
+    content: Content
+    times: int = 1
+    at: int = 0
+
+
+# --- what crosses ------------------------------------------------------------------------------------------------
+
+
+def make_contents(folder: Path) -> None:
+    """A small project, some megabytes that pack well, and some that do not pack at all."""
+    chance = random.Random(SEED)
+    lines = (b"%d times %d is %d\n" % (n, n, n * n) for n in range(70_000))
+    for name, large in (("small", b""), ("text", b"".join(lines)), ("noise", chance.randbytes(2_000_000))):
+        root = folder / name
+        (root / "deep" / "er").mkdir(parents=True)
+        (root / "a.bin").write_bytes(bytes(range(256)) * 40)
+        (root / "deep" / "er" / "b.txt").write_text("b\n" * 700)
+        (root / "empty").write_bytes(b"")
+        (root / "run").write_text("#!/bin/sh\n")
+        (root / "run").chmod(0o755)
+        (root / "link").symlink_to("deep/er/b.txt")
+        if large:
+            (root / "large").write_bytes(large)
+
+
+COMMAND = ["sh", "-c", "echo ran; echo changed > changed; rm empty; mkdir made"]
+
+
+def seen(folder: Path) -> dict[str, object]:
+    """All that a folder holds, to the last byte: by path, a file's content and whether it may be executed."""
+    found: dict[str, object] = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.is_symlink():
+            found[name] = ("link", str(path.readlink()))
+        elif path.is_dir():
+            found[name] = "directory"
+        else:
+            found[name] = (path.read_bytes(), bool(path.stat().st_mode & 0o100))
+    return found
+
+
+def after(before: dict[str, object]) -> dict[str, object]:
+    """What the step's command leaves."""
+    return {name: what for name, what in before.items() if name != "empty"} | {
+        "changed": (b"changed\n", False),
+        "made": "directory",
+    }
+
+
+# --- how it crosses ----------------------------------------------------------------------------------------------
+
+
+def force(monkeypatch: pytest.MonkeyPatch, coding: Coding) -> None:
+    """Make the link so slow that anything is worth packing, or never measured; the image has what is to pack."""
+    rate = None if coding == "plain" else 1e5
+    monkeypatch.setattr(LinkRates, "known", lambda _self, _direction, _at: rate)
+    if coding != "plain":
+        monkeypatch.setattr(packing, "PROBE_TO", 0)
+
+
+PREAMBLE = """#!/bin/sh
+for real in /run/.senro-programs/*/tar; do if [ -x "$real" ]; then break; fi; done
+case "$1 $3" in '-x '*) way=in ;; '-c -') way=out ;; *) way=none ;; esac
+if [ "$way" != {way} ]; then exec "$real" "$@"; fi
+tries=$(cat /tmp/tries 2>/dev/null || echo 0)
+if [ "$tries" -ge {times} ]; then exec "$real" "$@"; fi
+echo $((tries+1)) > /tmp/tries
+"""
+
+TALK = "i=0; while [ $i -lt 400 ]; do printf 'senro-members 7 0 %0900d\\n' $i; i=$((i+1)); done"
+"""Some 370 KB: more than any pipe holds."""
+
+TARS: dict[str, dict[Direction, str]] = {
+    "fails at once": {"in": "echo sorry >&2; exit 2", "out": "echo sorry >&2; exit 2"},
+    "fails midway": {
+        "in": 'head -c 9000 | "$real" "$@"; echo "tar: Exiting" >&2; exit 2',
+        "out": '"$real" "$@" | head -c 9000; echo "tar: Exiting" >&2; exit 2',
+    },
+    "ends early with success": {
+        "in": "head -c 9000 > /dev/null; exit 0",
+        "out": '"$real" "$@" | head -c 9216; exit 0',
+    },
+    "is killed": {"in": "head -c 9000 > /dev/null; kill -9 $$", "out": '"$real" "$@" | head -c 9000; kill -9 $$'},
+    "finds the volume full": {"in": 'exec "$real" -x -O -f - > /dev/full'},
+    "finds a file changed": {"out": '"$real" "$@"; echo "tar: 0/a: file changed as we read it" >&2; exit 1'},
+    "is slow": {
+        "in": '{ i=0; while [ $i -lt 12 ]; do head -c 3000; sleep 0.05; i=$((i+1)); done; cat; } | "$real" "$@"',
+        "out": '"$real" "$@" | { i=0; while [ $i -lt 12 ]; do head -c 3000; sleep 0.05; i=$((i+1)); done; cat; }',
+    },
+    "talks while it is fed": {
+        "in": f'exec 5>&1; {{ head -c 3000; {{ {TALK}; }} >&5; {{ {TALK}; }} >&2; cat; }} | "$real" "$@"',
+        "out": f'{{ {TALK}; }} >&2 & "$real" "$@"; code=$?; wait; exit $code',
+    },
+    "is very slow": {
+        "in": '{ i=0; while [ $i -lt 200 ]; do head -c 3000; sleep 0.05; i=$((i+1)); done; cat; } | "$real" "$@"',
+        "out": '"$real" "$@" | { i=0; while [ $i -lt 200 ]; do head -c 3000; sleep 0.05; i=$((i+1)); done; cat; }',
+    },
+    "is silent at first": {"in": "exec sleep 600", "out": "exec sleep 600"},
+    "stops midway": {"in": "head -c 5000 > /dev/null; exec sleep 600", "out": '"$real" "$@" | head -c 5000; sleep 600'},
+}
+"""How a far side's tar misbehaves, the first times that it is called; afterwards it is the machine's own."""
+
+HARMLESS = frozenset({"is slow", "talks while it is fed"})
+MIDWAY = "is very slow"
+"""It is at work for ten seconds, in which something else happens."""
+
+SILENT = frozenset({"is silent at first", "stops midway"})
+IDLE = 2.0
+"""Seconds of silence that end an exec where one is to be ended so, in place of minutes."""
+
+
+def image_of(bench: Bench, case: Case) -> str:
+    """The image of a case: which programs it has to pack with, and what its tar does."""
+    assert bench.cluster is not None
+    absent = ["zstd"] if case.coding == "gzip" else []
+    if case.fault not in TARS:
+        return bench.cluster.add_image(f"has-{case.coding}", absent=absent)
+    word = f"{case.fault}-{case.direction}-{case.times}-{case.coding}".replace(" ", "-")
+    script = PREAMBLE.format(way=case.direction, times=case.times) + TARS[case.fault][case.direction] + "\n"
+    return bench.cluster.add_image(word, programs={"tar": script}, absent=absent)
+
+
+# --- what goes wrong ---------------------------------------------------------------------------------------------
+
+MISSING = {"small": 11_000, "text": 1_500_000, "noise": 1_500_000}
+"""Bytes at the end of stdout that do not come, or come after the status: more than tar's last record of zeros."""
+
+
+def arm(bench: Bench, case: Case, step: str) -> None:
+    """Arm the fault of one case for its step."""
+    faults = bench.faults
+    of: dict[str, Any] = {"container": CONTAINERS[case.direction], "step": step, "times": case.times}
+    last = MISSING[case.content] if case.direction == "out" else 5
+    match case.fault:
+        case "cut":
+            faults.cut_exec(CHANNELS[case.direction], case.at, **of)
+        case "status lost":
+            faults.drop_status(**of)
+        case "status late":
+            faults.delay_status(1, **of)
+        case "status before the last data":
+            faults.hasten_status(last, **of)
+        case "end of stdout missing with success":
+            faults.truncate_stdout(last, **of)
+        case "handshake refused":
+            faults.refuse_handshake(**of)
+        case "pod evicted" | "pod deleted" | "pod deleted by force":
+            reason = {"pod evicted": "Evicted", "pod deleted": "Deleted"}.get(case.fault, "ForceDeleted")
+            faults.fail_pod(step=step, reason=reason, at="stage" if case.direction == "in" else "read-back")
+        case "pod vanished":
+            faults.vanish_pod(step=step, at="stage" if case.direction == "in" else "read-back")
+        case fault:
+            assert fault in TARS
+
+
+GONE = ("pod evicted", "pod deleted", "pod deleted by force", "pod vanished")
+BLAMED = {"evicted", "deleted", "vanished", "stage-failed", "node-lost", "transfer"}
+"""What a pod that was taken away may be called; where its step had ended, it is its files that were lost."""
+
+
+def expected(case: Case) -> set[str]:
+    """What a case may come to: `whole` at a try, or `lost` with its files as they were."""
+    if case.fault in GONE:
+        # An orderly deletion leaves a grace in which a small archive may come back.
+        return {"whole", "lost"} if case.direction == "out" else {"lost"}
+    if case.fault == MIDWAY:
+        return {"whole", "lost"}
+    if case.fault in HARMLESS | {"handshake refused", "status late"}:
+        return {"whole"}
+    if case.times < 3:
+        return {"whole"}
+    if case.direction == "in" and case.fault not in TARS:
+        # All of it may have arrived although nothing said so: then the step is seen released.
+        return {"whole", "lost"}
+    return {"lost"}
+
+
+# --- running and judging -----------------------------------------------------------------------------------------
+
+
+def run(bench: Bench, cases: list[Case], reporter: senro.Reporter | None = None) -> senro.Result:
+    """One pipeline with a workflow for each case. Raises TimeoutError where it hangs."""
+    pipeline = senro.Pipeline("matrix")
+    for number, case in enumerate(cases):
+        workspace = senro.Workspace(f"ws{number}", path=case.content)
+        pipeline.workflow(f"w{number}", on=bench.pod(image=image_of(bench, case), grace=2)).step(
+            "s", COMMAND, mounts=[workspace.at("/w")], workdir="/w"
+        )
+        arm(bench, case, f"w{number}.s")
+    options: dict[str, Any] = {"run_dir": str(bench.folder / "runs"), "environ": bench.environ}
+
+    async def bounded() -> senro.Result:
+        with anyio.fail_after(BOUND):
+            return await senro.run(pipeline.build(), reporter=reporter, **options)
+
+    result = anyio.run(bounded)
+    bench.results.append(result)
+    return result
+
+
+def judge(bench: Bench, number: int, case: Case, before: dict[str, object]) -> str:
+    """What a case came to, in a few words; fails where that is not the truth, or not whole, or not what was."""
+    may_come_to = expected(case)
+    step, result = f"w{number}.s", bench.results[-1]
+    (outcome,) = (event.outcome for event in bench.of(AttemptEnded) if event.step == step)
+    broken = [event for event in bench.of(TransferBroken) if event.step == step]
+    crossed = {event.direction: event for event in bench.of(Transferred) if event.step == step}
+    folder = Path(result.workspaces[f"ws{number}"].folder)
+    there, told = seen(folder), (case, outcome, broken)
+    starts = starts_of(bench, step)
+    assert starts <= 1, told
+    assert log_of(result, step) == b"ran\n" * starts, told
+    assert broken or case.fault != "cut" or case.direction == "in", told
+    if outcome.kind == "succeeded":
+        assert "whole" in may_come_to, told
+        assert (there, starts, set(crossed)) == (after(before), 1, {"in", "out"}), told
+        if case.content != "noise" and case.fault not in GONE:
+            assert crossed[case.direction].coding == case.coding, told
+        tries = len({event.tries for event in broken if event.tries and event.direction == case.direction}) + 1
+        return "whole" if tries == 1 else f"whole at try {tries}"
+    assert "lost" in may_come_to, told
+    assert there == before, told
+    assert outcome.kind == "infra", told
+    assert outcome.infra_kind in (BLAMED if case.fault in {*GONE, MIDWAY} else {"transfer"}), told
+    if case.direction == "out":
+        assert (starts, "in" in crossed) == (1, True), told
+    if outcome.infra_kind == "transfer" and case.direction == "out":
+        assert (outcome.code, outcome.did_run) == (0, "yes"), told
+    if starts == 0:
+        assert outcome.did_run in {"no", "maybe"}, told
+    return f"Infra {outcome.infra_kind}"
+
+
+def starts_of(bench: Bench, step: str) -> int:
+    """How often the step's container was started, in all its pods."""
+    assert bench.cluster is not None
+    pods = [event.pod for event in bench.of(PodCreated) if event.step == step]
+    return sum(bench.cluster.starts(bench.namespace, pod).get("step", 0) for pod in pods)
+
+
+def log_of(result: senro.Result, step: str) -> bytes:
+    """What the step printed; nothing where it never ran."""
+    path = Path(result.folder, "logs", label_value(step), "1.log")
+    return path.read_bytes() if path.exists() else b""
+
+
+def check_cases(bench: Bench, cases: list[Case], monkeypatch: pytest.MonkeyPatch, record_property: Counts) -> None:
+    """Run the cases, of one coding, and judge each; nothing of ours is left, in the cluster or beside the folders."""
+    force(monkeypatch, cases[0].coding)
+    if SILENT & {case.fault for case in cases}:
+        monkeypatch.setattr(staging, "IDLE_SECONDS", IDLE)
+        monkeypatch.setattr(reading, "IDLE_SECONDS", IDLE)
+    result = run(bench, cases)
+    before = {content: seen(bench.folder / content) for content in {case.content for case in cases}}
+    counts: dict[str, Counter[str]] = {}
+    for number, case in enumerate(cases):
+        title = f"transfer {case.direction}, {case.fault}"
+        counts.setdefault(title, Counter())[judge(bench, number, case, before[case.content])] += 1
+    assert result.left == ()
+    assert leftovers(result) == []
+    bench.check_nothing_is_left()
+    if all(case.times == 1 for case in cases):
+        assert bench.faults.pending() == 0
+    bench.faults.clear()
+    record_property("counts", {title: dict(counted) for title, counted in counts.items()})
+
+
+def leftovers(result: senro.Result) -> list[str]:
+    """What was built beside a workspace's folder and is still there."""
+    return [path.name for path in Path(result.folder).rglob(".*.senro-*")]
+
+
+def some(cases: list[Case], at_most: int) -> list[Case]:
+    """All of them in `make soak`, else a tenth, always the same, and no more than so many."""
+    if SOAK:
+        return cases
+    chance = random.Random(SEED)
+    return chance.sample(cases, min(at_most, max(1, len(cases) // 10)))
+
+
+def batches(cases: Iterable[Case]) -> Iterator[list[Case]]:
+    """Cases of one coding, a run's worth at a time; those that silence ends are apart, since it may end others too."""
+    known = list(cases)
+    for coding, silent in itertools.product(CODINGS, (False, True)):
+        same = [case for case in known if (case.coding, case.fault in SILENT) == (coding, silent)]
+        for at in range(0, len(same), AT_ONCE):
+            yield same[at : at + AT_ONCE]
+
+
+def name_of(batch: list[Case]) -> str:
+    """A test's name for its cases."""
+    return f"{batch[0].coding}-{'-'.join(sorted({case.fault.replace(' ', '_') for case in batch}))[:60]}"
+
+
+def all_faults() -> list[Case]:
+    """Every fault but the cuts: in both directions, and each as often as a transfer is tried, where that is another."""
+    found: list[Case] = []
+    where = [(way, coding, content) for way in DIRECTIONS for coding in CODINGS for content in CONTENTS[coding]]
+    for way, coding, content in where:
+        for fault, tars in TARS.items():
+            counts = () if fault == MIDWAY else (1,) if fault in HARMLESS else (1, 2, 3)
+            found += [Case(fault, way, coding, content, times) for times in counts if way in tars]
+        for fault in ("status lost", "status before the last data", "end of stdout missing with success"):
+            found += [Case(fault, way, coding, content, times) for times in (1, 2, 3)]
+        found += [Case("handshake refused", way, coding, content, times) for times in (1, 4)]
+        found += [Case(fault, way, coding, content) for fault in (*GONE, "status late")]
+    return found
+
+
+FAULTS = all_faults()
+CHOSEN = some(FAULTS, 16)
+
+
+def skip_without(coding: Coding) -> None:
+    """A coding needs its program, which the embedded cluster's images have from this machine."""
+    if coding != "plain" and shutil.which(coding) is None:
+        pytest.skip(f"no {coding} on PATH")
+
+
+@pytest.fixture(autouse=True)
+def projects(bench: Bench) -> None:
+    """What crosses."""
+    make_contents(bench.folder)
+
+
+@pytest.mark.parametrize("batch", list(batches(CHOSEN)), ids=name_of)
+def test_faults(bench: Bench, batch: list[Case], monkeypatch: pytest.MonkeyPatch, record_property: Counts) -> None:
+    """Whatever breaks a transfer, and however often: whole or told, the command once, the files new or as they were."""
+    skip_without(batch[0].coding)
+    check_cases(bench, batch, monkeypatch, record_property)
+    title = f"{len(FAULTS)} faults of transfers"
+    record_property("counts", {title: dict(Counter(case.coding for case in batch))})
+
+
+# --- cuts --------------------------------------------------------------------------------------------------------
+
+
+def crossing(bench: Bench, coding: Coding, monkeypatch: pytest.MonkeyPatch) -> dict[tuple[Content, Direction], int]:
+    """How many bytes cross each way where nothing goes wrong."""
+    force(monkeypatch, coding)
+    cases = [Case("status late", "in", coding, content) for content in CONTENTS[coding]]
+    run(bench, cases)
+    found: dict[tuple[Content, Direction], int] = {}
+    for event in bench.of(Transferred):
+        case = cases[int(event.step.removeprefix("w").removesuffix(".s"))]
+        assert event.coding == coding
+        found[case.content, event.direction] = event.crossed
+    return found
+
+
+def cuts(coding: Coding, lengths: dict[tuple[Content, Direction], int]) -> dict[str, list[Case]]:
+    """At every KiB of the small archive, and at random places of the large ones; by what they are, in words."""
+    found: dict[str, list[Case]] = {}
+    for (content, direction), length in lengths.items():
+        if content == "small":
+            last = length - 1 if coding == "plain" else length - SPREAD
+            places = sorted({1, 5, *range(1024, length, 1024), last})
+            cases = [Case("cut", direction, coding, content, at=place) for place in places]
+        else:
+            chance = random.Random(f"{SEED} {direction} {coding} {content}")
+            count = PLACES // 2 if coding == "plain" else PLACES
+            places = [chance.randrange(1, length - SPREAD) for _ in range(count)]
+            cases = [Case("cut", direction, coding, content, chance.choice((1, 1, 1, 2, 3)), at) for at in places]
+        found[f"{length:,} bytes {direction} ({content}, {coding})"] = cases
+    return found
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+def test_cuts(bench: Bench, coding: Coding, monkeypatch: pytest.MonkeyPatch, record_property: Counts) -> None:
+    """Cut anywhere once or twice a transfer is whole in the end; after the third it is told, and nothing changed."""
+    skip_without(coding)
+    planned = cuts(coding, crossing(bench, coding, monkeypatch))
+    chance = random.Random(SEED)
+    chosen = {words: cases if SOAK else chance.sample(cases, 2) for words, cases in planned.items()}
+    for batch in batches(case for cases in chosen.values() for case in cases):
+        check_cases(bench, batch, monkeypatch, record_property)
+    for words, cases in chosen.items():
+        record_property("summary", f"{len(cases)} of {len(planned[words])} cuts of {words}")
+
+
+# --- by name -----------------------------------------------------------------------------------------------------
+
+
+def test_a_read_back_cut_twice_succeeds_at_the_third_try(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut at two places, it is whole the third time; two breaks are told, the command ran once."""
+    force(monkeypatch, "plain")
+    for place in (700_000, 1_500_000):
+        bench.faults.cut_exec("stdout", place, container=IO_CONTAINER, step="w0.s")
+    case = Case("status late", "out", "plain", "noise")
+    result = run(bench, [case])
+    assert result.ok
+    assert [(event.direction, event.tries) for event in bench.of(TransferBroken)] == [("out", 1), ("out", 2)]
+    assert [(event.direction, event.tries) for event in bench.of(Transferred)] == [("in", 1), ("out", 3)]
+    assert judge(bench, 0, case, seen(bench.folder / "noise")) == "whole at try 3"
+    assert bench.faults.pending() == 0
+
+
+def test_the_last_megabytes_are_missing_with_success(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What v5 does to slow readers, done to v4: the end blocks find it out, three times, and it is told."""
+    force(monkeypatch, "plain")
+    bench.faults.truncate_stdout(1_500_000, times=3, container=IO_CONTAINER)
+    result = run(bench, [Case("status late", "in", "plain", "noise")])
+    outcome = result.steps["w0.s"].outcome
+    assert outcome is not None
+    assert (outcome.kind, outcome.infra_kind, outcome.code, outcome.did_run) == ("infra", "transfer", 0, "yes")
+    assert all("the transfer was cut" in event.message for event in bench.of(TransferBroken))
+    assert seen(Path(result.workspaces["ws0"].folder)) == seen(bench.folder / "noise")
+    assert (starts_of(bench, "w0.s"), bench.faults.pending(), leftovers(result)) == (1, 0, [])
+
+
+@pytest.mark.parametrize("coding", ["plain", "zstd"])
+def test_a_disk_of_the_coordinator_that_is_full(bench: Bench, coding: Coding, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files are lost in the system's words, without another try; what was there stays, and nothing beside it."""
+    if coding == "zstd" and shutil.which("zstd") is None:
+        pytest.skip("no zstd on PATH")
+    force(monkeypatch, coding)
+    room = 1_000_000
+
+    def filling(opened: int, data: bytes | memoryview) -> None:
+        nonlocal room
+        room -= len(data)
+        if room < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write_all(opened, data)
+
+    monkeypatch.setattr("senro.adapters.fs.unpack.write_all", filling)
+    result = run(bench, [Case("status late", "in", coding, "text")])
+    outcome = result.steps["w0.s"].outcome
+    assert outcome is not None
+    assert (outcome.kind, outcome.infra_kind, outcome.code, outcome.did_run) == ("infra", "transfer", 0, "yes")
+    assert "No space left on device" in outcome.message
+    assert len(bench.of(TransferBroken)) == 1
+    assert seen(Path(result.workspaces["ws0"].folder)) == seen(bench.folder / "text")
+    assert (starts_of(bench, "w0.s"), leftovers(result)) == (1, [])
+
+
+class Midway(senro.Reporter):
+    """Does something to the cluster once a transfer has moved so many bytes that way."""
+
+    def __init__(self, direction: Direction, done: int, act: Callable[[], object]) -> None:
+        self._direction = direction
+        self._done = done
+        self._act: Callable[[], object] | None = act
+        self.at = 0
+
+    def transfer(
+        self, step_id: str, direction: Direction, done_bytes: int, total_bytes: int | None, files: int = 0
+    ) -> None:
+        """Told by the run."""
+        del step_id, total_bytes, files
+        if direction == self._direction and done_bytes >= self._done and self._act is not None:
+            act, self._act, self.at = self._act, None, done_bytes
+            act()
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_kubelet_that_restarts_midway(bench: Bench, direction: Direction, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every exec through it breaks and is refused until it is back: repeated, whole, and the step runs once."""
+    force(monkeypatch, "plain")
+    cluster = bench.cluster
+    assert cluster is not None
+    case = Case(MIDWAY, direction, "plain", "small")
+    midway = Midway(direction, 3000, lambda: cluster.restart_kubelet(seconds=0.3))
+    assert run(bench, [case], midway).ok
+    assert any(event.direction == direction for event in bench.of(TransferBroken))
+    assert judge(bench, 0, case, seen(bench.folder / "small")).startswith("whole")
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("reason", ["Deleted", "ForceDeleted", "NodeShutdown"] if SOAK else ["ForceDeleted"])
+def test_a_pod_that_is_taken_away_midway(
+    bench: Bench, direction: Direction, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With bytes on their way: Infra, the files as they were, the command at most once, and nothing left of it."""
+    force(monkeypatch, "plain")
+    cluster = bench.cluster
+    assert cluster is not None
+
+    def take() -> None:
+        (pod,) = cluster.pods(bench.namespace)
+        cluster.evict(bench.namespace, pod["metadata"]["name"], reason=reason)
+
+    case = Case(MIDWAY, direction, "plain", "small")
+    run(bench, [case], Midway(direction, 3000, take))
+    assert judge(bench, 0, case, seen(bench.folder / "small")).startswith("Infra")
+    assert leftovers(bench.results[-1]) == []
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_node_that_is_gone_midway(tmp_path: Path, direction: Direction, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its kubelet never answers again: the pod is given up with it, and the files are as they were."""
+    force(monkeypatch, "plain")
+    with DevClusterThread(namespaces=("ci",), nodes=("one", "two"), pace=0.02, toleration_seconds=1) as cluster:
+        bench = Bench.embedded(tmp_path, cluster)
+        case = Case(MIDWAY, direction, "plain", "small")
+        run(bench, [case], LosingTheNode(cluster, direction))
+        assert judge(bench, 0, case, seen(bench.folder / "small")).startswith("Infra")
+        assert leftovers(bench.results[-1]) == []
+
+
+class LosingTheNode(Midway):
+    """Silences the node of the only pod midway, and removes it once that is noticed."""
+
+    def __init__(self, cluster: DevCluster, direction: Direction) -> None:
+        super().__init__(direction, 3000, self._silence)
+        self._cluster = cluster
+        self._node = ""
+
+    def _silence(self) -> None:
+        (pod,) = self._cluster.pods("ci")
+        self._node = pod["spec"]["nodeName"]
+        self._cluster.silence_node(self._node)
+        self._cluster.remove_node(self._node)
