@@ -346,6 +346,8 @@ class DevCluster:
         if point == "start" and container == "step":
             others = self._kubelet.others_running(pod, container)
             self._doubled += [(other, pod["metadata"]["name"]) for other in others]
+        if point == "release" and self.faults.repeats_stage(pod):
+            self._kubelet.repeat(pod, container)
         fault = self.faults.disruption(pod, point, container)
         if fault is None:
             return

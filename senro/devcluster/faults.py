@@ -148,6 +148,13 @@ class Faults:
         """Remove pods with no trace: the object is gone, and so are the processes."""
         self._arm("vanish", _Armed(times, step=step, point=_checked_point(at)))
 
+    def repeat_stage(self, *, step: str = "", times: int = 1) -> None:
+        """Run the init container of a pod again once it has succeeded, in its volumes as they are.
+
+        So does a kubelet whose runtime has lost what it knew of it: the same container has another containerID then.
+        """
+        self._arm("repeat", _Armed(times, step=step))
+
     def lose_create_answer(self, *, step: str = "", times: int = 1) -> None:
         """Create the pod, and close the connection instead of saying so."""
         self._arm("create", _Armed(times, step=step))
@@ -269,6 +276,10 @@ class Faults:
         """How many bytes of the end of stdout are lost."""
         found = self._use_for("truncate", pod, container)
         return found.number if found is not None else 0
+
+    def repeats_stage(self, pod: Object) -> bool:
+        """Whether an init container of this pod that has succeeded is run again."""
+        return self._use_for("repeat", pod, "") is not None
 
     def loses_create_answer(self, pod: Object) -> bool:
         """Whether the answer to this pod's creation is lost."""

@@ -322,6 +322,23 @@ def test_an_earlier_try_that_waits_for_the_fifo_is_ended(tmp_path: Path) -> None
                 assert image.released()
 
 
+def test_an_init_container_that_runs_again_releases_nothing(image: Image) -> None:
+    """In volumes that were filled once, or never, it fails at once: what the step would see is anybody's guess."""
+    assert image.stage_with(WHOLE) == (0, PROOF, b"")
+    assert image.released()
+    code, _, err = image.run(STAGE_COMMAND)
+    assert code not in {0, MISSING_PROGRAM, 143}
+    assert b"go" in err
+
+
+def test_an_init_container_that_was_killed_while_it_waited_releases_nothing(image: Image) -> None:
+    """The second one fails at once, and a staging that comes to it meets nobody who would let the step begin."""
+    reached((image.root / "ctl" / "go").is_fifo)
+    image.stage.kill()
+    image.stage.wait(timeout=BOUND)
+    assert image.run(STAGE_COMMAND)[0] not in {0, MISSING_PROGRAM, 143}
+
+
 def reached(condition: Callable[[], bool]) -> None:
     """Wait for another process to come so far."""
     deadline = time.monotonic() + BOUND

@@ -104,6 +104,7 @@ class FileSystem:
         for name in _names(folder):
             real = posixpath.basename(os.path.realpath(posixpath.join(folder, name)))
             if name not in self._absent_tools and real not in self._absent_tools:
+                (links / name).unlink(missing_ok=True)
                 (links / name).symlink_to(f"{behind}/{name}")
         for name, script in self._programs.items() if folder == os.path.realpath(_OWN_PROGRAMS) else ():
             (links / name).write_text(script)

@@ -193,6 +193,12 @@ class Kubelet:
         """`disrupt` by name; 404 where there is no such pod."""
         self.disrupt(self._storage.get(PODS, namespace, name), reason, grace_seconds)
 
+    def repeat(self, pod: Object, container: str) -> None:
+        """The pod's init container runs again when it has succeeded: a fault's doing."""
+        worker = self.worker(pod)
+        if worker is not None:
+            worker.repeated.add(container)
+
     def trap_term(self, pod: Object) -> None:
         """Let the containers of a pod end with 0 at SIGTERM, as those that trap it."""
         worker = self.worker(pod)

@@ -102,6 +102,8 @@ class PodWorker:
         self._rejected = False
         self.traps_term = False
         """SIGTERM ends its containers with 0 from now on, as one that traps it: a fault's doing."""
+        self.repeated: set[str] = set()
+        """Init containers that run once more when they have succeeded: a fault's doing."""
 
     def log_of(self, container: str) -> ContainerLog | None:
         """The log of a container that was started, else None."""
@@ -278,6 +280,15 @@ class PodWorker:
                 await self._clock.sleep(self._delays.retry())
 
     async def _run_init_container(self, container: Object, tasks: anyio.abc.TaskGroup) -> bool:
+        name = container["name"]
+        while await self._run_init_container_once(container, tasks):
+            if name not in self.repeated:
+                return True
+            self.repeated.remove(name)
+            self.state.init_containers |= pod_status.waiting_states([container], "PodInitializing")
+        return False
+
+    async def _run_init_container_once(self, container: Object, tasks: anyio.abc.TaskGroup) -> bool:
         await self._clock.sleep(self._delays.start())
         name = container["name"]
         state = self.state.init_containers[name]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 
-from senro.devcluster import Faults
+from senro.devcluster import IMAGE, Faults
 from tests.support_devcluster import V4, Client, pod_manifest, state_of
 
 
@@ -233,6 +233,22 @@ def test_a_pod_is_taken_away_while_it_is_staged(client: Client, name: str) -> No
     final = client.cluster.states("ci", name)[-1]
     assert state_of(final, "step") == {"waiting": {"reason": "PodInitializing"}}
     assert client.cluster.starts("ci", name) == {"senro-stage": 1}
+
+
+def test_an_init_container_runs_again(client: Client, name: str) -> None:
+    """In the same volumes, with another containerID, before anything else of the pod; once."""
+    client.cluster.faults.repeat_stage(step=name)
+    volumes = [{"name": "v", "emptyDir": {}}]
+    mounts = [{"name": "v", "mountPath": "/v"}]
+    stage = {"name": "i", "image": IMAGE, "command": ["sh", "-c", "echo ran >> /v/log"], "volumeMounts": mounts}
+    manifest = pod_manifest(name, ["cat", "/v/log"], volumes=volumes, step={"volumeMounts": mounts})
+    manifest["spec"]["initContainers"] = [stage]
+    client.create(manifest)
+    assert client.finished(name)["status"]["phase"] == "Succeeded"
+    assert client.log(name).text == "ran\nran\n"
+    seen = [pod["status"].get("initContainerStatuses") or [{}] for pod in client.cluster.states("ci", name)]
+    assert len({statuses[0].get("containerID", "") for statuses in seen} - {""}) == 2
+    assert client.cluster.faults.pending() == 0
 
 
 def test_a_pod_vanishes_without_a_trace(client: Client, name: str) -> None:
