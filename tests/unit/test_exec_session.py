@@ -241,6 +241,38 @@ async def test_pings() -> None:
     assert [(opcode, len(payload)) for opcode, _, payload in client_frames(stream.written)] == [(9, 5)] * 3
 
 
+async def test_what_arrived_is_told_by_its_own_pong() -> None:
+    """Each call pings after what was sent, and waits for the pong with its payload; other pongs say nothing."""
+    stream = FakeNetworkStream([server_frame(b"senro", opcode=10) + server_frame(b"0", opcode=10), SUCCESS])
+    session = session_over(stream)
+    await session.send(b"x")
+    async with anyio.create_task_group() as group:
+        group.start_soon(session.arrived)
+        await anyio.lowlevel.checkpoint()
+        assert await session.receive() == Ended(ExitCode(0))
+    assert [(opcode, payload) for opcode, _, payload in client_frames(stream.written)] == [(2, b"\x00x"), (9, b"0")]
+
+
+@pytest.mark.parametrize("rest", [[], [b"\xff\xff\xff\xff"]], ids=["cut", "no-frames"])
+async def test_nobody_waits_for_a_pong_that_cannot_come(rest: list[bytes]) -> None:
+    """A stream that is cut, or that breaks the protocol, ends the wait with what broke it."""
+    session = session_over(FakeNetworkStream(rest))
+    failures: list[StreamBroken] = []
+
+    async def wait() -> None:
+        try:
+            await session.arrived()
+        except StreamBroken as error:
+            failures.append(error)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait)
+        await anyio.lowlevel.checkpoint()
+        with pytest.raises((StreamBroken, ProtocolError)):
+            await session.receive()
+    assert len(failures) == 1
+
+
 async def test_a_ping_is_answered() -> None:
     """A ping of the server is answered by the third task, so that the reader need not wait for it."""
     clock = FakeClock()

@@ -63,6 +63,7 @@ class WebSocketExec:
         self._control_waits = anyio.Event()
         self._events: deque[ExecEvent] = deque()
         self._pongs: dict[bytes, anyio.Event] = {}
+        self._answered: set[bytes] = set()
         self._error: ProtocolError | None = None
         self._dead: str | None = None
 
@@ -97,7 +98,8 @@ class WebSocketExec:
             self._refuse_if_over()
             await self._write(self._framing.ping(payload))
         await answered.wait()
-        self._refuse_if_over()
+        if payload not in self._answered:
+            self._refuse_if_over()
 
     async def receive(self) -> ExecEvent:
         """The next event."""
@@ -157,6 +159,7 @@ class WebSocketExec:
             found = self._protocol.receive_message(event.data)
         elif isinstance(event, Pong):
             if event.payload in self._pongs:
+                self._answered.add(event.payload)
                 self._pongs[event.payload].set()
             return
         elif isinstance(event, CloseFrame):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import os
 import socket
+import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from senro.domain.compression import Coding
 from senro.domain.content_rules import WHOLE, ContentRules
 from senro.domain.errors import PlanError, TreeError
 from senro.domain.paths import MAX_PATH
+from senro.domain.transfer_policy import BROKEN_RULES
 from senro.domain.tree import Tree
 from senro.ports.trees import Archive, Packed, Trees
 from tests.property.test_tar import AWKWARD, AWKWARD_CONTENTS
@@ -123,6 +127,80 @@ class TreesSuite:
         """Files of any size have the digest of their whole content."""
         tree, contents = big()
         assert await trees.walk(str(folder_with(tmp_path / "x", tree, contents))) == tree
+
+    @pytest.mark.parametrize("coding", ["gzip", "zstd"])
+    async def test_pack_packed(self, trees: Trees, tmp_path: Path, coding: Coding) -> None:
+        """A packed archive is shorter, says how much of the whole has crossed, and is unpacked whole, cut anywhere."""
+        contents = {**big()[1], "text": b"the same line\n" * 50_000}
+        tree = Tree(tuple(file(path, content) for path, content in contents.items()))
+        folder = folder_with(tmp_path / "x", tree, contents)
+        async with trees.pack([Packed(0, str(folder), tree)], coding=coding) as opened:
+            assert (opened.taken, opened.members) == (0, 0)
+            pieces = await read_all(opened)
+            assert (opened.taken, opened.members) == (opened.length, len(tree.entries))
+        data = b"".join(pieces)
+        assert len(data) < opened.length - 500_000
+        assert all(len(piece) <= PIECE + 20_000 for piece in pieces)
+        for number, cut in enumerate((1_000, 70_000, len(data))):
+            async with trees.unpack({0: str(tmp_path / f"y{number}")}) as unpacking:
+                for at in range(0, len(data), cut):
+                    await unpacking.write(data[at : at + cut])
+                assert await unpacking.finish() == {0: tree}
+                assert (unpacking.received, unpacking.unpacked) == (len(data), opened.length)
+                await unpacking.replace()
+            assert read_folder(tmp_path / f"y{number}") == tree
+
+    @pytest.mark.parametrize("coding", ["gzip", "zstd"])
+    async def test_unpack_damaged(self, trees: Trees, tmp_path: Path, coding: Coding) -> None:
+        """What was cut, was damaged, or is followed by more, replaces nothing; some bits of a code say nothing."""
+        folder = folder_with(tmp_path / "x")
+        async with trees.pack([Packed(0, str(folder), SMALL)], coding=coding) as opened:
+            data = b"".join(await read_all(opened))
+        bad = [data[:3], data[:-1], data[: len(data) // 2], data + b"x", data + data]
+        for damaged in bad:
+            with pytest.raises(TreeError) as caught:
+                await unpack(trees, damaged, {0: str(tmp_path / "y")})
+            assert caught.value.rule in BROKEN_RULES
+        assert names(tmp_path) == ["x"]
+        noticed = set()
+        for at in range(12, len(data), 7):
+            damaged = data[:at] + bytes([data[at] ^ 64]) + data[at + 1 :]
+            try:
+                assert await unpack(trees, damaged, {0: str(tmp_path / "y")}) == {0: SMALL}
+            except TreeError as error:
+                noticed.add(error.rule)
+        assert noticed
+        assert noticed <= BROKEN_RULES
+
+    async def test_pack_open_to_all(self, trees: Trees, tmp_path: Path) -> None:
+        """For a user that nobody knows everything is writable by all, and is the same tree."""
+        folder = folder_with(tmp_path / "x")
+        async with trees.pack([Packed(0, str(folder), SMALL)], open_to_all=True) as opened:
+            data = b"".join(await read_all(opened))
+        with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+            assert {member.name: member.mode for member in tar} == {
+                "0/d": 0o777,
+                "0/d/run": 0o777,
+                "0/e": 0o666,
+                "0/l": 0o777,
+            }
+        assert read_tree(data) == SMALL
+
+    async def test_ratio(self, trees: Trees, tmp_path: Path) -> None:
+        """A sample from all over the files tells noise from text, wherever the text is; what is gone costs nothing."""
+        text = b"".join(b"line %d of the text\n" % number for number in range(100_000))
+        noise = os.urandom(2_000_000)
+        found = []
+        for number, contents in enumerate(({"a": text}, {"a": noise}, {"a": noise, "z": text}, {}, {"e": b""})):
+            tree = Tree(tuple(file(path, content) for path, content in contents.items()))
+            folder = folder_with(tmp_path / str(number), tree, contents)
+            found.append(await trees.ratio([Packed(0, str(folder), tree)]))
+        packs, full, half, *nothing = found
+        assert packs < 0.4 < half < 0.8 < full
+        assert nothing == [1.0, 1.0]
+        assert await trees.ratio_of(text) < 0.4
+        gone = Tree((file("a", text), file("b", noise)))
+        assert await trees.ratio([Packed(0, str(folder_with(tmp_path / "gone", Tree(), {})), gone)]) == 1.0
 
     async def test_walk_excludes(self, trees: Trees, tmp_path: Path) -> None:
         """What is excluded is not looked at: not even a link that leaves the tree."""
