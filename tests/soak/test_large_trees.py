@@ -83,6 +83,7 @@ async def test_the_longest_path(tmp_path: Path, command: list[str]) -> None:
 
 
 @only_in_soak
+@pytest.mark.timeout(1200)
 @TARS
 async def test_a_hundred_thousand_files(
     tmp_path: Path, command: list[str], record_property: Callable[[str, object], None]
