@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from senro.adapters.apiserver.websocket import CloseFrame, Framing, Message, WebSocketEvent
+from senro.adapters.apiserver.websocket import CloseFrame, Framing, Message, TextMessage, WebSocketEvent
 from senro.domain.errors import ProtocolError, StreamBroken
 from senro.domain.exec_protocol import (
     LEGAL_MOVES,
@@ -278,7 +278,8 @@ def take(protocol: ExecProtocol, event: WebSocketEvent) -> ExecEvent | None:
         return protocol.receive_message(event.data)
     if isinstance(event, CloseFrame):
         return protocol.receive_close(event.code)
-    protocol.receive_text(event.text)
+    if isinstance(event, TextMessage):
+        protocol.receive_text(event.text)
     return None
 
 
