@@ -104,7 +104,10 @@ class FolderArchive:
                     self._begun += 1
                     held += member_header(part.index, entry, open_to_all=self._open_to_all)
                     if entry.kind == "file":
-                        yield from _read_file(root, entry, held)
+                        if entry.size < _ENOUGH:
+                            held += _small_file(root, entry)
+                        else:
+                            yield from _large_file(root, entry, held)
                         held += bytes(padding(entry.size))
                     if len(held) >= _ENOUGH:
                         yield bytes(held)
@@ -115,16 +118,29 @@ class FolderArchive:
         yield bytes(held)
 
 
-def _read_file(root: int, entry: Entry, held: bytearray) -> Generator[bytes, None, None]:
-    """Add the file's content to `held`, in full pieces. What the tree says of it was promised in its header."""
+def _small_file(root: int, entry: Entry) -> bytes:
+    """The content of a file that fits into a piece: one read, whose digest says whether it is what was promised."""
+    opened = _open(root, entry)
     try:
-        opened = os.open(entry.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=root)
+        data = os.read(opened, entry.size + 1)
+        while 0 < len(data) < entry.size and (more := os.read(opened, entry.size + 1 - len(data))):
+            data += more
     except OSError as error:
         raise changed(entry, error.strerror or str(error)) from error
+    finally:
+        os.close(opened)
+    if len(data) != entry.size:
+        raise changed(entry, f"it has {'more' if len(data) > entry.size else 'fewer'} than {entry.size} bytes")
+    if "sha256:" + hashlib.sha256(data).hexdigest() != entry.digest:
+        raise changed(entry, "its content is another")
+    return data
+
+
+def _large_file(root: int, entry: Entry, held: bytearray) -> Generator[bytes, None, None]:
+    """Add the file's content to `held`, in full pieces."""
+    opened = _open(root, entry)
     try:
         before = os.fstat(opened)
-        if before.st_size != entry.size:
-            raise changed(entry, f"{before.st_size} bytes instead of {entry.size}")
         digest = hashlib.sha256()
         left = entry.size
         while left:
@@ -132,8 +148,11 @@ def _read_file(root: int, entry: Entry, held: bytearray) -> Generator[bytes, Non
             if not data:
                 raise changed(entry, f"it ended {left} bytes early")
             digest.update(data)
-            held += data
             left -= len(data)
+            if not held and len(data) == PIECE:
+                yield data
+                continue
+            held += data
             if len(held) == PIECE:
                 yield bytes(held)
                 held.clear()
@@ -142,10 +161,17 @@ def _read_file(root: int, entry: Entry, held: bytearray) -> Generator[bytes, Non
         raise changed(entry, error.strerror or str(error)) from error
     finally:
         os.close(opened)
-    if after.st_size != before.st_size or after.st_mtime_ns != before.st_mtime_ns:
+    if after.st_size != entry.size or after.st_mtime_ns != before.st_mtime_ns:
         raise changed(entry, "something wrote to it meanwhile")
     if "sha256:" + digest.hexdigest() != entry.digest:
         raise changed(entry, "its content is another")
+
+
+def _open(root: int, entry: Entry) -> int:
+    try:
+        return os.open(entry.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=root)
+    except OSError as error:
+        raise changed(entry, error.strerror or str(error)) from error
 
 
 def sample(parts: Sequence[Packed], size: int) -> Generator[None, None, bytes]:
