@@ -253,7 +253,7 @@ async def test_what_arrived_is_told_by_its_own_pong() -> None:
     assert [(opcode, payload) for opcode, _, payload in client_frames(stream.written)] == [(2, b"\x00x"), (9, b"0")]
 
 
-@pytest.mark.parametrize("rest", [[], [b"\xff\xff\xff\xff"]], ids=["cut", "no-frames"])
+@pytest.mark.parametrize("rest", [[b""], [b"\xff\xff\xff\xff"]], ids=["cut", "no-frames"])
 async def test_nobody_waits_for_a_pong_that_cannot_come(rest: list[bytes]) -> None:
     """A stream that is cut, or that breaks the protocol, ends the wait with what broke it."""
     session = session_over(FakeNetworkStream(rest))
