@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -320,9 +321,11 @@ def test_a_port_that_is_taken(bench: Bench) -> None:
 
 
 def test_the_demo(bench: Bench) -> None:
-    """`senro demo` succeeds with one recovered step and explains itself."""
+    """`senro demo` succeeds with one recovered step and explains itself; it shows how its workspaces cross."""
     done = bench.cli("demo", "--plain")
     assert done.returncode == 0, done.stdout + done.stderr
+    for crossed in (r"build\.make: staged 4\.0 MB, \d+ files$", r"build\.make: read back 4\.0 MB, \d+ files$"):
+        assert re.search(crossed, done.stdout, re.MULTILINE), done.stdout
     assert "ship.publish  recovered  2 attempts" in done.stdout
     assert "succeeded with recovery" in done.stdout
     assert done.stderr == ""
