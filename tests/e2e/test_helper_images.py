@@ -1,0 +1,214 @@
+"""Images that cannot carry workspaces themselves, helper images that do, and pods that may do little else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import senro
+from senro import retry, secret
+from senro.devcluster.images import ORDINARY_USER, READ_ONLY_ROOT, WITHOUT_SHELL, WITHOUT_TAR
+from senro.domain.events import AttemptEnded, PodCreated, SnapshotTaken, Transferred
+from senro.domain.transfer import HELPER_ADVICE
+from senro.testing import Bench
+
+pytestmark = [pytest.mark.slow, pytest.mark.bubblewrap]
+
+
+def project(bench: Bench) -> senro.Workspace:
+    """A workspace with a file, a program, and a file in a folder."""
+    root = bench.folder / "project"
+    (root / "d").mkdir(parents=True)
+    (root / "f").write_text("1\n")
+    (root / "run").write_text("#!/bin/sh\n")
+    (root / "run").chmod(0o755)
+    (root / "d" / "g").write_text("2\n")
+    return senro.Workspace("src", path="project")
+
+
+BEFORE = {"f": b"1\n", "run": b"#!/bin/sh\n", "d/g": b"2\n"}
+
+
+def absent(bench: Bench, program: str) -> str:
+    """An image without one program that a transfer needs."""
+    bench.faults.clear()  # a real cluster has no such image: the test is skipped there
+    assert bench.cluster is not None
+    known = {"sh": WITHOUT_SHELL, "tar": WITHOUT_TAR}
+    return known.get(program) or bench.cluster.add_image(f"without-{program}", absent=[program])
+
+
+@pytest.mark.parametrize("program", ["sh", "tar", "mkfifo"])
+def test_an_image_without_a_program_that_transfers_need(bench: Bench, program: str) -> None:
+    """The sentence names the image, the program and the option; nothing ran, and it is tried no second time."""
+    image = absent(bench, program)
+    result = bench.one(
+        "cp",
+        "f",
+        "g",
+        on=bench.pod(image=image),
+        mounts=[project(bench).at("/w")],
+        workdir="/w",
+        retry=retry.on_infra(attempts=3),
+    )
+    outcome = result.steps["w.s"].outcome
+    assert outcome is not None
+    assert (outcome.kind, outcome.infra_kind, outcome.did_run) == ("infra", "config", "no")
+    assert f"the image {image} has no {program}; {HELPER_ADVICE}" in outcome.message
+    assert "helper=" in outcome.message
+    assert (result.steps["w.s"].attempts, bench.starts()) == (1, 0)
+    assert bench.tree("src") == BEFORE
+
+
+@pytest.mark.parametrize("program", ["sh", "tar", "mkfifo"])
+def test_a_helper_image_carries_for_one_that_cannot(bench: Bench, program: str) -> None:
+    """The step runs in its own image; what crosses, both ways, does so in the helper's."""
+    image = absent(bench, program)
+    result = bench.one(
+        *("cp", "f", "d/h"),
+        on=bench.pod(image=image, helper=bench.image),
+        mounts=[project(bench).at("/w")],
+        workdir="/w",
+    )
+    assert result.ok
+    assert bench.tree("src") == {**BEFORE, "d/h": b"1\n"}
+    assert {event.direction for event in bench.of(Transferred)} == {"in", "out"}
+    (pod,) = bench.pods()
+    spec = bench.states(pod)[0]["spec"]
+    images = {entry["name"]: entry["image"] for entry in (*spec["initContainers"], *spec["containers"])}
+    assert images == {"senro-stage": bench.image, "step": image, "senro-io": bench.image}
+
+
+def test_a_step_without_workspaces_needs_no_helper(bench: Bench) -> None:
+    """Nothing is carried, so an image without a shell is as good as any."""
+    assert bench.one("true", on=bench.pod(image=absent(bench, "sh"))).ok
+
+
+# A volume with a group hands its setgid bit down.
+MODES = "stat -c '%a %n' f run d d/g | sed 's/^2//'"
+CHANGES = "echo more >> f; mv d/g d/h; umask 077; mkdir own; echo mine > own/secret"
+
+
+def test_a_helper_without_a_user_stages_for_anybody(bench: Bench) -> None:
+    """It cannot know whom the step's image runs as: 0666 and 0777, which an ordinary user changes and root reads."""
+    bench.faults.clear()  # the image is the embedded cluster's own
+    result = bench.one(
+        *("sh", "-c", f"id -u; {MODES}; {CHANGES}"),
+        on=bench.pod(image=ORDINARY_USER, helper=bench.image),
+        mounts=[project(bench).at("/w")],
+        workdir="/w",
+    )
+    assert result.ok, bench.of(AttemptEnded)
+    assert bench.log("w.s") == b"1000\n666 f\n777 run\n777 d\n666 d/g\n"
+    assert bench.tree("src") == {
+        "f": b"1\nmore\n",
+        "run": BEFORE["run"],
+        "d/h": BEFORE["d/g"],
+        "own/secret": b"mine\n",
+    }
+
+
+@pytest.mark.parametrize("helped", [False, True], ids=["alone", "helped"])
+def test_a_declared_user_owns_what_is_staged(bench: Bench, *, helped: bool) -> None:
+    """The transfer containers run as the step's user, in a helper image too: modes are those of the workspace."""
+    helper = {"helper": bench.image} if helped else {}
+    result = bench.one(
+        *("sh", "-c", f'id -u; id -g; stat -c %u f; cat "$TOKEN"; echo; {MODES}; {CHANGES}'),
+        on=bench.pod(user=1000, group=2000, **helper),
+        mounts=[project(bench).at("/w")],
+        workdir="/w",
+        secrets={"TOKEN": "token"},
+        run={"secrets": {"token": secret.value("opensesame-0123")}},
+    )
+    assert result.ok, bench.of(AttemptEnded)
+    assert bench.log("w.s").splitlines() == [
+        *(b"1000", b"2000", b"1000", b"***"),
+        *(b"644 f", b"755 run", b"755 d", b"644 d/g"),
+    ]
+    assert bench.tree("src")["own/secret"] == b"mine\n"
+
+
+@pytest.mark.parametrize("image", [ORDINARY_USER, READ_ONLY_ROOT], ids=["non-root", "read-only-root"])
+def test_an_image_that_may_do_little(bench: Bench, image: str) -> None:
+    """One that runs as an ordinary user, one whose root cannot be written to: both carry workspaces in and back."""
+    bench.faults.clear()  # the images are the embedded cluster's own
+    refused = "! touch /x 2>/dev/null; " if image == READ_ONLY_ROOT else ""
+    script = f"set -e; {refused}id -u; echo more >> f; mv d/g d/h"
+    result = bench.one(*("sh", "-c", script), on=bench.pod(image=image), mounts=[project(bench).at("/w")], workdir="/w")
+    assert result.ok, bench.of(AttemptEnded)
+    assert bench.log("w.s") == (b"1000\n" if image == ORDINARY_USER else b"0\n")
+    assert bench.tree("src") == {"f": b"1\nmore\n", "run": BEFORE["run"], "d/h": BEFORE["d/g"]}
+
+
+@pytest.fixture
+def restricted(bench: Bench) -> Iterator[None]:
+    """The namespace refuses every pod that does not meet the restricted standard."""
+    bench.faults.clear()  # a real namespace is whatever its owner made it
+    label = "pod-security.kubernetes.io/enforce"
+    kubectl(bench, "label", "namespace", bench.namespace, f"{label}=restricted")
+    yield
+    kubectl(bench, "label", "namespace", bench.namespace, f"{label}-")
+
+
+def kubectl(bench: Bench, *words: str) -> None:
+    """Do something as an administrator."""
+    assert bench.cluster is not None
+    program, configuration = str(Path(sys.executable).with_name("kubectl")), str(bench.cluster.kubeconfig())
+    subprocess.run([program, "--kubeconfig", configuration, *words], check=True, capture_output=True, timeout=60)
+
+
+@pytest.mark.usefixtures("restricted")
+def test_a_restricted_namespace(bench: Bench) -> None:
+    """`security="restricted"` is what it admits, in the step's own image or with a helper; else its words are told."""
+    for options in ({}, {"helper": bench.image}):
+        result = bench.one(
+            *("sh", "-c", "id -u; echo more >> f"),
+            on=bench.pod(security="restricted", user=1000, **options),
+            mounts=[project(bench).at("/w")] if not options else [senro.Workspace("src", path="project").at("/w")],
+            workdir="/w",
+        )
+        assert result.ok, bench.of(AttemptEnded)
+        assert (bench.log("w.s"), bench.tree("src")["f"]) == (b"1000\n", b"1\nmore\n")
+    refused = bench.one("true", mounts=[senro.Workspace("src", path="project").at("/w")])
+    outcome = refused.steps["w.s"].outcome
+    assert outcome is not None
+    assert "violates PodSecurity" in outcome.message
+    assert bench.of(PodCreated) == []
+
+
+@pytest.mark.parametrize("helped", [False, True], ids=["alone", "helped"])
+def test_mounts_that_are_only_read(bench: Bench, *, helped: bool) -> None:
+    """They are staged by `senro-stage` alone; the step cannot write, nothing comes back, no snapshot is taken."""
+    helper = {"helper": bench.image} if helped else {}
+    result = bench.one(
+        *("sh", "-c", "cat f d/g; ! touch x 2>/dev/null; ! rm f 2>/dev/null"),
+        on=bench.pod(**helper),
+        mounts=[project(bench).at("/w", "ro")],
+        workdir="/w",
+    )
+    assert result.ok
+    assert bench.log("w.s") == b"1\n2\n"
+    assert [event.direction for event in bench.of(Transferred)] == ["in"]
+    assert bench.of(SnapshotTaken) == []
+    assert bench.tree("src") == BEFORE
+
+
+def test_an_init_container_that_runs_again(bench: Bench) -> None:
+    """Its volumes were filled for another run of it: refused, the step did not run, and the next attempt is whole."""
+    bench.faults.repeat_stage(step="w.s")
+    result = bench.one(
+        *("sh", "-c", "echo ran; echo more >> f"),
+        mounts=[project(bench).at("/w")],
+        workdir="/w",
+        retry=retry.on_infra(attempts=2, delay=0.01),
+    )
+    first, second = (event.outcome for event in bench.of(AttemptEnded))
+    assert (first.kind, first.infra_kind, first.did_run) == ("infra", "stage-failed", "no")
+    assert (second.kind, result.state) == ("succeeded", "succeeded_with_recovery")
+    assert bench.starts("senro-stage") == 3
+    assert (bench.starts(), bench.log("w.s", 2)) == (1, b"ran\n")
+    assert bench.tree("src")["f"] == b"1\nmore\n"
+    assert bench.faults.pending() == 0
