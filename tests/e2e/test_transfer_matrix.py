@@ -22,9 +22,10 @@ import pytest
 
 import senro
 from senro.adapters.fs.copying import write_all
-from senro.app import packing, reading, staging
+from senro.app import reading, staging
+from senro.app.packing import Packing
 from senro.devcluster import DevCluster, DevClusterThread
-from senro.domain.compression import Coding, LinkRates
+from senro.domain.compression import Coding, LinkRates, choose
 from senro.domain.events import AttemptEnded, PodCreated, TransferBroken, Transferred
 from senro.domain.names import label_value
 from senro.domain.states import Direction
@@ -125,10 +126,16 @@ def after(before: dict[str, object]) -> dict[str, object]:
 
 def force(monkeypatch: pytest.MonkeyPatch, coding: Coding) -> None:
     """Make the link so slow that anything is worth packing, or never measured; the image has what is to pack."""
-    rate = None if coding == "plain" else 1e5
-    monkeypatch.setattr(LinkRates, "known", lambda _self, _direction, _at: rate)
-    if coding != "plain":
-        monkeypatch.setattr(packing, "PROBE_TO", 0)
+    if coding == "plain":
+        monkeypatch.setattr(LinkRates, "known", lambda _self, _direction, _at: None)
+        return
+
+    def first(known: Packing, direction: Direction, content: int) -> Coding:
+        del direction
+        return choose(known.has or (), content, 1.0 if known.ratio is None else known.ratio, 1e5)
+
+    monkeypatch.setattr(Packing, "could_pay", lambda _self, _direction, _content: True)
+    monkeypatch.setattr(Packing, "first", first)
 
 
 PREAMBLE = """#!/bin/sh
@@ -178,7 +185,7 @@ MIDWAY = "is very slow"
 """It is at work for ten seconds, in which something else happens."""
 
 SILENT = frozenset({"is silent at first", "stops midway"})
-IDLE = 2.0
+IDLE = 4.0 if SOAK else 2.0
 """Seconds of silence that end an exec where one is to be ended so, in place of minutes."""
 
 
@@ -229,6 +236,10 @@ def arm(bench: Bench, case: Case, step: str) -> None:
 GONE = ("pod evicted", "pod deleted", "pod deleted by force", "pod vanished")
 BLAMED = {"evicted", "deleted", "vanished", "stage-failed", "node-lost", "transfer"}
 """What a pod that was taken away may be called; where its step had ended, it is its files that were lost."""
+
+
+UNSAID = frozenset({"status before the last data", "end of stdout missing with success"})
+"""What may keep back the line that says what the far side has to unpack with: then it is sent plain."""
 
 
 def expected(case: Case) -> set[str]:
@@ -282,12 +293,13 @@ def judge(bench: Bench, number: int, case: Case, before: dict[str, object]) -> s
     there, told = seen(folder), (case, outcome, broken)
     starts = starts_of(bench, step)
     assert starts <= 1, told
-    assert log_of(result, step) == b"ran\n" * starts, told
+    # A pod that is taken away may take its log along, which the outcome says.
+    assert log_of(result, step) == b"ran\n" * starts or (not outcome.log_complete and not log_of(result, step)), told
     assert broken or case.fault != "cut" or case.direction == "in", told
     if outcome.kind == "succeeded":
         assert "whole" in may_come_to, told
         assert (there, starts, set(crossed)) == (after(before), 1, {"in", "out"}), told
-        if case.content != "noise" and case.fault not in GONE:
+        if case.content != "noise" and case.fault not in {*GONE, *UNSAID}:
             assert crossed[case.direction].coding == case.coding, told
         tries = len({event.tries for event in broken if event.tries and event.direction == case.direction}) + 1
         return "whole" if tries == 1 else f"whole at try {tries}"
@@ -444,7 +456,7 @@ def test_cuts(bench: Bench, coding: Coding, monkeypatch: pytest.MonkeyPatch, rec
     skip_without(coding)
     planned = cuts(coding, crossing(bench, coding, monkeypatch))
     chance = random.Random(SEED)
-    chosen = {words: cases if SOAK else chance.sample(cases, 2) for words, cases in planned.items()}
+    chosen = {words: cases if SOAK else chance.sample(cases, 1) for words, cases in planned.items()}
     for batch in batches(case for cases in chosen.values() for case in cases):
         check_cases(bench, batch, monkeypatch, record_property)
     for words, cases in chosen.items():

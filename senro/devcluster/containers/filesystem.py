@@ -6,6 +6,7 @@ container's root, and everything the host has beside it is bound into them one b
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import posixpath
@@ -96,20 +97,25 @@ class FileSystem:
     def _rebuild(self, folder: str) -> None:
         """Make a folder of links to the host's programs, without the tools that the image lacks.
 
-        The host's own folder is bound elsewhere for them to lead to; no search path has that place.
+        The host's own folder is bound elsewhere for them to lead to; no search path has that place. A thousand links
+        take half a second on some disks, so one folder serves all containers of such images.
         """
-        links = self._root.parent / "programs" / folder.strip("/").replace("/", "-")
-        links.mkdir(parents=True, exist_ok=True)
-        behind = f"{_BEHIND}/{links.name}"
+        own = self._programs if folder == os.path.realpath(_OWN_PROGRAMS) else {}
+        what = repr((folder, sorted(self._absent_tools), sorted(own.items())))
+        links = self._hidden / "programs" / hashlib.sha256(what.encode()).hexdigest()
+        self._rebuilt[folder] = links
+        if links.exists():
+            return
+        made = links.with_name(f"{links.name}.new")
+        made.mkdir(parents=True)
         for name in _names(folder):
             real = posixpath.basename(os.path.realpath(posixpath.join(folder, name)))
             if name not in self._absent_tools and real not in self._absent_tools:
-                (links / name).unlink(missing_ok=True)
-                (links / name).symlink_to(f"{behind}/{name}")
-        for name, script in self._programs.items() if folder == os.path.realpath(_OWN_PROGRAMS) else ():
-            (links / name).write_text(script)
-            (links / name).chmod(0o755)
-        self._rebuilt[folder] = links
+                (made / name).symlink_to(f"{_behind(folder)}/{name}")
+        for name, script in own.items():
+            (made / name).write_text(script)
+            (made / name).chmod(0o755)
+        made.rename(links)
 
     def enter_workdir(self, workdir: str) -> None:
         """Make the working directory, as the runtime does; `StartError` where it cannot (recording bad-workdir)."""
@@ -147,7 +153,7 @@ class FileSystem:
             if name not in _OWN:
                 arguments += self._host(f"/{name}")
         for folder, links in self._rebuilt.items():
-            arguments += ["--ro-bind", folder, f"{_BEHIND}/{links.name}", "--ro-bind", str(links), folder]
+            arguments += ["--ro-bind", folder, _behind(folder), "--ro-bind", str(links), folder]
         arguments += self._resolver()
         hidden = str(self._hidden)
         if hidden.split("/")[1] not in _OWN:
@@ -224,6 +230,11 @@ class FileSystem:
         """Whether a program of the host is one that the image does not have."""
         links = self._rebuilt.get(os.path.realpath(posixpath.dirname(path)))
         return links is not None and not os.path.lexists(links / posixpath.basename(path))
+
+
+def _behind(folder: str) -> str:
+    """Where the host's own folder of programs is bound in an image without some of them."""
+    return f"{_BEHIND}/{folder.strip('/').replace('/', '-')}"
 
 
 def _parents(path: str) -> Iterator[str]:
