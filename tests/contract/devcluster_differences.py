@@ -66,6 +66,9 @@ _MAY: dict[str, tuple[Key, ...]] = {
     _MOMENT: (("refused", 10),),
     _TICKS: (("logs-interrupted", 5),),
     _LAST_WORD: (("workspace-round-trip", 6),),
+    "a pull that fails shows in turn as ErrImagePull and ImagePullBackOff, by a clock that nobody asked": (
+        ("injected-sidecars", 24),
+    ),
     ("the pod ends at the end of its grace and is removed a moment later: the log is read in between, or after"): (
         ("deleted-ignores-term", 7),
     ),

@@ -30,7 +30,7 @@ def parsed(words: list[str]) -> list[str]:
     """The command that the words are of; raises `click.UsageError` for words that it does not take."""
     command: click.Command = main
     path = []
-    context = click.Context(main)
+    context = click.Context(main, **main.context_settings)
     while isinstance(command, click.Group):
         name, found, words = command.resolve_command(context, words)
         assert found is not None

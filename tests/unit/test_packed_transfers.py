@@ -68,6 +68,9 @@ class Link:
 async def stage(scene: StagingScene, link: Link, content: bytes) -> Transferred:
     (scene.folder / "src" / "file").write_bytes(content)
     scene.cluster.command = link
+    if scene.packing.rate("in") is None:
+        # Virtual time does not wait for the thread that packs a sample: it is packed before.
+        scene.packing.ratio = await scene.app.services.trees.ratio_of(content[: 1 << 20])
     assert await scene.stage() is None
     (event,) = scene.events
     assert isinstance(event, Transferred)
