@@ -10,8 +10,9 @@ PYTEST := $(BIN)/pytest
 demo: $(VENV)/.demo
 	@$(BIN)/senro demo
 
+# Three at a time, also on two cores: most of these tests mostly wait, for a command's sleep or a kubelet's second.
 test: lint
-	@$(PYTEST) -q -n 2 --dist worksteal --cov=senro.domain --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
+	@$(PYTEST) -q -n 3 --dist worksteal --cov=senro.domain --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
 
 lint: $(VENV)/.dev
 	@$(BIN)/ruff check .

@@ -31,6 +31,50 @@ WANTED = 200
 """MB/s, each way (issue B)."""
 
 
+class Connection:
+    """TLS over a socket. A frame's records go out in one write: `SSLSocket` makes a system call for every 16 KiB."""
+
+    def __init__(self, context: ssl.SSLContext, host: str, port: int) -> None:
+        self._socket = socket.create_connection((host, port))
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._in, self._out, server_hostname=host)
+        while True:
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                self._flush()
+                self._in.write(self._socket.recv(65_536))
+            else:
+                break
+        self._flush()
+
+    def sendall(self, data: bytes) -> None:
+        """Send all of it."""
+        self._tls.write(data)
+        self._flush()
+
+    def recv(self, size: int) -> bytes:
+        """Some bytes; b"" at the end."""
+        while True:
+            try:
+                return self._tls.read(size)
+            except ssl.SSLWantReadError:
+                data = self._socket.recv(256 * 1024)
+                if not data:
+                    return b""
+                self._in.write(data)
+            except ssl.SSLZeroReturnError:
+                return b""
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+    def _flush(self) -> None:
+        if self._out.pending:
+            self._socket.sendall(self._out.read())
+
+
 class Api:
     """One identity against the cluster of the environment's variables."""
 
@@ -51,7 +95,7 @@ class Api:
             found: dict[str, object] = json.load(answer)
             return found
 
-    def exec(self, pod: str, command: list[str], protocol: str, *, stdin: bool) -> tuple[ssl.SSLSocket, bytes]:
+    def exec(self, pod: str, command: list[str], protocol: str, *, stdin: bool) -> tuple[Connection, bytes]:
         """A connection behind its 101, and what came with that."""
         query = [("container", "step"), *(("command", word) for word in command), ("stdout", "1"), ("stderr", "1")]
         query += [("stdin", "1")] if stdin else []
@@ -66,7 +110,7 @@ class Api:
             f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}",
             f"Sec-WebSocket-Protocol: {protocol}",
         ]
-        raw = self.context.wrap_socket(socket.create_connection((host, int(port))), server_hostname=host)
+        raw = Connection(self.context, host, int(port))
         raw.sendall("\r\n".join([*lines, "", ""]).encode())
         received = b""
         while b"\r\n\r\n" not in received:
@@ -87,13 +131,12 @@ def frame_of(payload: bytes) -> bytes:
     return struct.pack("!BBQ", 0x82, 0xFF, size) + bytes(4) + payload
 
 
-def receive_all(raw: ssl.SSLSocket, received: int) -> tuple[int, bytes]:
+def receive_all(raw: Connection, received: int) -> tuple[int, bytes]:
     """How many bytes came up to the end, and the last of them."""
-    buffer = bytearray(1024 * 1024)
     end = b""
-    while count := raw.recv_into(buffer):
-        received += count
-        end = (end + bytes(buffer[max(0, count - 400) : count]))[-400:]
+    while data := raw.recv(1024 * 1024):
+        received += len(data)
+        end = (end + data[-400:])[-400:]
     return received, end
 
 
