@@ -89,7 +89,7 @@ def _unnoticed(source: random.Random) -> Drawn:
 def _trouble(source: random.Random, where: dict[str, Any]) -> Drawn:
     kinds: list[Drawn] = [
         ("throttle", {**where, "retry_after": 0}),
-        ("answer", {**where, "status": source.choice([500, 502, 503, 504]), "text": "not now\n"}),
+        ("answer", {**where, "status": source.choice([500, 502, 503, 504]), "text": "etcdserver: request timed out\n"}),
         ("drop_connection", where),
         ("refuse_connection", {"times": where["times"]}),
     ]
