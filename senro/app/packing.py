@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-import anyio
-
-from senro.domain.compression import (
-    PROBE_FROM,
-    PROBE_TO,
-    Coding,
-    LinkRates,
-    choose,
-    choose_again,
-    could_pay,
-)
+from senro.domain.compression import Coding, LinkRates, choose, choose_again, could_pay
 from senro.domain.states import Direction
 from senro.ports.clock import Clock
 
@@ -28,7 +18,7 @@ class BeginAgain(Exception):
         self.rate = rate
 
     def __str__(self) -> str:
-        return f"the link takes {self.rate / 1e6:.1f} MB/s, so the workspaces are sent again, packed by {self.coding}"
+        return f"the link takes {self.rate / 1e6:.1f} MB/s, so the transfer begins again, packed by {self.coding}"
 
 
 @dataclass(slots=True)
@@ -51,14 +41,12 @@ class Packing:
     def could_pay(self, direction: Direction, content: int) -> bool:
         """Whether the rate is known and so low that packing some content of this size would be faster."""
         rate = self.rate(direction)
-        return rate is not None and content > PROBE_TO and could_pay(content, rate)
+        return rate is not None and could_pay(content, rate)
 
-    def first(self, direction: Direction, content: int) -> Coding:
+    def first(self, direction: Direction) -> Coding:
         """How to begin: packed only where the rate, the ratio and the programs of the far side are known."""
         rate = self.rate(direction)
-        if rate is None or self.ratio is None or content <= PROBE_TO:
-            return "plain"
-        return choose(self.has or (), content, self.ratio, rate)
+        return "plain" if rate is None or self.ratio is None else choose(self.has or (), self.ratio, rate)
 
     def again(self, direction: Direction, content: int, done: int) -> BeginAgain | None:
         """What to do after `done` of a plain transfer's bytes have crossed, now that the link was measured."""
@@ -71,26 +59,11 @@ class Packing:
 
 @dataclass(slots=True)
 class Probe:
-    """Measures a plain transfer between two of its bytes. `moved` is told the count after each piece."""
+    """Measures the link between two moments of a plain transfer."""
 
     packing: Packing
     direction: Direction
-    count: int = 0
     _from: tuple[int, float] | None = None
-    _passed: dict[int, anyio.Event] = field(
-        default_factory=lambda: {PROBE_FROM: anyio.Event(), PROBE_TO: anyio.Event()}
-    )
-
-    def moved(self, count: int) -> None:
-        """So many bytes have moved since the transfer began."""
-        self.count = count
-        for place, passed in self._passed.items():
-            if count >= place:
-                passed.set()
-
-    async def passed(self, place: int) -> None:
-        """Return when PROBE_FROM or PROBE_TO bytes have moved."""
-        await self._passed[place].wait()
 
     def mark(self, count: int) -> bool:
         """`count` bytes have arrived by now. The second call measures the link and returns True."""

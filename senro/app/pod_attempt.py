@@ -226,16 +226,19 @@ class PodAttempt:
         except TreeError as error:
             return _lost(outcome, f"a workspace changed while its snapshot was taken: {error}", repeatable=False)
         if outcome.kind == "succeeded":
-            await bring_caches_back(self.attempt, lambda index, folder: self._reading(pod, {index: folder}, staged))
+            await bring_caches_back(
+                self.attempt, lambda index, folder, what: self._reading(pod, {index: folder}, staged, what)
+            )
         return outcome
 
-    def _reading(self, pod: Pod, folders: Mapping[int, str], staged: int) -> Reading:
+    def _reading(self, pod: Pod, folders: Mapping[int, str], staged: int, what: str = "the workspaces") -> Reading:
         return Reading(
             self.attempt,
             pod,
             self.services.cluster,
             folders,
             self.packing,
+            what=what,
             staged=staged,
             rules=self.attempt.workspaces.rules(self.attempt.step),
         )

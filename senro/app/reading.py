@@ -52,6 +52,9 @@ class Reading:
     cluster: Cluster
     folders: Mapping[int, str]
     packing: Packing
+    what: str = "the workspaces"
+    """What comes back, for messages."""
+
     staged: int = 0
     """Bytes of the archive that was sent in: about as many are expected to come back."""
 
@@ -100,7 +103,7 @@ class Reading:
             if isinstance(broken, TreeError) and taken.move == "end" and broken.rule not in LOCAL_RULES:
                 raise ReadBackRefused(f"a workspace was refused as the step left it: {broken}") from broken
             if not await self._alive():
-                raise ReadBackLost(f"the pod went away before its workspaces were read back: {message}")
+                raise ReadBackLost(f"the pod went away before {self.what} were read back: {message}")
             if wait is None:
                 raise self._given_up(broken, taken, message) from broken
             self.attempt.tell(f"reading back broke ({pace.tries} of {TRIES} tries): {message}")
@@ -109,13 +112,13 @@ class Reading:
 
     def _given_up(self, error: SenroError, taken: Break, message: str) -> ReadBackLost:
         if isinstance(error, TreeError) and taken.move == "end":
-            return ReadBackLost(f"the workspaces could not be written on this machine: {error}", repeatable=False)
+            return ReadBackLost(f"{self.what} could not be written on this machine: {error}", repeatable=False)
         if taken.move == "end":
-            return ReadBackLost(f"the workspaces could not be read back: {error}", repeatable=False)
+            return ReadBackLost(f"{self.what} could not be read back: {error}", repeatable=False)
         if taken.move == "wait":
             minutes = PATIENCE_SECONDS / 60
-            return ReadBackLost(f"the workspaces could not be read back for {minutes:.0f} minutes: {message}")
-        return ReadBackLost(f"the workspaces could not be read back in {TRIES} tries: {message}")
+            return ReadBackLost(f"{self.what} could not be read back for {minutes:.0f} minutes: {message}")
+        return ReadBackLost(f"{self.what} could not be read back in {TRIES} tries: {message}")
 
     async def _alive(self) -> bool:
         """Whether `senro-io` can still be asked. A control plane in trouble says nothing: the next try finds out."""
@@ -143,7 +146,7 @@ class Reading:
 
     async def _unpack(self, unpacking: Unpacking) -> Mapping[int, Tree]:
         if self.coding is None:
-            self.coding = self.packing.first("out", max(self.staged, PROBE_TO + 1))
+            self.coding = self.packing.first("out")
         async with self.cluster.exec(
             self.pod.metadata.namespace,
             self.pod.metadata.name,

@@ -11,8 +11,10 @@ from senro.domain.podspec import read_back
 from senro.domain.workspace import ScratchMount
 
 
-async def bring_caches_back(attempt: Attempt, read: Callable[[int, str], Reading]) -> None:
-    """Call it after a step that succeeded, once its workspaces are back; `read` makes a reading of one mount's volume.
+async def bring_caches_back(attempt: Attempt, read: Callable[[int, str, str], Reading]) -> None:
+    """Call it after a step that succeeded, once its workspaces are back.
+
+    `read` makes a reading of one volume, from its index, the folder to replace, and what messages call it.
 
     Each cache is read by an exec of its own: what is wrong with one keeps back neither another nor a workspace.
     """
@@ -25,7 +27,7 @@ async def bring_caches_back(attempt: Attempt, read: Callable[[int, str], Reading
             continue
         attempt.phase(f"reading the scratch cache {mount.name} back")
         try:
-            trees = await read(index, folder).run()
+            trees = await read(index, folder, f"the files of the scratch cache {mount.name}").run()
         except (ReadBackLost, ReadBackRefused) as error:
             await scratches.lost(step, number, mount.name, str(error))
         else:

@@ -32,7 +32,7 @@ class ClusterServices:
     watch: WatchPod
     lease_seconds: int = LEASE_SECONDS
     """How long the lease of a claim lives unrenewed."""
-    link: LinkRates = field(default_factory=LinkRates.unknown)
+    link: LinkRates = field(default_factory=LinkRates)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import anyio
@@ -68,8 +68,13 @@ class Staging:
     """Bytes that they took on their way."""
 
     length: int = 0
-    fed: bool = False
-    """Whether a try has sent all of its archive: before that, nothing can have released the step."""
+    whole: int = 0
+    """What the whole archive took on its way, once a try has sent all of it."""
+
+    @property
+    def fed(self) -> bool:
+        """Whether a try has sent all of its archive: before that, nothing can have released the step."""
+        return self.whole > 0
 
     async def run(self) -> Infra | None:
         """Stage, up to three times. An answer that the observer settles meanwhile is the caller's to read."""
@@ -140,7 +145,7 @@ class Staging:
 
     async def _done(self, number: int, seconds: float) -> None:
         await self.attempt.transferred(
-            "in", self.length, seconds, number, coding=self.coding or "plain", crossed=self.crossed
+            "in", self.length, seconds, number, coding=self.coding or "plain", crossed=self.whole
         )
         self.observer.nudge()
 
@@ -175,7 +180,7 @@ class Staging:
         with anyio.move_on_after(HAS_SECONDS):
             await answer.until(lambda proof: proof.has is not None)
         await self._sample()
-        return self.packing.first("in", content)
+        return self.packing.first("in")
 
     async def _sample(self) -> None:
         if self.packing.ratio is None:
@@ -183,7 +188,7 @@ class Staging:
 
     async def _transfer(self, archive: Archive, session: ExecSession, answer: _Answer) -> None:
         probe = Probe(self.packing, "in") if self.coding == "plain" and archive.length > PROBE_TO else None
-        feed = _Feed(self, archive, session, probe)
+        feed = _Feed(self, archive, session)
         failure: ClusterError | TransferFailure | None = None
         async with anyio.create_task_group() as group:
             group.start_soon(feed.run, group.cancel_scope)
@@ -205,8 +210,8 @@ class Staging:
         """Measure the link beside the feed, and end it where another coding is worth beginning again."""
         try:
             for place in (PROBE_FROM, PROBE_TO):
-                await probe.passed(place)
-                count = probe.count
+                await feed.passed[place].wait()
+                count = self.crossed
                 await session.arrived()
                 probe.mark(count)
         except ClusterError:
@@ -226,8 +231,11 @@ class _Feed:
     staging: Staging
     archive: Archive
     session: ExecSession
-    probe: Probe | None
     error: TreeError | BeginAgain | None = None
+    passed: Mapping[int, anyio.Event] = field(
+        default_factory=lambda: {PROBE_FROM: anyio.Event(), PROBE_TO: anyio.Event()}
+    )
+    """Set once so many bytes have crossed."""
 
     async def run(self, scope: anyio.CancelScope) -> None:
         """Send to the end, then close stdin."""
@@ -240,9 +248,10 @@ class _Feed:
                 staging.crossed += len(data)
                 staging.sent = self.archive.taken
                 reporter.transfer(step, "in", staging.sent, staging.length, self.archive.members)
-                if self.probe is not None:
-                    self.probe.moved(staging.crossed)
-            staging.fed = True
+                for place, passed in self.passed.items():
+                    if staging.crossed >= place:
+                        passed.set()
+            staging.whole = staging.crossed
             await self.session.close_stdin()
         except TreeError as error:
             self.error = error

@@ -7,7 +7,7 @@ pays, such a transfer is begun again, and later ones of the run are packed from 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from senro.domain.states import Direction
@@ -63,9 +63,9 @@ def seconds(coding: Coding, content: int, ratio: float, rate: float) -> float:
     return max(content * ratio / rate, content / min(speed.pack, speed.unpack))
 
 
-def choose(has: Collection[Coding], content: int, ratio: float, rate: float) -> Coding:
-    """How to begin a transfer over a link whose rate is known."""
-    return _best(has, content, ratio, rate, limit=GAIN * seconds("plain", content, ratio, rate), cost=0.0)
+def choose(has: Collection[Coding], ratio: float, rate: float) -> Coding:
+    """How to begin a transfer over a link whose rate is known: all times grow alike with the size, so none is asked."""
+    return _best(has, SAMPLE_BYTES, ratio, rate, limit=GAIN * seconds("plain", SAMPLE_BYTES, ratio, rate), cost=0.0)
 
 
 def choose_again(has: Collection[Coding], content: int, done: int, ratio: float, rate: float) -> Coding:
@@ -75,8 +75,8 @@ def choose_again(has: Collection[Coding], content: int, done: int, ratio: float,
 
 
 def could_pay(content: int, rate: float) -> bool:
-    """Whether any content of that size could cross faster packed: else nobody need ask what the far side has."""
-    return choose(PACKED, content, 0.0, rate) != "plain"
+    """Whether content of that size could cross faster packed: else nobody need ask what the far side has."""
+    return content > PROBE_TO and choose(PACKED, 0.0, rate) != "plain"
 
 
 def _best(has: Collection[Coding], content: int, ratio: float, rate: float, *, limit: float, cost: float) -> Coding:
@@ -89,14 +89,9 @@ def _best(has: Collection[Coding], content: int, ratio: float, rate: float, *, l
 
 @dataclass(slots=True)
 class LinkRates:
-    """The rates that were measured between the coordinator and one cluster, a direction each."""
+    """The rates that were measured between the coordinator and one cluster, a direction each; none at first."""
 
-    _measured: dict[Direction, tuple[float, float]]
-
-    @classmethod
-    def unknown(cls) -> LinkRates:
-        """Nothing is known yet."""
-        return cls({})
+    _measured: dict[Direction, tuple[float, float]] = field(default_factory=dict)
 
     def measured(self, direction: Direction, rate: float, at: float) -> None:
         """A plain transfer went at `rate` bytes a second, at the monotonic time `at`."""

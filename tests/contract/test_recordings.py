@@ -2,6 +2,8 @@
 
 An exchange that a port has a call for goes through that call. The rest (`NO_CALL` says which, and why) goes through the
 REST layer, so that the decoding of every recorded answer is held.
+
+More than 500 lines: how each kind of exchange is asked again stands beside the table that says which are not.
 """
 
 from __future__ import annotations

@@ -133,9 +133,9 @@ def force(monkeypatch: pytest.MonkeyPatch, coding: Coding) -> None:
         monkeypatch.setattr(LinkRates, "known", lambda _self, _direction, _at: None)
         return
 
-    def first(known: Packing, direction: Direction, content: int) -> Coding:
+    def first(known: Packing, direction: Direction) -> Coding:
         del direction
-        return choose(known.has or (), content, 1.0 if known.ratio is None else known.ratio, 1e5)
+        return choose(known.has or (), 1.0 if known.ratio is None else known.ratio, 1e5)
 
     monkeypatch.setattr(Packing, "could_pay", lambda _self, _direction, _content: True)
     monkeypatch.setattr(Packing, "first", first)

@@ -3,6 +3,8 @@
 Faults wait in a queue for each method: `fail("create_pod", error)` lets the next call raise, `effect=True` after it has
 taken effect (an answer that was lost), `hang("create_pod")` lets it never be answered. Commands of an exec and cuts of
 a followed log are told by the test as well.
+
+More than 500 lines: the fake of one port, whose pods, logs, execs and leases share their faults and their calls.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class Scene:
         for path in self.folders.values():
             make_folder(Path(path), OLD, {"old": b"old"})
         self.pod = Pod()
-        self.packing = Packing(LinkRates.unknown(), self.app.clock)
+        self.packing = Packing(LinkRates(), self.app.clock)
         self.staged = 0
         self.rules: Mapping[int, ContentRules] = {}
 
@@ -247,7 +247,7 @@ async def test_a_pod_that_is_gone_is_not_asked_again(scene: Scene, another: bool
             await scene.cluster.create_pod(MANIFEST)
         raise StreamBroken(ASKED, cause="reset by peer")
 
-    with pytest.raises(ReadBackLost, match=r"the pod went away before its workspaces were read back: .*10 bytes"):
+    with pytest.raises(ReadBackLost, match=r"the pod went away before the workspaces were read back: .*10 bytes"):
         await scene.read(vanish)
     assert scene.untouched()
     assert len(scene.cluster.execs) == 1
@@ -354,7 +354,7 @@ async def test_an_ended_container_is_not_asked_again(scene: Scene) -> None:
         scene.cluster.show(scene.pod, {"phase": "Running", "containerStatuses": [ended]})
         raise StreamBroken(ASKED, cause="reset by peer")
 
-    with pytest.raises(ReadBackLost, match=r"the pod went away before its workspaces were read back: .*10 bytes"):
+    with pytest.raises(ReadBackLost, match=r"the pod went away before the workspaces were read back: .*10 bytes"):
         await scene.read(end)
     assert scene.cluster.calls.count("exec") == 1
     assert scene.untouched()

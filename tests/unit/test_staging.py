@@ -85,7 +85,7 @@ class Scene:
         self.app = App(folder, pod_plan(mounts=mounts), auto=False)
         self.cluster = FakeCluster(self.app.clock)
         self.watch = SteadyWatch(STAGING)
-        self.packing = Packing(LinkRates.unknown(), self.app.clock)
+        self.packing = Packing(LinkRates(), self.app.clock)
         self.folder = folder
 
     async def stage(self, *commands: Command, torn: bool = False) -> Infra | None:
@@ -327,6 +327,24 @@ async def test_a_release_without_the_line_is_a_proof_too(
     assert await scene.stage(run) is None
     assert [type(event) for event in scene.events] == [TransferBroken, Transferred]
     assert len(scene.cluster.execs) == 1
+
+
+async def test_what_a_whole_archive_took_is_told_whichever_try_shows_the_release(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The proof of the first try is lost, the second cannot be opened, and the pod shows the release meanwhile."""
+    sleeping = scene.app.clock.sleep
+
+    async def sleep(seconds: float) -> None:
+        scene.cluster.fail("exec", Unreachable(ASKED, cause="refused", sent=False))
+        scene.watch.show(RELEASED)
+        await sleeping(seconds)
+
+    monkeypatch.setattr(scene.app.clock, "sleep", sleep)
+    assert await scene.stage(says(StatusLost(1006))) is None
+    *_, event = scene.events
+    assert isinstance(event, Transferred)
+    assert event.crossed == event.bytes == scene.staging.length
 
 
 ENDS = [

@@ -1,6 +1,6 @@
 """Scratch entries in a shared folder and on a real object store, and everything that such a store does to a run.
 
-Longer than most: one server, which takes seconds to start, serves all of it.
+More than 500 lines: one server, which takes seconds to start, serves all of it.
 """
 
 from __future__ import annotations

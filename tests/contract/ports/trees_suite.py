@@ -1,4 +1,7 @@
-"""What every `Trees` must do."""
+"""What every `Trees` must do.
+
+More than 500 lines: one class, which each adapter subclasses whole.
+"""
 
 from __future__ import annotations
 
