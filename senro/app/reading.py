@@ -10,9 +10,9 @@ from senro.app.packing import BeginAgain, Packing, Probe
 from senro.app.staging import IDLE_SECONDS, STDERR_LIMIT
 from senro.app.transfer_failure import TransferFailure, end_words
 from senro.domain.compression import PROBE_FROM, PROBE_TO, SAMPLE_BYTES, Coding
-from senro.domain.content_rules import ContentRules
+from senro.domain.content_rules import PLAIN, ContentRules
 from senro.domain.errors import ClusterError, SenroError, TreeError
-from senro.domain.excludes import far_excludes
+from senro.domain.excludes import compile_excludes, far_excludes
 from senro.domain.exec_protocol import Ended, ExecResult, ExitCode, Stderr, Stdout
 from senro.domain.pod import Pod
 from senro.domain.transfer import IO_CONTAINER, FarCount, far_count, reading_command
@@ -165,12 +165,36 @@ class Reading:
             number = "no" if counted is None else counted.members
             raise TransferFailure(f"the far side counted {number} members, {unpacking.members} came")
         await unpacking.replace()
-        return _with_sockets(found, counted)
+        return self._with_sockets(found, counted)
 
     def _told(self) -> tuple[str, ...]:
         """What the far tar can leave out; all of the rules are kept again where it comes in."""
-        excludes = [self.rules[index].exclude if index in self.rules else () for index in sorted(self.folders)]
+        excludes = [self._rules_of(index).exclude for index in self.folders]
         return far_excludes(excludes, [str(index) for index in self.folders])
+
+    def _with_sockets(self, trees: Mapping[int, Tree], counted: FarCount) -> Mapping[int, Tree]:
+        """The trees, with the sockets that the far side saw among what they left out.
+
+        Excluded ones are nobody's business. Those that it only counted stand in the first tree, together.
+        """
+        left_out: dict[int, list[tuple[str, str]]] = {index: [] for index in sorted(trees)}
+        for name in counted.named:
+            number, _, path = name.partition("/")
+            index = int(number) if number in map(str, left_out) else None
+            if index is not None and not compile_excludes(self._rules_of(index).exclude).matches(path, directory=False):
+                left_out[index].append((path, "a socket"))
+        if left_out and counted.sockets > len(counted.named):
+            unnamed = f"({counted.sockets - len(counted.named)} more)"
+            next(iter(left_out.values())).append((unnamed, "sockets"))
+        return {
+            index: replace(tree, left_out=tuple(sorted((*tree.left_out, *left_out[index]))))
+            if left_out[index]
+            else tree
+            for index, tree in trees.items()
+        }
+
+    def _rules_of(self, index: int) -> ContentRules:
+        return self.rules.get(index, PLAIN)
 
     async def _receive(self, session: ExecSession, unpacking: Unpacking) -> tuple[ExecResult, bytes]:
         reporter, step, stderr = self.attempt.recorder.reporter, self.attempt.step.id, b""
@@ -193,22 +217,6 @@ class Reading:
                         stderr = stderr[:STDERR_HEAD] + stderr[STDERR_HEAD - STDERR_LIMIT :]
                 case Ended(result=result):
                     return result, stderr
-
-
-def _with_sockets(trees: Mapping[int, Tree], counted: FarCount) -> Mapping[int, Tree]:
-    """The trees, with the sockets that the far side saw among what they left out; those without a name in the first."""
-    left_out: dict[int, list[tuple[str, str]]] = {index: [] for index in sorted(trees)}
-    for name in counted.named:
-        number, _, path = name.partition("/")
-        if number.isdigit() and int(number) in left_out:
-            left_out[int(number)].append((path, "a socket"))
-    unnamed = counted.sockets - sum(map(len, left_out.values()))
-    if left_out:
-        next(iter(left_out.values())).extend([("(one more)", "a socket")] * unnamed)
-    return {
-        index: replace(tree, left_out=tuple(sorted((*tree.left_out, *left_out[index])))) if left_out[index] else tree
-        for index, tree in trees.items()
-    }
 
 
 class _Measuring:

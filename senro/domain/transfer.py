@@ -6,6 +6,7 @@ does: a command that closes its stdout or stderr has its stdin closed by contain
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from senro.domain.compression import PACKED, Coding, codings
@@ -52,6 +53,7 @@ NAMED_SOCKETS = 20
 """How many sockets are named; all are counted."""
 
 _HAS = HAS_WORD.encode()
+_NUMBER = re.compile(rb"\d{1,9}")  # a step may write what it likes there
 _LONGEST_HAS = len(HAS_WORD) + sum(len(coding) + 1 for coding in PACKED)
 
 
@@ -271,6 +273,6 @@ def far_count(stderr: bytes) -> FarCount | None:
         numbers = rest.split(b" ")
         if word == SOCKET_WORD.encode():
             named.append(printable(text(rest)))
-        elif word == MEMBERS_WORD.encode() and len(numbers) == 2 and all(number.isdigit() for number in numbers):
+        elif word == MEMBERS_WORD.encode() and len(numbers) == 2 and all(map(_NUMBER.fullmatch, numbers)):
             found = numbers
     return None if found is None else FarCount(int(found[0]), int(found[1]), tuple(named))

@@ -170,9 +170,11 @@ async def test_the_far_tar_is_told_what_to_leave_out(scene: Scene) -> None:
 
 
 async def test_sockets_are_named_among_what_does_not_travel(scene: Scene) -> None:
-    """Each in its own workspace; those that the far side only counted, in the first."""
-    found = await scene.read(sends(err=b"senro-socket 0/a/s\nsenro-socket 2/t\nsenro-socket x\nsenro-members 3 4\n"))
-    assert found[0].left_out == (("(one more)", "a socket"), ("(one more)", "a socket"), ("a/s", "a socket"))
+    """Each in its own workspace, but for excluded ones; those that the far side only counted, in the first."""
+    scene.rules = {2: ContentRules(("run",))}
+    named = b"".join(b"senro-socket %b\n" % name for name in (b"0/a/s", b"2/t", b"2/run", b"x", b"\xb2/y"))
+    found = await scene.read(sends(err=named + b"senro-members 3 999999999\n"))
+    assert found[0].left_out == (("(999999994 more)", "sockets"), ("a/s", "a socket"))
     assert found[2].left_out == (("t", "a socket"),)
     assert found == {0: NEW, 2: OTHER}
 

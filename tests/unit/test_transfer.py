@@ -547,6 +547,8 @@ def test_nothing_else_is_a_proof(printed: bytes, data: st.DataObject) -> None:
         (b"senro-members 12\n", None),
         (b"senro-members\n", None),
         (b"senro-members -1 0\n", None),
+        (b"senro-members " + b"9" * 5000 + b" 0\n", None),
+        (b"senro-members 1 " + b"9" * 5000 + b"\n", None),
         (b"senro-members 1 2 3\n", None),
         (b"xsenro-members 1 0\n", None),
     ],
