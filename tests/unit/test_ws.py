@@ -18,7 +18,7 @@ from senro.domain.events import Event, RunEnded, RunStarted, SnapshotTaken, Work
 from senro.domain.persistent import PersistentRecord
 from senro.domain.states import RunState
 from senro.domain.tree import Entry, Tree
-from tests.support_files import Contents, directory, file, link, make_folder, names, read_folder
+from tests.support_files import Contents, directory, file, link, make_folder, names, read_folder, read_folder_as_is
 from tests.support_run import AT
 
 FIRST, SECOND = "20261129T231308Z-5f0c9a", "20261130T080000Z-0a1b2c"
@@ -236,15 +236,43 @@ def test_what_is_damaged_replaces_nothing(place: Place, damage: str) -> None:
     assert not [name for name in names(place.folder) if name.startswith(".mine")]
 
 
-@pytest.mark.parametrize("destination", [".", "..", "file"])
-def test_what_is_not_replaced(place: Place, destination: str) -> None:
-    """Neither the working folder nor one above it, nor what is no folder, with --force or without."""
+@pytest.mark.parametrize("force", [[], ["--force"]])
+@pytest.mark.parametrize("destination", [".", "..", "../{here}", "../../{above}", "deep/..", "here", "above/{here}"])
+def test_the_working_folder_is_not_replaced(place: Place, destination: str, force: list[str]) -> None:
+    """Neither it nor one above it, however it is named, by links too, with --force or without."""
+    (place.folder / "deep").mkdir()
+    (place.folder / "here").symlink_to(".")
+    (place.folder / "above").symlink_to("..")
+    before = read_folder_as_is(place.folder)
+    destination = destination.format(here=place.folder.name, above=place.folder.parent.name)
+    done = place.senro("ws", "pull", "latest", "src", destination, *force)
+    assert done.exit_code == 2
+    assert f"{destination}: this is, or holds, the working folder" in done.stderr
+    assert read_folder_as_is(place.folder) == before
+
+
+def test_what_is_no_folder_is_not_replaced(place: Place) -> None:
+    """With --force or without."""
     (place.folder / "file").write_bytes(b"")
     for force in ([], ["--force"]):
-        done = place.senro("ws", "pull", "latest", "src", destination, *force)
+        done = place.senro("ws", "pull", "latest", "src", "file", *force)
         assert done.exit_code == 2
-        assert f"{destination}: " in done.stderr
+        assert "file: " in done.stderr
     assert (place.folder / "file").read_bytes() == b""
+
+
+def test_a_sibling_is_replaced(place: Place) -> None:
+    """A folder beside the working one is what its path says, by `..` and through links."""
+    (place.folder / "sub").mkdir()
+    (place.folder / "link").symlink_to("sub")
+    assert place.senro("ws", "pull", "latest", "src", "sub/../one").exit_code == 0
+    assert place.senro("ws", "pull", "latest", "src", "link/../two").exit_code == 0
+    assert place.senro("ws", "pull", "latest", "src", "link/three").exit_code == 0
+    for name in ("one", "two", "sub/three"):
+        assert read_folder(place.folder / name) == TREE_NEW
+    done = place.senro("ws", "pull", "latest", "src", "sub/three/d/..", "--force")
+    assert done.exit_code == 2
+    assert "it is the root, or ends in `..`; name a folder" in done.stderr
 
 
 # --- diff ----------------------------------------------------------------------------------------------------

@@ -109,9 +109,13 @@ class Beside(OpenFolder):
     """One destination's new tree, while it is built. `discard` it on every path; after `swap` that is the old one."""
 
     def __init__(self, destination: str) -> None:
-        # Not resolved: a link in its place is refused, not followed and replaced where it leads.
-        self.destination = Path(destination).absolute()
-        parent = self.destination.parent
+        # A link in its place is refused, not followed and replaced where it leads. What is above is resolved: with a
+        # `..` in its path a folder may be above itself, and could be renamed away but not back.
+        place = Path(destination).absolute()
+        if place.name in {"", ".."}:
+            raise TreeError(destination, "destination", "it is the root, or ends in `..`; name a folder")
+        parent = Path(os.path.realpath(place.parent))
+        self.destination = parent / place.name
         name = os.fsdecode(os.fsencode(f".{self.destination.name}")[:_NAME_BYTES])
         stem = f"{name}.senro-{secrets.token_hex(6)}"
         self.built = parent / f"{stem}.new"

@@ -40,12 +40,11 @@ async def pull(stored: Stored, asked: str, name: str, destination: str | None, *
 
 def _check(folder: Path, force: bool) -> None:  # noqa: FBT001 - run_sync passes by position
     here = Path.cwd()
-    place = folder.absolute()
-    if place == here or place in here.parents:
-        raise TreeError(
-            str(folder), "destination", "this is, or holds, the working folder, which is not replaced; name another one"
-        )
     try:
+        # By what they are: `..`, links and a file system that takes two names for one give a folder many names.
+        if folder.exists() and any(folder.samefile(one) for one in (here, *here.parents)):
+            message = "this is, or holds, the working folder, which is not replaced; name another one"
+            raise TreeError(str(folder), "destination", message)
         empty = next(folder.iterdir(), None) is None
     except (FileNotFoundError, NotADirectoryError):
         return  # nothing there; what is no folder is refused by whoever would replace it
