@@ -10,7 +10,7 @@ from senro.app.persistent import PersistentWorkspaces
 from senro.app.recorder import Recorder
 from senro.app.scratches import Scratches
 from senro.app.services import Services
-from senro.domain.attempt import claimed
+from senro.domain.attempt import claims_by_name, workspace_mounts
 from senro.domain.concurrency import beside
 from senro.domain.content_rules import WHOLE, ContentRules, rules_of
 from senro.domain.errors import PlanError, Refusal, TreeError
@@ -58,7 +58,7 @@ class Workspaces:
         meaning, whichever workspace it belongs to.
         """
         self._shared = _shared(plan)
-        claims = {mount.name for planned in plan.steps for mount, _ in claimed(planned.step)}
+        claims = {name for planned in plan.steps for name in claims_by_name(planned.step)}
         carried_ones = [workspace for workspace in plan.workspaces if workspace.name not in claims]
         await self._read_rules(carried_ones)
         for workspace in carried_ones:
@@ -197,20 +197,23 @@ class Workspaces:
         return self._rules[mount.name] if isinstance(mount, Mount) else WHOLE
 
     async def returned(self, step: Step, attempt: int, trees: Mapping[int, Tree]) -> None:
-        """Take a snapshot of what came back and is in place already."""
-        for index, mount in read_back(step):
-            if isinstance(mount, Mount):
-                await self._snapshot(step, attempt, mount, trees[index])
+        """Take a snapshot of what came back and is in place already. Raises as `keep` does."""
+        back = [(mount, trees[index]) for index, mount in read_back(step) if isinstance(mount, Mount)]
+        await self._snapshots(step, attempt, back)
 
     async def keep(self, step: Step, attempt: int) -> None:
-        """Take a snapshot of each workspace that a local step mounted read-write. Raises `TreeError`."""
+        """Take a snapshot of each workspace that a local step mounted read-write.
+
+        Raises `TreeError` with no snapshot told of any: `restore` then puts all of them back.
+        """
         if step.no_snapshot:
             return
+        left = []
         for mount in workspace_mounts(step):
             if mount.mode == "rw":
                 folder = self.place(step, mount).folder
-                tree = await self._services.trees.prune(folder, rules=self._rules_of(mount))
-                await self._snapshot(step, attempt, mount, tree)
+                left.append((mount, await self._services.trees.prune(folder, rules=self._rules_of(mount))))
+        await self._snapshots(step, attempt, left)
 
     async def written_through(self, step: Step) -> tuple[str, ...]:
         """The names of workspaces that a local step mounted read-only and changed all the same; they are put right."""
@@ -231,12 +234,19 @@ class Workspaces:
             tree = await self._services.trees.walk(place.folder, rules=ContentRules(links=rules.links))
         except TreeError:
             return True  # what was put in place could be walked
-        return tree.digest != place.tree.digest
+        # No digest sees what does not travel; what was put in place had none of it.
+        return bool(tree.left_out) or tree.digest != place.tree.digest
 
-    async def _snapshot(self, step: Step, attempt: int, mount: Mount, tree: Tree) -> None:
-        place = self.place(step, mount)
-        digest = await self._services.content.put(tree, place.folder)
-        self._places[place.name] = Place(place.name, place.folder, tree)
+    async def _snapshots(self, step: Step, attempt: int, left: Sequence[tuple[Mount, Tree]]) -> None:
+        """All are in the store before any is told: a step's changes are kept whole or not at all."""
+        for mount, tree in left:
+            await self._services.content.put(tree, self.place(step, mount).folder)
+        for mount, tree in left:
+            await self._told(step, attempt, replace(self.place(step, mount), tree=tree))
+
+    async def _told(self, step: Step, attempt: int, place: Place) -> None:
+        tree, digest = place.tree, place.tree.digest
+        self._places[place.name] = place
         await self._persistent.settled(place.name, digest)
         await self._recorder.record(
             SnapshotTaken(
@@ -257,12 +267,6 @@ class Workspaces:
         places = [self._places[workspace.name] for workspace in plan.workspaces if workspace.name in self._places]
         evicted = self._persistent.evicted
         return {place.name: (place.tree.digest, "" if place.name in evicted else place.folder) for place in places}
-
-
-def workspace_mounts(step: Step) -> tuple[Mount, ...]:
-    """The step's mounts of workspaces, its scratch caches and its claims left out."""
-    elsewhere = [mount for mount, _ in claimed(step)]
-    return tuple(mount for mount in step.mounts if isinstance(mount, Mount) and mount not in elsewhere)
 
 
 def _own_name(step: Step, mount: Mount) -> str:

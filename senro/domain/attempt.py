@@ -48,6 +48,17 @@ def claimed(step: Step) -> tuple[tuple[Mount, str], ...]:
     )
 
 
+def claims_by_name(step: Step) -> dict[str, str]:
+    """The PersistentVolumeClaims that the step's pod mounts, by the workspaces in whose place they are."""
+    return {mount.name: claim for mount, claim in claimed(step)}
+
+
+def workspace_mounts(step: Step) -> tuple[Mount, ...]:
+    """The step's mounts of workspaces that have files here: its scratch caches and its claims left out."""
+    claims = claims_by_name(step)
+    return tuple(mount for mount in step.mounts if isinstance(mount, Mount) and mount.name not in claims)
+
+
 def claim_names(step: Step) -> tuple[str, ...]:
     """The PersistentVolumeClaims that the step's pod mounts, in the order of its mounts."""
     return tuple(claim for _, claim in claimed(step))

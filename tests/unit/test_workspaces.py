@@ -212,6 +212,41 @@ async def test_what_a_step_wrote_is_kept(scene: Scene) -> None:
     assert read_folder(scene.folder_of(1)) == made
 
 
+class Full(FolderContentStore):
+    """A store with room for one snapshot more."""
+
+    room = 1
+
+    async def put(self, tree: Tree, folder: str) -> str:
+        self.room -= 1
+        if self.room < 0:
+            raise TreeError(folder, "io", "No space left on device")
+        return await super().put(tree, folder)
+
+
+@pytest.mark.parametrize("how", ["pruned", "put", "come back"])
+async def test_all_that_a_step_wrote_is_kept_or_nothing(scene: Scene, how: str) -> None:
+    """Where one of its workspaces cannot be kept no other is: no snapshot is told, and each is as it was before."""
+    await scene.open()
+    scene.app.ledger.lines.clear()
+    before = dict(scene.app.recorder.progress.workspaces)
+    (scene.folder_of(0) / "made").write_bytes(b"made")
+    if how == "pruned":
+        (scene.folder_of(1) / "l").symlink_to("/etc/passwd")
+    else:
+        object.__setattr__(scene.app.services, "content", Full(str(scene.folder / "cache")))
+    came = {0: read_folder(scene.folder_of(0)), 1: Tree()}
+    with pytest.raises(TreeError):
+        if how == "come back":
+            await scene.workspaces.returned(scene.step, 1, came)
+        else:
+            await scene.workspaces.keep(scene.step, 1)
+    assert [event for event in scene.app.ledger.events if isinstance(event, SnapshotTaken)] == []
+    assert scene.app.recorder.progress.workspaces == before
+    await scene.workspaces.restore(scene.step)
+    assert [read_folder(scene.folder_of(index)) for index in range(2)] == [FIRST, Tree()]
+
+
 async def test_what_a_step_left_is_pruned(scene: Scene) -> None:
     """What is excluded, a fifo, mode bits are gone from the folder itself: what runs next sees what the digest says."""
     await scene.open()
@@ -238,6 +273,21 @@ async def test_an_excluded_file_in_a_read_only_mount_is_a_change_too(scene: Scen
     await scene.open()
     (scene.folder_of(2) / "node_modules").mkdir()
     assert await scene.workspaces.written_through(scene.step) == ("tmp",)
+
+
+@pytest.mark.parametrize("how", ["fifo", "bits"])
+async def test_what_does_not_travel_in_a_read_only_mount_is_a_change_too(scene: Scene, how: str) -> None:
+    """No digest sees a fifo or a setuid bit; the next step would."""
+    await scene.open()
+    folder = scene.folder_of(2)
+    if how == "fifo":
+        os.mkfifo(folder / "fifo")
+    else:
+        (folder / "file").chmod(0o4644)
+    assert await scene.workspaces.written_through(scene.step) == ("tmp",)
+    assert names(folder) == ["file", "main.o"]
+    assert mode_of(folder / "file") == 0o644
+    assert await scene.workspaces.written_through(scene.step) == ()
 
 
 async def test_a_read_only_mount_with_kept_links(tmp_path: Path) -> None:

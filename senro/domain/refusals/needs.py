@@ -26,10 +26,6 @@ class Graph:
     needs: Mapping[str, tuple[str, ...]]
     unsure: frozenset[str]
 
-    def unordered(self) -> Unordered:
-        """Which steps may run at the same time."""
-        return Unordered(self)
-
 
 class Unordered:
     """Tells of two steps whether either may run before, after or beside the other."""

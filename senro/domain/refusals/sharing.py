@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from senro.domain.attempt import claimed
+from senro.domain.attempt import claims_by_name
 from senro.domain.errors import Refusal
 from senro.domain.pipeline import Step
-from senro.domain.refusals.needs import Graph
+from senro.domain.refusals.needs import Graph, Unordered
 from senro.domain.targets import Pod
 from senro.domain.workspace import Mount, ScratchMount, Workspace
 
 
-def refuse_shared_caches(graph: Graph) -> Iterator[Refusal]:
+def refuse_shared_caches(graph: Graph, unordered: Unordered) -> Iterator[Refusal]:
     """A local step and one in a pod that no needs put in order: the cache could not be handed from one to the other."""
-    unordered = graph.unordered()
     users: dict[str, list[str]] = {}
     for step_id, step in graph.steps.items():
         for name in sorted({mount.name for mount in step.mounts if isinstance(mount, ScratchMount) and mount.name}):
@@ -44,7 +43,7 @@ def refuse_shared_claims(graph: Graph) -> Iterator[Refusal]:
     names: dict[_Claim, tuple[str, str]] = {}
     for step_id, step in graph.steps.items():
         namespace = (step.on.namespace or "") if isinstance(step.on, Pod) else ""
-        claims = {mount.name: (namespace, claim) for mount, claim in claimed(step)}
+        claims = {name: (namespace, claim) for name, claim in claims_by_name(step).items()}
         for mount in step.mounts:
             if not isinstance(mount, Mount) or not mount.name:
                 continue

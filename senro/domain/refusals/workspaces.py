@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Final
 
-from senro.domain.attempt import claimed
+from senro.domain.attempt import workspace_mounts
 from senro.domain.errors import Refusal
 from senro.domain.pipeline import Step
-from senro.domain.refusals.needs import Graph
+from senro.domain.refusals.needs import Graph, Unordered
 from senro.domain.refusals.sharing import refuse_shared_caches, refuse_shared_claims
-from senro.domain.workspace import Mount, ScratchCache, ScratchMount, Workspace
+from senro.domain.workspace import ScratchCache, ScratchMount, Workspace
 
 _NAMED_STEPS: Final = 3
 
@@ -28,8 +28,9 @@ def read_workspaces(graph: Graph, refusals: list[Refusal]) -> tuple[tuple[Worksp
             else:
                 known = workspaces.setdefault(mount.name, (mount.workspace, step_id))
                 refusals += _differing("workspace", known, mount.workspace, step_id)
-    refusals += _lost_updates(graph)
-    refusals += refuse_shared_caches(graph)
+    unordered = Unordered(graph)
+    refusals += _lost_updates(graph, unordered)
+    refusals += refuse_shared_caches(graph, unordered)
     refusals += refuse_shared_claims(graph)
     return tuple(found for found, _ in workspaces.values()), tuple(found for found, _ in caches.values())
 
@@ -48,13 +49,12 @@ def _differing(
     yield Refusal(step_id, "workspace-differs", message)
 
 
-def _lost_updates(graph: Graph) -> Iterator[Refusal]:
+def _lost_updates(graph: Graph, unordered: Unordered) -> Iterator[Refusal]:
     """Two steps that no needs put in order, one of which changes a workspace that the other mounts too.
 
     Both start from the same content, and whichever is read back last silently replaces what the other one did. Of
     scope `step` each has a content of its own; a claim is held by one step at a time.
     """
-    unordered = graph.unordered()
     users: dict[str, list[str]] = {}
     writers: dict[str, set[str]] = {}
     for step_id, step in graph.steps.items():
@@ -75,12 +75,7 @@ def _lost_updates(graph: Graph) -> Iterator[Refusal]:
 
 
 def _shared(step: Step) -> dict[str, str]:
-    elsewhere = {mount.name for mount, _ in claimed(step)}
-    return {
-        mount.name: mount.mode
-        for mount in step.mounts
-        if isinstance(mount, Mount) and mount.workspace.scope != "step" and mount.name not in elsewhere
-    }
+    return {mount.name: mount.mode for mount in workspace_mounts(step) if mount.workspace.scope != "step"}
 
 
 def _lost_update(step_id: str, rivals: list[str], name: str) -> Refusal:
