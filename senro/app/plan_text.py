@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from senro.domain.attempt import claimed
+from senro.domain.attempt import claims_by_name
 from senro.domain.pipeline import Step
 from senro.domain.plan import Plan
 from senro.domain.podspec import AttemptIdentity, pod_manifest, secret_manifest
@@ -45,7 +45,7 @@ def plan_text(plan: Plan) -> str:
             lines.append("  a failure does not stop what needs it")
     if plan.workspaces or plan.scratches:
         lines.append("")
-    claims = {mount.name: claim for planned in plan.steps for mount, claim in claimed(planned.step)}
+    claims = {name: claim for planned in plan.steps for name, claim in claims_by_name(planned.step).items()}
     lines += [f"workspace {one.name}: {_content(one, claims.get(one.name, ''))}" for one in plan.workspaces]
     lines += [f"scratch cache {cache.name}: under {cache.key}" for cache in plan.scratches]
     return "\n".join(lines) + "\n"
@@ -72,7 +72,7 @@ def pods_text(plan: Plan) -> str:
 
 
 def _mount(step: Step, mount: AnyMount) -> str:
-    claims = {other.name: claim for other, claim in claimed(step)}
+    claims = claims_by_name(step)
     if isinstance(mount, Mount) and mount.name in claims:
         return f"claim {claims[mount.name]} ({mount.name}) at {mount.path} ({mount.mode})"
     kind = "" if isinstance(mount, Mount) else "scratch cache "

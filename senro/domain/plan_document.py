@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from senro.domain.attempt import claimed
+from senro.domain.attempt import claims_by_name
 from senro.domain.pipeline import Step
 from senro.domain.plan import Plan, PlannedStep
 from senro.domain.targets import Pod, Target
@@ -151,7 +151,7 @@ def _scratch(cache: ScratchCache) -> ScratchDocument:
 
 
 def _mounts(step: Step) -> tuple[MountDocument, ...]:
-    claims = {mount.name: claim for mount, claim in claimed(step)}
+    claims = claims_by_name(step)
     return tuple(
         MountDocument(mount.path, mount.mode, workspace=mount.name, claim=claims.get(mount.name))
         if isinstance(mount, Mount)
