@@ -157,7 +157,7 @@ def test_links_are_refused_each_by_name() -> None:
     assert caught.value.rule == "link"
     assert "a: the link is absolute (/etc/passwd)" in str(caught.value)
     assert "d/b: the link leaves the tree (../../1/x)" in str(caught.value)
-    assert "out" not in str(caught.value).replace("without", "")
+    assert "/root" not in str(caught.value)
     assert "fine" not in str(caught.value)
 
 

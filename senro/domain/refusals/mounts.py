@@ -6,11 +6,11 @@ import posixpath
 from collections import Counter
 from typing import Final, cast
 
+from senro.domain.paths import MAX_NAME
 from senro.domain.refusals.contents import Known, read_cache, read_workspace
 from senro.domain.refusals.reading import Reader, is_a, shown
 from senro.domain.workspace import AnyMount, Mode, Mount, ScratchMount
 
-_PATH_BYTES: Final = 4095  # PATH_MAX of Linux without the NUL
 _SEGMENT_BYTES: Final = 255  # NAME_MAX of Linux
 
 _RESERVED_TREES: Final = {
@@ -78,7 +78,7 @@ def _path_problem(path: str) -> tuple[str, str]:
             return "mount-reserved", f"is {whose}; choose a folder of its own such as `/src`"
     if path != normal:
         return "mount-normal", f"is not in its shortest form; write {shown(normal)}"
-    if len(path.encode()) > _PATH_BYTES or any(len(segment.encode()) > _SEGMENT_BYTES for segment in segments):
+    if len(path.encode()) > MAX_NAME or any(len(segment.encode()) > _SEGMENT_BYTES for segment in segments):
         return "mount-long", "is longer than Linux allows; shorten it"
     return "", ""
 
