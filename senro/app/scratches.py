@@ -46,6 +46,9 @@ class _Cache:
     keys: CacheKeys
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     content: Content | None = None
+    left: Content | None = None
+    """What local steps left, as it was read for the first pod after them; None before, and once one works there."""
+
     exact: bool = False
     saver: str = ""
     """The step whose content is saved under the key, or is being saved."""
@@ -163,6 +166,7 @@ class Scratches:
 
     async def _for_local(self, step: Step, cache: _Cache, content: Content) -> Content:
         """The folder that local steps work in; one of its own for a step whose changes are not kept."""
+        cache.left = None
         given = [
             returned for pod, returned in cache.returned.items() if pod in self._handing.before[step.id, cache.name]
         ]
@@ -170,21 +174,31 @@ class Scratches:
             # Of several pods before it, the one that came back last.
             content = cache.content = Content(await self._copied(cache, given[-1]), given[-1].tree)
             cache.returned.clear()
-        if step.no_snapshot:
+        if not step.no_snapshot:
+            return content
+        try:
+            # Another local step may write there just now.
             tree = await self._services.trees.walk(content.folder, rules=WHOLE)
             return Content(await self._copied(cache, Content(content.folder, tree)), tree)
-        return content
+        except TreeError as error:
+            return await self._nothing(step, cache, error)
 
     async def _left_by_local(self, step: Step, cache: _Cache, content: Content) -> Content:
         """What local steps left, as a pod can be given it. No local step runs now: needs put them in order."""
-        try:
-            return Content(content.folder, await self._services.trees.walk(content.folder, rules=WHOLE))
-        except TreeError as error:
-            await self._recorder.note(
-                f"scratch cache {cache.name}: it starts empty, since what local steps left cannot be read: {error}",
-                step=step.id,
-            )
-            return Content(await self._copied(cache, Content(self._folder, Tree())), Tree())
+        if cache.left is None:
+            try:
+                cache.left = Content(content.folder, await self._services.trees.walk(content.folder, rules=WHOLE))
+            except TreeError as error:
+                return await self._nothing(step, cache, error)
+        return cache.left
+
+    async def _nothing(self, step: Step, cache: _Cache, error: TreeError) -> Content:
+        """An empty folder for a step that cannot be given what local steps left: a cache fails no step."""
+        await self._recorder.note(
+            f"scratch cache {cache.name}: it starts empty, since what local steps left cannot be read: {error}",
+            step=step.id,
+        )
+        return Content(await self._copied(cache, Content(self._folder, Tree())), Tree())
 
     def _to_be_saved(self, cache: _Cache) -> bool:
         return not (cache.exact or cache.saver)

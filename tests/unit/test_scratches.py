@@ -441,6 +441,59 @@ async def test_no_snapshot(tmp_path: Path) -> None:
     assert scene.kinds == ["ScratchMissed"]
 
 
+@pytest.mark.parametrize("moment", ["walked", "copied"])
+async def test_no_snapshot_beside_a_writer(tmp_path: Path, moment: str) -> None:
+    """A step whose changes are not kept, beside one that writes, is not failed by it: it starts from nothing, told."""
+    pipeline = Pipeline("p")
+    workflow = pipeline.workflow("w")
+    workflow.step("a", ["true"], mounts=[CACHE.at("/c")], on=local())
+    workflow.step("b", ["true"], mounts=[CACHE.at("/c")], on=local(), no_snapshot=True)
+    scene = Scene(tmp_path, build_plan(pipeline), shared=False)
+    async with scene.open():
+        shared = await scene.start("a")
+        make_folder(shared, OLD, {"old": b"old"})
+        walk = scene.app.services.trees.walk
+
+        async def beside_a_writer(folder: str, **options: Any) -> Tree:
+            tree = await walk(folder, **options)
+            (shared / "old").write_bytes(b"written meanwhile")
+            if moment == "walked":
+                raise TreeError("old", "changed", "the file changed while it was read")
+            return tree
+
+        object.__setattr__(scene.app.services.trees, "walk", beside_a_writer)
+        own = await scene.start("b")
+        assert own != shared
+        assert read_folder(own) == Tree()
+    assert scene.kinds == ["ScratchMissed", "Noted"]
+    ((step, note),) = [said for said in scene.app.told.notes if "starts empty" in said[1]]
+    assert (step, "old: " in note) == ("w.b", True)
+
+
+async def test_read_once_for_all_pods(tmp_path: Path) -> None:
+    """What local steps left is read for the first pod after them, and again only after another local step."""
+    steps = (("a", False, ()), *((pod, True, ("a",)) for pod in "bcd"), ("e", False, ("b", "c", "d")))
+    scene = Scene(tmp_path, plan_of(*steps, ("f", True, ("e",)), ("g", True, ("e",))), shared=False)
+    async with scene.open():
+        folder = await scene.start("a")
+        make_folder(folder, OLD, {"old": b"old"})
+        walk, walked = scene.app.services.trees.walk, []
+
+        async def counted(folder: str, **options: Any) -> Tree:
+            walked.append(folder)
+            return await walk(folder, **options)
+
+        object.__setattr__(scene.app.services.trees, "walk", counted)
+        for pod in "bcd":
+            assert read_folder(await scene.start(pod)) == OLD
+        assert len(walked) == 1
+        (await scene.start("e") / "new").write_bytes(b"new")
+        (folder / "old").unlink()
+        for pod in "fg":
+            assert read_folder(await scene.start(pod)) == NEW
+        assert len(walked) == 2
+
+
 async def test_a_local_step_writes_on_while_it_is_shared(tmp_path: Path) -> None:
     """What is shared is what was saved here, whatever later local steps do to their folder."""
     scene = Scene(tmp_path, plan_of(("a", False, ()), ("b", False, ("a",))))
