@@ -7,6 +7,7 @@ costs about 0.1 ms, so a hop for each file would cost more than the files do.
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -38,14 +39,15 @@ async def drive(work: Generator[None, None, T]) -> T:
 
     What the work has opened or begun it must undo in its own `finally`.
     """
+    sliced = _Sliced(work)
     try:
         while True:
-            done = await anyio.to_thread.run_sync(_slice, work)
+            done = await anyio.to_thread.run_sync(sliced.go_on)
             if done is not None:
                 return done.value
     except BaseException:
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(work.close)
+            await anyio.to_thread.run_sync(sliced.close)
         raise
 
 
@@ -72,12 +74,28 @@ def io_error(path: str, error: OSError) -> TreeError:
     return TreeError(path, "io", error.strerror or str(error))
 
 
-def _slice(work: Generator[None, None, T]) -> _Done[T] | None:
-    end = time.monotonic() + SLICE
-    try:
-        while True:
-            next(work)
-            if time.monotonic() >= end:
-                return None
-    except StopIteration as stop:
-        return _Done(stop.value)
+class _Sliced(Generic[T]):
+    """The work, in one thread at a time.
+
+    Ctrl-C cancels a task of asyncio itself, through every shield: `drive` then goes on to close the work while a thread
+    is still in the middle of a slice.
+    """
+
+    def __init__(self, work: Generator[None, None, T]) -> None:
+        self._work = work
+        self._one = threading.Lock()
+
+    def go_on(self) -> _Done[T] | None:
+        end = time.monotonic() + SLICE
+        with self._one:
+            try:
+                while True:
+                    next(self._work)
+                    if time.monotonic() >= end:
+                        return None
+            except StopIteration as stop:
+                return _Done(stop.value)
+
+    def close(self) -> None:
+        with self._one:
+            self._work.close()
