@@ -236,11 +236,9 @@ async def test_all_that_a_step_wrote_is_kept_or_nothing(scene: Scene, how: str) 
     else:
         object.__setattr__(scene.app.services, "content", Full(str(scene.folder / "cache")))
     came = {0: read_folder(scene.folder_of(0)), 1: Tree()}
+    calls: dict[str, Any] = {"come back": lambda: scene.workspaces.returned(scene.step, 1, came)}
     with pytest.raises(TreeError):
-        if how == "come back":
-            await scene.workspaces.returned(scene.step, 1, came)
-        else:
-            await scene.workspaces.keep(scene.step, 1)
+        await calls.get(how, lambda: scene.workspaces.keep(scene.step, 1))()
     assert [event for event in scene.app.ledger.events if isinstance(event, SnapshotTaken)] == []
     assert scene.app.recorder.progress.workspaces == before
     await scene.workspaces.restore(scene.step)
