@@ -10,6 +10,7 @@ leftovers that may be removed.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
 from pathlib import Path
@@ -116,10 +117,8 @@ class Beside(OpenFolder):
             raise TreeError(destination, "destination", "it is the root, or ends in `..`; name a folder")
         parent = Path(os.path.realpath(place.parent))
         self.destination = parent / place.name
-        name = os.fsdecode(os.fsencode(f".{self.destination.name}")[:_NAME_BYTES])
-        stem = f"{name}.senro-{secrets.token_hex(6)}"
-        self.built = parent / f"{stem}.new"
-        self.old = parent / f"{stem}.old"
+        stem = secrets.token_hex(6)
+        self.built, self.old = sibling(self.destination, stem, "new"), sibling(self.destination, stem, "old")
         with Naming(destination):
             parent.mkdir(parents=True, exist_ok=True)
             self._mode = _mode(self.destination)
@@ -161,6 +160,22 @@ class Beside(OpenFolder):
             except OSError as error:
                 message = f"it could not be removed ({error.strerror}); remove it by hand"
                 raise TreeError(str(folder), "leftover", message) from error
+
+
+def sibling(destination: Path, stem: str, part: str) -> Path:
+    """What is called `part` beside the destination; those of one swap share a `stem`, drawn hexadecimal digits."""
+    name = os.fsdecode(os.fsencode(f".{destination.name}")[:_NAME_BYTES])
+    return destination.parent / f"{name}.senro-{stem}.{part}"
+
+
+def siblings(destination: Path) -> dict[str, set[str]]:
+    """The parts that lie beside a destination whose name was not cut, by their stems. Raises OSError."""
+    pattern = re.compile(rf"\.{re.escape(destination.name)}\.senro-([0-9a-f]+)\.(\w+)")
+    found: dict[str, set[str]] = {}
+    for entry in destination.parent.iterdir():
+        if match := pattern.fullmatch(entry.name):
+            found.setdefault(match[1], set()).add(match[2])
+    return found
 
 
 def swap_all(folders: Sequence[Beside]) -> None:
