@@ -1,7 +1,8 @@
 """The claims that an attempt mounts: their leases are taken before its pod exists and given back when it is gone.
 
 Between the two they are renewed, while the attempt runs and while its pod is put away. A lease that is lost is reported
-and left alone; the step goes on, since nothing takes the claim from a pod that has it (docs/claims.md).
+and left alone. Before there is a pod it ends the attempt; a pod that has the claim goes on, since nothing takes it away
+(docs/claims.md).
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class _Claim:
     """One claim of the attempt.
 
     `asked`: a write was sent that may have made its lease ours. `lapsed`: it was not renewed in time, and nobody is
-    known to have it. `lost`: somebody else has it, or had. `words`: what the cluster said last when it refused.
+    known to have it. `lost`: somebody else has it, or had. `words`: what the cluster said last when it refused. `why`:
+    how it was lost.
     """
 
     terms: Terms
@@ -69,17 +71,22 @@ class _Claim:
     lapsed: bool = False
     lost: bool = False
     words: str = ""
+    why: str = ""
     renewed: anyio.Event = field(default_factory=anyio.Event)
 
     def hold(self, lease: Lease, asked: float) -> None:
         """It is ours, by a write that was sent at `asked`."""
-        self.holding = Holding(lease, asked)
+        self.holding, self.why = Holding(lease, asked), ""
         self.renewed.set()
         self.renewed = anyio.Event()
 
 
 class Claims:
-    """The leases of one attempt's claims. `acquire` once, inside `renewed`; `release` once, on every path."""
+    """The leases of one attempt's claims. `acquire` once, inside `renewed`; `release` once, on every path.
+
+    Set `in_use` once there is a pod that mounts them: it is true until the end of that `renewed`, while its step goes
+    on whatever becomes of the leases.
+    """
 
     def __init__(self, attempt: Attempt, services: ClusterServices) -> None:
         self._attempt = attempt
@@ -93,6 +100,7 @@ class Claims:
             for mount, claim in sorted(claimed(attempt.step), key=lambda one: one[0].name)
         ]
         self._group: TaskGroup | None = None
+        self.in_use = False
 
     @property
     def lost(self) -> bool:
@@ -112,11 +120,11 @@ class Claims:
                     self._start(claim)
                 yield
             finally:
-                self._group = None
+                self._group, self.in_use = None, False
             group.cancel_scope.cancel()
 
     async def acquire(self) -> None:
-        """Wait until every claim's lease is ours. Raises `ClaimRefused`; what was had by then is kept until `release`.
+        """Wait until all claims' leases are ours. Raises `ClaimRefused`; what was had by then is kept until `release`.
 
         It is like a place in a queue, so the wait is bounded by the target's `max_lifetime`, as a step is.
         """
@@ -124,6 +132,15 @@ class Claims:
         for claim in self._claims:
             await self._acquire(claim, began)
             self._start(claim)
+        self.check()
+
+    def check(self) -> None:
+        """Raise `ClaimRefused` where another may have a claim by now; ask just before the pod's create is sent."""
+        now = self._clock.monotonic()
+        for claim in self._claims:
+            if claim.lost or claim.holding is None or not claim.holding.certain(now):
+                why = claim.why or f"the lease of the claim {claim.terms.claim} could not be renewed in time"
+                raise ClaimRefused(Infra(InfraKind.CLAIM, DidRun.NO, message=f"no pod was made: {why}"))
 
     async def release(self, *, gone: bool) -> None:
         """Give back what is held; with `gone` False, where the pod may still be there, let it expire, and say so."""
@@ -265,13 +282,15 @@ class Claims:
     async def _tell_lost(self, claim: _Claim, holder: str) -> None:
         attempt, terms = self._attempt, claim.terms
         if holder:
-            message = f"{holder} has taken the claim {terms.claim} over while this step has it too"
+            message = f"{holder} has taken the claim {terms.claim} over"
+            message += " while this step has it too" if self.in_use else ""
         elif claim.lost:
             message = f"the lease of the claim {terms.claim} is gone, so that others may take it"
         else:
             said = f": {claim.words}" if claim.words else ""
             message = f"the lease of the claim {terms.claim} could not be renewed, so that others may take it{said}"
-        message += "; the step goes on"
+        claim.why = message
+        message += "; the step goes on" if self.in_use else ""
         attempt.tell(message)
         await attempt.recorder.record(
             LeaseLost(

@@ -38,21 +38,40 @@ class Waiting:
 
 
 async def create_pod(
-    cluster: Cluster, manifest: Manifest, nonce: str, clock: Clock, waiting: Waiting
+    cluster: Cluster,
+    manifest: Manifest,
+    nonce: str,
+    clock: Clock,
+    waiting: Waiting,
+    *,
+    ready: Callable[[], None] | None = None,
 ) -> tuple[Pod, bool]:
     """The pod, and whether it was adopted: created by a request whose answer was lost.
 
     Repeats by the table of `senro.domain.creation`. A pod that has the name already is ours if it carries the
-    nonce and is not being deleted; any other raises the apiserver's `AlreadyExists`.
+    nonce and is not being deleted; any other raises the apiserver's `AlreadyExists`. `ready` is called before each
+    request: what it raises ends the creation, unless an earlier request has made the pod already.
     """
+    metadata = manifest["metadata"]
 
-    async def create(_: int) -> tuple[Pod, bool]:
+    async def made() -> Pod | None:
+        pod = await cluster.read_pod(metadata["namespace"], metadata["name"])
+        return pod if pod is not None and is_ours(pod, nonce) else None
+
+    async def create(lost: int) -> tuple[Pod, bool]:
+        try:
+            if ready is not None:
+                ready()
+        except Exception:
+            pod = await made() if lost else None
+            if pod is None:
+                raise
+            return pod, True
         try:
             return await cluster.create_pod(manifest), False
         except AlreadyExists:
-            metadata = manifest["metadata"]
-            pod = await cluster.read_pod(metadata["namespace"], metadata["name"])
-            if pod is None or not is_ours(pod, nonce):
+            pod = await made()
+            if pod is None:
                 raise
             return pod, True
 

@@ -77,9 +77,9 @@ class PodAttempt:
         async with self.claims.renewed():
             try:
                 await self.claims.acquire()
+                outcome = await self._with_claims()
             except ClaimRefused as refusal:
                 return outcome_of(refusal.answer)
-            outcome = await self._with_claims()
         if self.claims.lost:
             return replace(outcome, notes=(*outcome.notes, str(Note.LEASE_LOST)))
         return outcome
@@ -97,6 +97,7 @@ class PodAttempt:
         except ClusterError as error:
             self.removal.refused = isinstance(error, ApiError) and self.removal.manifest is not None
             return outcome_of(_not_created(error))
+        self.claims.in_use = True
         observer = self._observer(pod, staged)
         self.removal.observer = observer
         async with (
@@ -138,7 +139,9 @@ class PodAttempt:
             self.removal.secret = secret
             await create_secret(cluster, secret, clock, waiting)
         self.removal.manifest = manifest
-        pod, adopted = await create_pod(cluster, manifest, attempt.identity.nonce, clock, waiting)
+        pod, adopted = await create_pod(
+            cluster, manifest, attempt.identity.nonce, clock, waiting, ready=self.claims.check
+        )
         self.removal.pod = pod
         await attempt.recorder.record(
             PodCreated(

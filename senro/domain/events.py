@@ -93,7 +93,7 @@ class LeaseAcquired(_Event, frozen=True, tag="lease.acquired"):
 
 
 class LeaseLost(_Event, frozen=True, tag="lease.lost"):
-    """The attempt cannot be certain of a claim's lease any more, or has lost it to `holder`. Its step goes on."""
+    """The attempt cannot be certain of a claim's lease any more, or lost it to `holder`. A pod that has it goes on."""
 
     step: str
     attempt: int

@@ -253,6 +253,10 @@ class FakeCluster:
         """Let the next call of `method` wait until it is cancelled."""
         self._faults.setdefault(method, deque()).append(Fault(None, effect))
 
+    def heal(self, method: str) -> None:
+        """Forget the faults that wait for `method`."""
+        self._faults.pop(method, None)
+
     def show(self, pod: Pod, status: Mapping[str, Any]) -> None:
         """Let the pod have this status from now on."""
         self._courses[pod.uid] = deque([status])

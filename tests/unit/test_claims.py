@@ -1,3 +1,8 @@
+"""The claims of an attempt: waited for, had, renewed, lost and given back, in whole runs against a cluster in memory.
+
+More than 500 lines: one course of a lease after the other, which share a plan, a rival and a table of moments.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
@@ -347,6 +352,74 @@ async def test_a_refused_second_claim_frees_the_first(tmp_path: Path) -> None:
     await beside(site, at(site, *((float(moment), rival.renew) for moment in range(20, 200, 20))))
     assert [(event.workspace, event.freed) for event in of(site, LeaseReleased)] == [("ant", True)]
     assert list(site.cluster.leases) == [("ci", rival.terms.name)]
+
+
+async def test_a_claim_that_is_lost_while_another_is_awaited(tmp_path: Path) -> None:
+    """The first of two claims is taken while the second is awaited: no pod is made beside the one that has it."""
+    site = Site(tmp_path, plan_of(mounts=("ant", "zebra")))
+    first, second = (Rival(site, Terms("ci", name, f"senro-{name}", HELD.identity)) for name in ("ant", "zebra"))
+    await second.take()
+    await beside(site, at(site, (20, second.renew), (40, second.renew), (50, first.take), (90, second.free)))
+    assert "create_pod" not in site.cluster.calls
+    (outcome,) = site.outcomes
+    assert (outcome.kind, outcome.infra_kind, outcome.did_run) == ("infra", "claim", "no")
+    assert outcome.repeatable
+    assert outcome.message == ("no pod was made: w.s of run other-run has taken the claim senro-ant over")
+    (lost,) = of(site, LeaseLost)
+    assert lost.message == "w.s of run other-run has taken the claim senro-ant over"
+    assert [event.workspace for event in of(site, LeaseReleased)] == ["zebra"]
+
+
+QUOTA = refused("create pod", 403, "Forbidden", 'pods "make" is forbidden: exceeded quota: pods')
+UNANSWERED = Unreachable("create pod", cause="reset", sent=True)
+
+
+@pytest.mark.parametrize("how", ["taken", "lapsed"])
+@pytest.mark.parametrize("error", [QUOTA, UNANSWERED], ids=["quota", "unanswered"])
+async def test_a_claim_that_is_lost_while_its_pod_is_created(tmp_path: Path, how: str, error: ClusterError) -> None:
+    """A create that is repeated asks each time whether the claim is still ours: if not, there is no pod."""
+    made: list[Manifest] = []
+
+    def course(manifest: Manifest) -> list[dict[str, Any]]:
+        made.append(manifest)
+        return [running(), ended()]
+
+    site = Site(tmp_path, plan_of(), course=course)
+    if how == "lapsed":
+        for _ in range(100):
+            site.cluster.fail("replace_lease", unreachable())
+    site.cluster.fail("create_pod", error)
+    rival = Rival(site)
+
+    async def keep_failing() -> None:
+        # As long as the claim is ours; whoever asks once more then would have a pod.
+        while not of(site, LeaseLost):
+            site.cluster.fail("create_pod", error)
+            await site.clock.sleep(0.2)
+        site.cluster.heal("create_pod")
+
+    await beside(site, keep_failing, at(site, *([(5, rival.take)] if how == "taken" else [])))
+    (outcome,) = site.outcomes
+    assert (outcome.kind, outcome.infra_kind, outcome.did_run) == ("infra", "claim", "no")
+    assert not made
+    assert not of(site, PodCreated)
+
+
+async def test_a_pod_that_is_there_already_goes_on(tmp_path: Path) -> None:
+    """A pod that was made while the claim was ours, by a request whose answer was lost, is one that has the claim."""
+    site = Site(tmp_path, plan_of())
+    for _ in range(100):
+        site.cluster.fail("replace_lease", unreachable())
+    for _ in range(14):
+        site.cluster.fail("read_pod", refused("read pod", 503))
+    site.cluster.fail("create_pod", UNANSWERED, effect=True)
+    await site.run()
+    (lost,), (created,) = of(site, LeaseLost), of(site, PodCreated)
+    kinds = [type(event) for event in site.app.ledger.events]
+    assert kinds.index(LeaseLost) < kinds.index(PodCreated)
+    assert not lost.message.endswith("the step goes on")
+    assert created.adopted
+    assert (site.outcomes[0].kind, site.outcomes[0].notes) == ("succeeded", ("lease-lost",))
 
 
 async def test_a_pod_that_was_not_seen_gone(tmp_path: Path) -> None:
