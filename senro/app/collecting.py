@@ -14,9 +14,9 @@ from senro.app.reporters.text import plural, printable, size
 from senro.app.wiring import cache_in, persistent_store, system_clock
 from senro.domain.ages import parse_age
 from senro.domain.cache_gc import Sweep, sweep
-from senro.domain.errors import ConfigurationError, Refusal
+from senro.domain.errors import ConfigurationError, Refusal, StoreError, TreeError
 from senro.domain.events import timestamp
-from senro.domain.persistent import exceeded
+from senro.domain.persistent import PersistentRecord, exceeded
 from senro.domain.quantities import parse_quantity
 from senro.ports.cache import Cache, Keeper
 from senro.ports.clock import Clock
@@ -26,12 +26,21 @@ _KINDS = {"snapshot": ("snapshot", "snapshots"), "scratch": ("scratch entry", "s
 
 
 @dataclass(frozen=True, slots=True)
+class Expired:
+    """Persistent workspaces: the names of those `evicted`, the bytes that `freed`, why others could not be seen to."""
+
+    evicted: tuple[str, ...]
+    freed: int
+    failed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Collected:
-    """What one round came to. `evicted` names persistent workspaces; `freed` counts their bytes too."""
+    """What one round came to. `persistent` is what became of persistent workspaces; `freed` counts their bytes too."""
 
     decision: Sweep
     keepers: tuple[Keeper, ...]
-    evicted: tuple[str, ...]
+    persistent: Expired
     freed: int
 
 
@@ -51,36 +60,47 @@ async def collected(
     cache: Cache, store: PersistentStore, clock: Clock, *, max_age: float, max_size: int | None, dry_run: bool
 ) -> Collected:
     """Persistent workspaces by their own bounds, everything else by these; with `dry_run` nothing is removed."""
-    evicted, freed = await _expired(store, clock, dry_run=dry_run)
+    persistent = await _expired(store, clock, dry_run=dry_run)
     async with cache.collecting() as collection:
         survey = await collection.survey()
         now = clock.now().timestamp()
         decision = sweep(survey.items, survey.bodies, now=now, max_age=max_age, max_size=max_size)
         if not dry_run:
             await collection.drop(decision)
-    return Collected(decision, survey.keepers, evicted, freed + decision.freed)
+    return Collected(decision, survey.keepers, persistent, persistent.freed + decision.freed)
 
 
-async def _expired(store: PersistentStore, clock: Clock, *, dry_run: bool) -> tuple[tuple[str, ...], int]:
-    """Evict the persistent workspaces that are older than they may be and that no run has."""
-    evicted, freed = [], 0
-    for known in await store.records():
-        if exceeded(known, now=clock.now().timestamp(), size=0) is None:
-            continue  # not leased for a look: a run that begins at this moment would be refused
+async def _expired(store: PersistentStore, clock: Clock, *, dry_run: bool) -> Expired:
+    """Evict the persistent workspaces that are older than they may be and that no run has, end evictions that were cut.
+
+    One that cannot be seen to keeps nobody from the others.
+    """
+
+    def old(known: PersistentRecord) -> bool:
+        return exceeded(known, now=clock.now().timestamp(), size=0) is not None
+
+    evicted, freed, failed = [], 0, []
+    # No others are leased for a look: a run that begins at this moment would be refused.
+    names = {known.name for known in await store.records() if old(known)} | set(await store.unsettled())
+    for name in sorted(names):
         try:
-            async with store.lease(known.name, since=timestamp(clock.now())) as lease:
-                record = await lease.record()
-                if record is None or not await lease.mend():
-                    continue
-                measured = await lease.measure()
-                if exceeded(record, now=clock.now().timestamp(), size=0) is not None:
-                    if not dry_run:
+            async with store.lease(name, since=timestamp(clock.now())) as lease:
+                found, record = await lease.look(), await lease.record()
+                expired = found.content is not None and record is not None and old(record)
+                if not dry_run:
+                    there = await lease.mend()
+                    if expired or not there:
                         await lease.evict()
-                    evicted.append(known.name)
-                    freed += measured
         except ConfigurationError:
-            continue  # a run has it, and evicts it when it ends
-    return tuple(evicted), freed
+            continue  # a run has it, and sees to it when it ends
+        except (StoreError, TreeError) as error:
+            failed.append(f"persistent workspace {name}: {error}")
+            continue
+        freed += found.leftover
+        if expired:
+            evicted.append(name)
+            freed += found.content or 0
+    return Expired(tuple(evicted), freed, tuple(failed))
 
 
 def told(done: Collected, *, max_size: int | None, dry_run: bool) -> list[str]:
@@ -88,9 +108,10 @@ def told(done: Collected, *, max_size: int | None, dry_run: bool) -> list[str]:
     would, was = ("would drop", "would free") if dry_run else ("dropped", "freed")
     counts = Counter(item.kind for item in done.decision.items)
     parts = [f"{count} {_KINDS[kind][count > 1]}" for kind, count in sorted(counts.items(), reverse=True)]
-    if done.evicted:
-        parts.append(f"{plural(len(done.evicted), 'persistent workspace')} ({', '.join(done.evicted)})")
+    if evicted := done.persistent.evicted:
+        parts.append(f"{plural(len(evicted), 'persistent workspace')} ({', '.join(evicted)})")
     lines = [f"{would} {_joined(parts) or 'nothing'}; {was} {size(done.freed)}, kept {size(done.decision.kept)}"]
+    lines += [f"left as it is: {reason}" for reason in done.persistent.failed]
     if done.keepers:
         lines.append(
             "What these runs need is kept; one that did not end well lets go of it when its folder is removed:"

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import Protocol
 
 from senro.domain.persistent import PersistentRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What `Lease.mend` would find, in bytes: the content, None where there is none, and what it would remove."""
+
+    content: int | None
+    leftover: int
 
 
 class Lease(Protocol):
@@ -33,6 +42,10 @@ class Lease(Protocol):
         """
         ...
 
+    async def look(self) -> Found:
+        """What there is, mended or not; nothing is changed."""
+        ...
+
     async def record(self) -> PersistentRecord | None:
         """What was written down last; None where that is nothing, or cannot be understood."""
         ...
@@ -42,7 +55,7 @@ class Lease(Protocol):
         ...
 
     async def measure(self) -> int:
-        """Bytes of all files of the content, those too that no snapshot carries."""
+        """Bytes of all files of the content, those too that no snapshot carries; what we may not read is nothing."""
         ...
 
     async def evict(self) -> None:
@@ -62,4 +75,11 @@ class PersistentStore(Protocol):
 
     async def records(self) -> Sequence[PersistentRecord]:
         """What is written down about each, sorted by name, whoever has it: it may be another a moment later."""
+        ...
+
+    async def unsettled(self) -> Sequence[str]:
+        """The names of those, sorted, of which whoever was killed has left what serves nobody.
+
+        That is something beside the content, or a record without one; so too while a run that has it is at it.
+        """
         ...

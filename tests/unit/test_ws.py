@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from senro.adapters.fs import FolderContentStore, FolderPersistentStore, registered
+from senro.adapters.fs.beside import remove_folder
 from senro.app.main import main
 from senro.domain.events import Event, RunEnded, RunStarted, SnapshotTaken, WorkspaceOpened, encode_event
 from senro.domain.persistent import PersistentRecord
@@ -387,18 +389,23 @@ def test_until_it_fits(place: Place) -> None:
     assert place.senro("cache", "gc", "--max-size", "1Gi").stdout.startswith("dropped nothing")
 
 
-def test_persistent_workspaces_go_by_their_own_age(place: Place) -> None:
-    """One that is older than it may be is evicted, unless a run has it; a younger one stays, whatever --max-age is."""
+def keep(place: Place, name: str, *, age: float, digest: str = TREE_NEW.digest) -> Path:
+    """A persistent workspace of 5 bytes that was made so many seconds ago and may be an hour old; returns its place."""
 
-    async def make(name: str, made: float) -> None:
+    async def make() -> None:
         async with FolderPersistentStore(str(place.cache)).lease(name, since="now") as lease:
             make_folder(Path(lease.folder), Tree((file("f", b"12345"),)), {"f": b"12345"})
-            await lease.write(
-                PersistentRecord(name=name, made=made, max_age=3600, max_size=10, run="r", digest=TREE_NEW.digest)
-            )
+            made = time.time() - age
+            await lease.write(PersistentRecord(name=name, made=made, max_age=3600, max_size=10, run="r", digest=digest))
 
+    anyio.run(make)
+    return place.cache / "persistent" / name
+
+
+def test_persistent_workspaces_go_by_their_own_age(place: Place) -> None:
+    """One that is older than it may be is evicted, unless a run has it; a younger one stays, whatever --max-age is."""
     for name, age in (("old", 4000), ("young", 3000), ("held", 4000)):
-        anyio.run(make, name, time.time() - age)
+        keep(place, name, age=age)
 
     async def round_(*words: str) -> str:
         async with FolderPersistentStore(str(place.cache)).lease("held", since="now"):
@@ -411,6 +418,60 @@ def test_persistent_workspaces_go_by_their_own_age(place: Place) -> None:
     done = anyio.run(round_, "--max-age", "0")
     assert " and 1 persistent workspace (old); freed " in done or "dropped 1 persistent workspace (old)" in done
     assert [name for name in names(persistent) if (persistent / name / "content").exists()] == ["held", "young"]
+
+
+@pytest.mark.parametrize("moment", ["renamed", "unlinked", "swapping"])
+def test_what_was_cut_is_ended(place: Place, moment: str) -> None:
+    """What a killed run left of an eviction or a swap is freed, whatever its age; its snapshot is needed no more.
+
+    Without content there is nothing to put back; what content there is stays. A dry run says so and changes nothing.
+    """
+    cut = keep(place, "cut", age=10)
+    gone = cut / ".content.senro-0123456789ab.gone"
+    if moment == "swapping":
+        make_folder(cut / ".content.senro-0123456789ab.new", Tree((file("g", b"123"),)), {"g": b"123"})
+        (cut / "content").rename(cut / ".content.senro-0123456789ab.old")
+    else:
+        (cut / "content").rename(gone)
+    if moment == "unlinked":
+        (cut / "record.json").unlink()
+    left = names(cut)
+    freed = "3 B" if moment == "swapping" else "5 B"
+    assert place.senro("cache", "gc", "--dry-run").stdout.startswith(f"would drop nothing; would free {freed}, ")
+    assert names(cut) == left
+    assert place.senro("cache", "gc").stdout.startswith(f"dropped nothing; freed {freed}, ")
+    expected = ["content", "holder.json", "lock", "record.json"] if moment == "swapping" else ["holder.json", "lock"]
+    assert names(cut) == expected
+    assert place.senro("cache", "gc").stdout.startswith("dropped nothing; freed 0 B, ")
+
+
+def test_a_snapshot_goes_with_the_workspace_that_was_cut(place: Place) -> None:
+    """What a workspace would have been put back to is dropped once its eviction has been ended."""
+    cut = keep(place, "cut", age=10)
+    aged(place, 31)
+    assert place.senro("cache", "gc").stdout.startswith("dropped nothing; freed 0 B, ")
+    (cut / "content").rename(cut / ".content.senro-0123456789ab.gone")
+    assert place.senro("cache", "gc").stdout.startswith("dropped 1 snapshot; freed ")
+
+
+def test_one_that_cannot_be_seen_to(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named with what is wrong, stays, and keeps nobody from the others; snapshots are dropped all the same."""
+    for name in ("bad", "good"):
+        keep(place, name, age=4000, digest=Tree().digest)
+    aged(place, 31)
+
+    def refusing(folder: Path) -> Generator[None, None, None]:
+        if folder.parent.name == "bad":
+            raise OSError(5, "Input/output error", str(folder))
+        yield from remove_folder(folder)
+
+    monkeypatch.setattr("senro.adapters.fs.persistent.remove_folder", refusing)
+    done = place.senro("cache", "gc")
+    assert done.exit_code == 0
+    dropped, left, *_ = done.stdout.splitlines()
+    assert dropped.startswith("dropped 1 snapshot and 1 persistent workspace (good); freed ")
+    assert left.startswith("left as it is: persistent workspace bad: ")
+    assert left.endswith("the persistent workspace cannot be kept: Input/output error")
 
 
 @pytest.mark.parametrize(

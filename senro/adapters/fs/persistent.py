@@ -13,7 +13,6 @@ A workspace's name is a DNS-1123 label, in lower case: no two of them are one fo
 from __future__ import annotations
 
 import os
-import re
 import secrets
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,12 +21,14 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio.to_thread
 import msgspec
 
-from senro.adapters.fs.beside import remove_folder
+from senro.adapters.fs.beside import remove_folder, sibling, siblings
 from senro.adapters.fs.copying import write_all
 from senro.adapters.fs.locks import FileLock
+from senro.adapters.fs.measuring import measured
 from senro.adapters.fs.work import drive
 from senro.domain.errors import ConfigurationError, Refusal, StoreError
 from senro.domain.persistent import PersistentRecord
+from senro.ports.persistent import Found
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
@@ -39,8 +40,8 @@ T = TypeVar("T")
 FOLDER = "persistent"
 CONTENT, RECORD, HOLDER, LOCK = "content", "record.json", "holder.json", "lock"
 
-_BESIDE = re.compile(rf"\.{CONTENT}\.senro-(?P<stem>[0-9a-f]+)\.(?P<part>new|old|gone)")
-"""What `adapters.fs.beside` leaves when it is killed, and under `gone` what was evicted and is being removed."""
+_GONE = "gone"
+"""The part beside the content that was evicted and is being removed; see `adapters.fs.beside` for the others."""
 
 
 class _Holder(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -78,7 +79,17 @@ class FolderPersistentStore:
 
     async def records(self) -> Sequence[PersistentRecord]:
         """See `ports.persistent.PersistentStore.records`."""
-        return await anyio.to_thread.run_sync(lambda: list(records(self._root)))
+        return await self._looked(lambda: list(records(self._root)))
+
+    async def unsettled(self) -> Sequence[str]:
+        """See `ports.persistent.PersistentStore.unsettled`."""
+        return await self._looked(lambda: [path.name for path in _folders(self._root) if _unsettled(path)])
+
+    async def _looked(self, work: Callable[[], T]) -> T:
+        try:
+            return await anyio.to_thread.run_sync(work)
+        except OSError as error:
+            raise StoreError(str(error.filename or self._root), f"it cannot be read: {error.strerror}") from error
 
 
 class FolderLease:
@@ -109,6 +120,10 @@ class FolderLease:
         """See `ports.persistent.Lease.mend`."""
         return await self._driven(self._mend())
 
+    async def look(self) -> Found:
+        """See `ports.persistent.Lease.look`."""
+        return await self._driven(self._look())
+
     async def record(self) -> PersistentRecord | None:
         """See `ports.persistent.Lease.record`."""
         return await self._in_thread(lambda: _record(self._place))
@@ -119,7 +134,7 @@ class FolderLease:
 
     async def measure(self) -> int:
         """See `ports.persistent.Lease.measure`. A file of several names counts with each."""
-        return await self._driven(_size(self._content))
+        return await self._driven(measured(self._content))
 
     async def evict(self) -> None:
         """See `ports.persistent.Lease.evict`. What was renamed away and not removed yet, `mend` removes."""
@@ -143,29 +158,38 @@ class FolderLease:
         )
 
     def _mend(self) -> Generator[None, None, bool]:
-        beside: dict[str, set[str]] = {}
-        for entry in self._place.iterdir():
-            match = _BESIDE.fullmatch(entry.name)
-            if match:
-                beside.setdefault(match["stem"], set()).add(match["part"])
-        for stem, parts in beside.items():
-            # Killed between the two renames of a swap: see `adapters.fs.beside`.
-            if {"new", "old"} <= parts and not self._content.exists():
-                self._beside(stem, "old").rename(self._content)
+        beside, before = siblings(self._content), self._before()
+        if before is not None:
+            before.rename(self._content)
         for stem, parts in beside.items():
             for part in parts:
-                yield from remove_folder(self._beside(stem, part))
+                yield from remove_folder(sibling(self._content, stem, part))
         return self._content.exists()
 
+    def _look(self) -> Generator[None, None, Found]:
+        before, leftover = self._before(), 0
+        for stem, parts in siblings(self._content).items():
+            for part in parts:
+                if (path := sibling(self._content, stem, part)) != before:
+                    leftover += yield from measured(path)
+        content = self._content if before is None else before
+        size = (yield from measured(content)) if content.exists() else None
+        return Found(size, leftover)
+
+    def _before(self) -> Path | None:
+        """The content where it lies beside its place: its run was killed between the two renames of a swap."""
+        if not self._content.exists():
+            for stem, parts in siblings(self._content).items():
+                if {"new", "old"} <= parts:
+                    return sibling(self._content, stem, "old")
+        return None
+
     def _evict(self) -> Generator[None, None, None]:
-        gone = self._beside(secrets.token_hex(6), "gone")
+        gone = sibling(self._content, secrets.token_hex(6), _GONE)
         if self._content.exists():
             self._content.rename(gone)
         (self._place / RECORD).unlink(missing_ok=True)
         yield from remove_folder(gone)
-
-    def _beside(self, stem: str, part: str) -> Path:
-        return self._place / f".{CONTENT}.senro-{stem}.{part}"
 
 
 def records(root: Path) -> Iterator[PersistentRecord]:
@@ -181,6 +205,14 @@ def _folders(root: Path) -> list[Path]:
         return sorted(path for path in (root / FOLDER).iterdir() if path.is_dir())
     except FileNotFoundError:
         return []
+
+
+def _unsettled(folder: Path) -> bool:
+    try:
+        left = bool(siblings(folder / CONTENT))
+    except OSError:
+        return False  # nobody can look into it
+    return left or ((folder / RECORD).exists() and not (folder / CONTENT).exists())
 
 
 def _locked(folder: Path) -> FileLock | None:
@@ -226,16 +258,3 @@ def _replace(path: Path, data: bytes) -> None:
         os.fsync(parent)
     finally:
         os.close(parent)
-
-
-def _size(folder: Path) -> Generator[None, None, int]:
-    total, waiting = 0, [folder]
-    while waiting:
-        with os.scandir(waiting.pop()) as listing:
-            for item in listing:
-                if item.is_dir(follow_symlinks=False):
-                    waiting.append(Path(item.path))
-                elif item.is_file(follow_symlinks=False):
-                    total += item.stat(follow_symlinks=False).st_size
-        yield
-    return total

@@ -9,7 +9,7 @@ import pytest
 
 from senro.domain.errors import ConfigurationError
 from senro.domain.persistent import PersistentRecord
-from senro.ports.persistent import Lease, PersistentStore
+from senro.ports.persistent import Found, Lease, PersistentStore
 
 pytestmark = pytest.mark.anyio
 
@@ -92,6 +92,22 @@ class PersistentStoreSuite:
             (Path(lease.folder) / "a" / ".git" / "x").write_bytes(b"12345")
             (Path(lease.folder) / "a" / "link").symlink_to("../file")
             assert await lease.measure() == 1005
+
+    async def test_looked_at(self, store: PersistentStore) -> None:
+        """What there is can be had without a change to it: nothing, or the size of the content."""
+        async with store.lease("deps", since=SINCE) as lease:
+            assert await lease.look() == Found(None, 0)
+            fill(lease.folder, size=7)
+            assert await lease.look() == Found(7, 0)
+
+    async def test_unsettled(self, store: PersistentStore) -> None:
+        """One that has a record and no content is to be seen to; one that has both, and one that has neither, not."""
+        async with store.lease("deps", since=SINCE) as lease:
+            assert list(await store.unsettled()) == []
+            await lease.write(RECORD)
+            assert list(await store.unsettled()) == ["deps"]
+            fill(lease.folder)
+            assert list(await store.unsettled()) == []
 
     async def test_evicted(self, store: PersistentStore) -> None:
         """Neither content nor record is left, and a new content can be put there; nothing there is fine too."""

@@ -12,9 +12,10 @@ import pytest
 from senro.adapters.fs import FolderPersistentStore
 from senro.adapters.fs.beside import Beside
 from senro.domain.errors import ConfigurationError, StoreError
-from senro.ports.persistent import Lease, PersistentStore
+from senro.ports.persistent import Found, Lease, PersistentStore
 from tests.contract.ports.persistent_suite import RECORD, SINCE, PersistentStoreSuite, fill
-from tests.support_files import names
+from tests.contract.ports.trees_suite import deep_folder
+from tests.support_files import names, read_folder
 
 pytestmark = pytest.mark.anyio
 
@@ -71,7 +72,9 @@ async def test_a_swap_that_was_cut(store: FolderPersistentStore, moment: str) ->
     async with store.lease("deps", since=SINCE) as lease:
         fill(lease.folder, "old")
         beside = Beside(lease.folder)
-        os.close(beside.create("new", executable=False))
+        written = beside.create("new", executable=False)
+        os.write(written, b"12345")
+        os.close(written)
         os.close(beside.root)
         if moment == "between":
             beside.destination.rename(beside.old)
@@ -80,7 +83,12 @@ async def test_a_swap_that_was_cut(store: FolderPersistentStore, moment: str) ->
         if moment == "discarding":
             (beside.old / "old").unlink()
     async with store.lease("deps", since=SINCE) as lease:
+        before = read_folder(Path(lease.folder).parent)
+        assert list(await store.unsettled()) == ["deps"]
+        assert await lease.look() == {"swapped": Found(5, 3), "discarding": Found(5, 0)}.get(moment, Found(3, 5))
+        assert read_folder(Path(lease.folder).parent) == before
         assert await lease.mend()
+        assert list(await store.unsettled()) == []
         assert names(Path(lease.folder)) == (["old"] if moment in {"built", "between"} else ["new"])
         assert names(Path(lease.folder).parent) == ["content", "holder.json", "lock"]
 
@@ -109,9 +117,43 @@ async def test_an_eviction_that_was_cut(store: FolderPersistentStore, monkeypatc
         monkeypatch.undo()
         assert "content" not in names(Path(lease.folder).parent)
         assert len(names(Path(lease.folder).parent)) == 3
+        assert list(await store.unsettled()) == ["deps"]
+        assert await lease.look() == Found(None, 3)
         assert not await lease.mend()
         assert await lease.record() is None
         assert names(Path(lease.folder).parent) == ["holder.json", "lock"]
+
+
+async def test_measured_however_deep(store: FolderPersistentStore) -> None:
+    """A tree whose paths are longer than the system takes in one call is measured, and evicted."""
+    async with store.lease("deps", since=SINCE) as lease:
+        fill(lease.folder, size=4)
+        deep_folder(Path(lease.folder), 10_000)
+        fill(f"{lease.folder}/side", size=8)
+        assert await lease.measure() == 12
+        assert await lease.look() == Found(12, 0)
+        await lease.evict()
+        assert names(Path(lease.folder).parent) == ["holder.json", "lock"]
+
+
+@pytest.mark.parametrize(("closed", "size"), [("content", 0), ("in", 4), ("below", 9)])
+async def test_measured_as_far_as_we_may_read(
+    store: FolderPersistentStore, monkeypatch: pytest.MonkeyPatch, closed: str, size: int
+) -> None:
+    """What a step took our rights from counts nothing, at any depth; all else counts."""
+    opening = os.open
+
+    def refusing(path: str | Path, flags: int, *more: int, dir_fd: int | None = None) -> int:
+        if Path(path).name == closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return opening(path, flags, *more, dir_fd=dir_fd)
+
+    async with store.lease("deps", since=SINCE) as lease:
+        fill(lease.folder, size=4)
+        fill(f"{lease.folder}/in", size=5)
+        fill(f"{lease.folder}/in/below", size=6)
+        monkeypatch.setattr(os, "open", refusing)
+        assert await lease.measure() == size
 
 
 async def test_what_cannot_be_understood(store: FolderPersistentStore, tmp_path: Path) -> None:
