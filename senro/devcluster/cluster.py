@@ -265,10 +265,10 @@ class DevCluster:
     def create_claim(
         self, namespace: str, name: str, *, access_mode: str = "ReadWriteOnce", storage: str = "1Gi"
     ) -> None:
-        """Create a PersistentVolumeClaim of the class `standard`, which is bound at once. From any thread."""
+        """Create a PersistentVolumeClaim of the class `standard`, bound when this returns. From any thread."""
         spec = {"accessModes": [access_mode], "resources": {"requests": {"storage": storage}}}
         claim = strategy_of(CLAIMS).create({"metadata": {"namespace": namespace, "name": name}, "spec": spec})
-        self._call(lambda: self._storage.create(CLAIMS, claim))
+        self._call(lambda: self._kubelet.claims.bind(self._storage.create(CLAIMS, claim)))
 
     def claim_folder(self, namespace: str, name: str) -> Path:
         """Where this machine keeps what a claim holds; LookupError where none of that name is bound."""

@@ -165,14 +165,12 @@ def _create_claim(document: Object) -> Object:
         causes.append(Cause.invalid("spec.resources[storage]", quoted(amount), "must be greater than zero"))
     _raise(CLAIMS, document, causes)
     meta = document["metadata"]
+    finalizers = meta.get("finalizers") or []
+    given = {key: value for key, value in spec.items() if value is not None}
     return {
         **document,
-        "metadata": {**meta, "finalizers": [*(meta.get("finalizers") or []), PROTECTION]},
-        "spec": {
-            **spec,
-            "storageClassName": spec.get("storageClassName", CLASS),
-            "volumeMode": spec.get("volumeMode", "Filesystem"),
-        },
+        "metadata": {**meta, "finalizers": [*finalizers, *({PROTECTION} - set(finalizers))]},
+        "spec": {"storageClassName": CLASS, "volumeMode": "Filesystem", **given},
         "status": {"phase": "Pending"},
     }
 

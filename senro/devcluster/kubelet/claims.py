@@ -34,65 +34,39 @@ class Claims:
         self._storage = storage
         self._folder = folder
         self._folders: dict[str, Path] = {}
-        self._attached: dict[str, dict[str, tuple[str, str, str]]] = {}
-        """By the claim's uid and a pod's: the node, and the pod's namespace and name."""
+        self._attached: dict[str, dict[str, tuple[str, str]]] = {}
+        """By the claim's uid and a pod's: the node, and the pod's name."""
         self._detached = anyio.Event()
 
     async def run(self) -> None:
         """Bind, release and clear away for ever."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._follow_detachments)
+            while True:
+                seen = self._storage.version
+                for claim in self._storage.select(CLAIMS):
+                    self.bind(claim)
+                    self._release(claim)
+                await self._clear_away()
+                while self._storage.version == seen:
+                    await self._storage.changed()
+
+    async def _follow_detachments(self) -> None:
+        """A pod that gives a volume back changes nothing in the API, and its claim may be gone by then."""
         while True:
-            seen = self._storage.version
-            for claim in self._storage.select(CLAIMS):
-                self._bind(claim)
-                self._release(claim)
-            living = {str(claim["metadata"]["uid"]) for claim in self._storage.select(CLAIMS)}
-            for uid in self._folders.keys() - living - self._attached.keys():
-                await anyio.to_thread.run_sync(_remove_tree, self._folders.pop(uid))
-            while self._storage.version == seen:
-                await self._storage.changed()
+            detached = self._detached
+            await self._clear_away()
+            await detached.wait()
 
-    def folder(self, namespace: str) -> Callable[[str], Path | None]:
-        """The folder that a bound claim of that namespace has, by its name; None where there is no such claim."""
+    async def _clear_away(self) -> None:
+        """Remove the volumes of claims that are gone, once no pod has them any more."""
+        living = {str(claim["metadata"]["uid"]) for claim in self._storage.select(CLAIMS)}
+        gone = [self._folders.pop(uid) for uid in self._folders.keys() - living - self._attached.keys()]
+        for folder in gone:
+            await anyio.to_thread.run_sync(_remove_tree, folder)
 
-        def find(name: str) -> Path | None:
-            claim = self._storage.find(CLAIMS, namespace, name)
-            return None if claim is None else self._folders.get(str(claim["metadata"]["uid"]))
-
-        return find
-
-    def attach(self, pod: Object, node: str) -> str:
-        """Attach a pod's volumes to its node, all or none; returns why one of them cannot be, or "".
-
-        A volume that is ReadWriteOnce, or ReadWriteOncePod, is attached to one node at a time.
-        """
-        meta = pod["metadata"]
-        claims = [claim for claim in mounted_claims(self._storage, pod) if claim is not None]
-        for claim in claims:
-            holders = self._attached.get(str(claim["metadata"]["uid"]), {})
-            elsewhere = [holder for holder in holders.values() if holder[0] != node]
-            if elsewhere and not _MANY_NODES & set(claim["spec"]["accessModes"]):
-                names = ", ".join(name for _, namespace, name in elsewhere if namespace == meta["namespace"])
-                volume = claim["spec"]["volumeName"]
-                return f'Multi-Attach error for volume "{volume}" Volume is already used by pod(s) {names}'
-        for claim in claims:
-            holders = self._attached.setdefault(str(claim["metadata"]["uid"]), {})
-            holders[str(meta["uid"])] = (node, meta["namespace"], meta["name"])
-        return ""
-
-    def detach(self, pod_uid: str) -> None:
-        """Nothing of that pod runs any more: its node gives its volumes back."""
-        for uid, holders in list(self._attached.items()):
-            holders.pop(pod_uid, None)
-            if not holders:
-                del self._attached[uid]
-        happened, self._detached = self._detached, anyio.Event()
-        happened.set()
-
-    async def detached(self) -> None:
-        """Return after the next pod has given its volumes back."""
-        await self._detached.wait()
-
-    def _bind(self, claim: Object) -> None:
+    def bind(self, claim: Object) -> None:
+        """Give a claim that waits for a volume of the class its own; nothing where it waits for another, or has one."""
         meta, spec = claim["metadata"], claim["spec"]
         if claim["status"]["phase"] != "Pending" or spec.get("storageClassName") != CLASS or spec.get("volumeName"):
             return
@@ -109,6 +83,49 @@ class Claims:
             }
 
         self._storage.update(CLAIMS, meta["namespace"], meta["name"], bind)
+
+    def folder(self, namespace: str) -> Callable[[str], Path | None]:
+        """The folder that a bound claim of that namespace has, by its name; None where there is no such claim."""
+
+        def find(name: str) -> Path | None:
+            claim = self._storage.find(CLAIMS, namespace, name)
+            return None if claim is None else self._folders.get(str(claim["metadata"]["uid"]))
+
+        return find
+
+    def attach(self, pod: Object, node: str) -> str:
+        """Attach a pod's volumes to its node, all or none; returns why one of them cannot be, or "".
+
+        A volume that is ReadWriteOnce, or ReadWriteOncePod, is attached to one node at a time. There is nothing to
+        attach as long as one of the claims is not there or not bound: the pod waits for it, and asks again.
+        """
+        claims = [claim for claim in mounted_claims(self._storage, pod) if claim is not None]
+        uids = [str(claim["metadata"]["uid"]) for claim in claims]
+        if len(claims) != len(claim_names(pod)) or not self._folders.keys() >= set(uids):
+            return ""
+        for uid, claim in zip(uids, claims, strict=True):
+            elsewhere = [name for where, name in self._attached.get(uid, {}).values() if where != node]
+            if elsewhere and not _MANY_NODES & set(claim["spec"]["accessModes"]):
+                volume = claim["spec"]["volumeName"]
+                return (
+                    f'Multi-Attach error for volume "{volume}" Volume is already used by pod(s) {", ".join(elsewhere)}'
+                )
+        for uid in uids:
+            self._attached.setdefault(uid, {})[str(pod["metadata"]["uid"])] = (node, pod["metadata"]["name"])
+        return ""
+
+    def detach(self, pod_uid: str) -> None:
+        """Nothing of that pod runs any more: its node gives its volumes back."""
+        for uid, holders in list(self._attached.items()):
+            holders.pop(pod_uid, None)
+            if not holders:
+                del self._attached[uid]
+        happened, self._detached = self._detached, anyio.Event()
+        happened.set()
+
+    async def detached(self) -> None:
+        """Return after the next pod has given its volumes back."""
+        await self._detached.wait()
 
     def _release(self, claim: Object) -> None:
         """Take the protection off a claim that is being deleted, once no pod that has a node mounts it."""

@@ -197,7 +197,6 @@ class PodWorker:
         await self._clock.sleep(self._delays.schedule())
         if not await self._admit():
             return
-        await self._attach_volumes()
         self._volumes = await self._set_up_volumes()
         await self._clock.sleep(self._delays.sandbox(volumes=bool(self._volumes)))
         self.state.sandbox_ready = True
@@ -257,6 +256,21 @@ class PodWorker:
         self._recorder.warning(self._pod, reason, message)
         self._change(change)
 
+    async def _set_up_volumes(self) -> dict[str, Path]:
+        """Wait until every claim is attached to this node and every volume holds what it has to."""
+        volumes = self._pod["spec"].get("volumes") or []
+        while True:
+            await self._attach_volumes()
+            try:
+                return set_up(
+                    self._folder / "volumes", volumes, self._find, self._services.claims.folder(self.namespace)
+                )
+            except NotYetError as error:
+                message = f'MountVolume.SetUp failed for volume "{error.volume}" : {error}'
+                self._recorder.warning(self._pod, "FailedMount", message)
+                # A claim that comes meanwhile is not attached yet: it is asked for again.
+                await self._clock.sleep(self._delays.retry())
+
     async def _attach_volumes(self) -> None:
         """Wait until every claim can be attached to this node; the controller says once what it waits for."""
         claims, told = self._services.claims, ""
@@ -266,18 +280,6 @@ class PodWorker:
                 told = words
                 self._recorder.warning(self._pod, "FailedAttachVolume", words, by=ATTACH_DETACH)
             await claims.detached()
-
-    async def _set_up_volumes(self) -> dict[str, Path]:
-        volumes = self._pod["spec"].get("volumes") or []
-        while True:
-            try:
-                return set_up(
-                    self._folder / "volumes", volumes, self._find, self._services.claims.folder(self.namespace)
-                )
-            except NotYetError as error:
-                message = f'MountVolume.SetUp failed for volume "{error.volume}" : {error}'
-                self._recorder.warning(self._pod, "FailedMount", message)
-                await self._clock.sleep(self._delays.retry())
 
     async def _run_init_container(self, container: Object, tasks: anyio.abc.TaskGroup) -> bool:
         name = container["name"]

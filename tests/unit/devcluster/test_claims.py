@@ -25,13 +25,24 @@ class Storing(Client):
     """An administrator who keeps claims."""
 
     def claim(self, name: str, mode: str = "ReadWriteOnce", **spec: Any) -> Object:
-        """Create a claim; what is stored a moment later, when the controllers have seen it."""
+        """Create a claim; what is stored once the controllers have seen it."""
         wanted = {"accessModes": [mode], "resources": {"requests": {"storage": "1Gi"}}, **spec}
         answer = self.http.post(CLAIMS, json={"metadata": {"name": name}, "spec": wanted})
         assert answer.status_code == 201, answer.text
         assert answer.json()["status"] == {"phase": "Pending"}
+        if wanted.get("storageClassName") in {None, "standard"}:
+            self.until(name, lambda _: self.stored(name)["status"]["phase"] == "Bound")
+        return self.stored(name)
+
+    def stored(self, name: str) -> Object:
+        """A claim as it is now; the Status of a 404 where there is none."""
         found: Object = self.http.get(f"{CLAIMS}/{name}").json()
         return found
+
+    def without(self, name: str) -> None:
+        """Delete a claim, and wait until it is gone."""
+        self.http.delete(f"{CLAIMS}/{name}")
+        self.until(name, lambda _: self.stored(name)["kind"] == "Status")
 
     def mounting(self, name: str, claim: str, script: str, **spec: Any) -> Object:
         """A pod that runs a script with the claim at /data."""
@@ -55,15 +66,16 @@ class Storing(Client):
 
     def event(self, name: str, reason: str) -> Object:
         """The first Event of that reason of a pod, waited for."""
-        while True:
-            found = [
-                event
-                for event in self.cluster.events("ci")
-                if (event["involvedObject"]["name"], event["reason"]) == (name, reason)
-            ]
-            if found:
-                return found[0]
-            assert self.pod(name) is not None
+        self.until(name, lambda _: bool(self.events(name, reason)))
+        return self.events(name, reason)[0]
+
+    def events(self, name: str, reason: str) -> list[Object]:
+        """The Events of that reason of a pod."""
+        return [
+            event
+            for event in self.cluster.events("ci")
+            if (event["involvedObject"]["name"], event["reason"]) == (name, reason)
+        ]
 
 
 def storing(cluster: DevCluster) -> Iterator[Storing]:
@@ -86,6 +98,13 @@ def mapped_admin(mapped_cluster: DevCluster) -> Iterator[Storing]:
 
 
 @pytest.fixture
+def fresh() -> Iterator[Storing]:
+    """A cluster in which nothing happens but what the test does."""
+    with DevClusterThread() as running:
+        yield from storing(running)
+
+
+@pytest.fixture
 def two(pair: DevCluster) -> Iterator[Storing]:
     yield from storing(pair)
 
@@ -102,7 +121,7 @@ def test_what_a_pod_left_is_there_for_the_next(request: pytest.FixtureRequest, r
     admin.finished(f"{name}-b")
     assert admin.log(f"{name}-b").text == "kept\n"
     admin.delete(f"{name}-b")
-    admin.http.delete(f"{CLAIMS}/{name}")
+    admin.without(name)
     admin.claim(name)
     admin.mounting(f"{name}-c", name, 'test -z "$(ls -A /data)"')
     assert admin.finished(f"{name}-c")["status"]["phase"] == "Succeeded"
@@ -127,10 +146,16 @@ def test_a_claim_is_bound_to_a_volume(admin: Storing, name: str) -> None:
 
 
 def test_a_claim_without_the_api(admin: Storing, name: str) -> None:
-    """A test makes a claim and looks into it by the cluster itself; there is no folder where none is bound."""
+    """A test makes a claim, which is bound then, and looks into it by the cluster itself; without one no folder."""
     cluster = admin.cluster
     with pytest.raises(LookupError, match=name):
         cluster.claim_folder("ci", name)
+    admin.claim(f"{name}-fast", storageClassName="fast")
+    with pytest.raises(LookupError, match=f"{name}-fast"):
+        cluster.claim_folder("ci", f"{name}-fast")
+    for number in range(50):
+        cluster.create_claim("ci", f"{name}-{number}")
+        assert cluster.claim_folder("ci", f"{name}-{number}").is_dir()
     cluster.create_claim("ci", name, access_mode="ReadWriteMany")
     admin.mounting(name, name, "echo made > /data/file")
     assert admin.finished(name)["status"]["phase"] == "Succeeded"
@@ -202,6 +227,69 @@ def test_a_volume_for_many_nodes(two: Storing, name: str) -> None:
     two.mounting(f"{name}-a", name, "until [ -e /data/b ]; do sleep 0.02; done", nodeName="one")
     two.mounting(f"{name}-b", name, "touch /data/b", nodeName="two")
     assert {two.finished(f"{name}-{pod}")["status"]["phase"] for pod in "ab"} == {"Succeeded"}
+
+
+@pytest.mark.parametrize("provided", [True, False], ids=["bound later", "never bound"])
+def test_a_claim_that_comes_after_its_pods(two: Storing, name: str, *, provided: bool) -> None:
+    """Two pods that are bound to nodes already: once it is there, one has it at a time; unbound, it is nobody's."""
+    if not provided:
+        two.claim(name, storageClassName="fast")
+    script = "mkdir /data/held || exit 9; until [ -e /data/go ]; do sleep 0.02; done; rmdir /data/held"
+    for node in ("one", "two"):
+        two.mounting(f"{name}-{node}", name, script, nodeName=node)
+    for node in ("one", "two"):
+        two.event(f"{name}-{node}", "FailedMount")
+    if provided:
+        two.claim(name)
+        two.until(
+            f"{name}-one",
+            lambda _: any(two.events(f"{name}-{node}", "FailedAttachVolume") for node in ("one", "two")),
+        )
+        (two.cluster.claim_folder("ci", name) / "go").touch()
+        assert {two.finished(f"{name}-{node}")["status"]["phase"] for node in ("one", "two")} == {"Succeeded"}
+    else:
+        assert [two.cluster.starts("ci", f"{name}-{node}") for node in ("one", "two")] == [{}, {}]
+        assert two.http.get("/api/v1/nodes").status_code == 200
+
+
+def test_a_claim_goes_with_its_last_pod(fresh: Storing, name: str) -> None:
+    """Deleted while a process still had it, its folder is removed once that has ended, whatever else happens."""
+    fresh.claim(name)
+    folder = fresh.cluster.claim_folder("ci", name)
+    fresh.mounting(name, name, "trap '' TERM; echo up; sleep 600")
+    fresh.until(name, lambda found: found is not None and fresh.log(name).text == "up\n")
+    fresh.delete(name, gracePeriodSeconds=0)
+    fresh.http.delete(f"{CLAIMS}/{name}")
+    fresh.until(name, lambda _: not folder.exists())
+
+
+@pytest.mark.parametrize("given", [{}, {"storageClassName": None, "volumeMode": None}])
+def test_a_claim_of_no_class(admin: Storing, name: str, given: dict[str, Any]) -> None:
+    """Null is as nothing: the default class, and a file system; the class "" is one of its own, which nobody has."""
+    found = admin.claim(name, **given)
+    assert (found["spec"]["storageClassName"], found["spec"]["volumeMode"]) == ("standard", "Filesystem")
+    assert found["status"]["phase"] == "Bound"
+    assert admin.claim(f"{name}-x", storageClassName="")["status"]["phase"] == "Pending"
+
+
+def test_a_claim_that_names_its_protection(admin: Storing, name: str) -> None:
+    """The finalizer is there once, also where the client sent it: what was read can be created again."""
+    protection = "kubernetes.io/pvc-protection"
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    meta = {"name": name, "finalizers": [protection, "example.org/own"]}
+    created = admin.http.post(CLAIMS, json={"metadata": meta, "spec": spec}).json()
+    assert created["metadata"]["finalizers"] == [protection, "example.org/own"]
+    assert "deletionTimestamp" in admin.http.delete(f"{CLAIMS}/{name}").json()["metadata"]
+    admin.until(
+        name, lambda _: admin.http.get(f"{CLAIMS}/{name}").json()["metadata"]["finalizers"] == ["example.org/own"]
+    )
+    left = admin.http.patch(
+        f"{CLAIMS}/{name}",
+        json={"metadata": {"finalizers": []}},
+        headers={"content-type": "application/merge-patch+json"},
+    )
+    assert left.status_code == 200, left.text
+    assert admin.http.get(f"{CLAIMS}/{name}").status_code == 404
 
 
 def test_a_waiting_pod_can_be_deleted(two: Storing, name: str) -> None:
