@@ -6,18 +6,23 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
+from typing import TypeVar, cast
 
 import pytest
 from hypothesis import strategies as st
 
 from senro.domain.content_rules import ContentRules
 from senro.domain.errors import TreeError
+from senro.domain.excludes import Excludes
+from senro.domain.followed_links import Followed, followed
 from senro.domain.paths import raw
 from senro.domain.tar import END, ArchiveReader, Data, EndOfArchive, EndOfMember, Manifest, Member, member_header
 from senro.domain.tar import padding as padding_of
 from senro.domain.tree import Entry, Tree
+
+T = TypeVar("T")
 
 Contents = Mapping[str, bytes]
 """What the files of a tree hold, by path."""
@@ -42,6 +47,20 @@ def directory(path: str) -> Entry:
 
 def link(path: str, target: str) -> Entry:
     return Entry(path, "link", target=target)
+
+
+def ended(work: Generator[None, None, T]) -> T:
+    """What work that may be left at each yield returns."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return cast("T", end.value)
+
+
+def follow(tree: Tree, excludes: Excludes | None = None, **bounds: int) -> Followed:
+    """`followed`, without a pause."""
+    return ended(followed(tree, excludes, **bounds))
 
 
 def _segments() -> st.SearchStrategy[str]:
@@ -184,7 +203,7 @@ def read_tree(data: bytes, rules: ContentRules | None = None) -> Tree:
             contents[current] = event
         elif isinstance(event, EndOfMember):
             manifest.digested(0, current, digest_of(contents[current]))
-    return manifest.contents()[0].tree
+    return ended(manifest.contents())[0].tree
 
 
 def refusal(data: bytes) -> TreeError | None:

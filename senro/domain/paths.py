@@ -20,7 +20,16 @@ MAX_PATH = MAX_NAME - len("0/")
 """Bytes of a path in a tree: it travels behind the number of its mount."""
 
 NAMED_LINKS = 100
-"""How many refused links one error names; it says how many more there are."""
+"""How many refused links one error names at most; it says how many more there are."""
+
+NAMED_CHARACTERS = 16 * 1024
+"""In how many characters it does so, the first one not counted."""
+
+SHOWN_CHARACTERS = 200
+"""Characters of a path or a target within a sentence: either may have `MAX_NAME`, and a pod chooses them."""
+
+MAX_TURNS = 40
+"""How often the target of a link that may not leave its tree may go up again after a name: each time is looked at."""
 
 
 def raw(text: str) -> bytes:
@@ -31,6 +40,11 @@ def raw(text: str) -> bytes:
 def text(data: bytes) -> str:
     """The path or target that `data` spells; `raw` is its inverse."""
     return data.decode("utf-8", "surrogateescape")
+
+
+def shortened(text: str) -> str:
+    """The path or target as a sentence shows it: at most `SHOWN_CHARACTERS`, and dots in place of the rest."""
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
 
 
 def check_path(path: str) -> None:
@@ -73,31 +87,48 @@ def link_problem(path: str, target: str, links: Container[str] = ()) -> str:
     Where no link of a tree has one, no chain of them leads out. A target that does not exist is fine.
     """
     if target.startswith("/"):
-        return f"the link is absolute ({target})"
+        return f"the link is absolute ({shortened(target)})"
     if ".." not in target:
         return ""
-    place = path.split("/")[:-1]
+    parents = path.count("/")
+    names: list[str] = []  # what follows those of the parents that are left
+    turns = 0
     for segment in target.split("/"):
         if segment in {"", "."}:
             continue
         if segment != "..":
-            place.append(segment)
-            continue
-        if not place:
-            return f"the link leaves the tree ({target})"
-        if "/".join(place) in links:
-            return f"the link goes through another link and up again ({target})"
-        place.pop()
+            names.append(segment)
+        elif names:
+            turns += 1
+            if turns > MAX_TURNS:
+                return f"the link goes up again after a name more than {MAX_TURNS} times ({shortened(target)})"
+            if "/".join([*path.split("/")[:parents], *names]) in links:
+                return f"the link goes through another link and up again ({shortened(target)})"
+            names.pop()
+        elif not parents:
+            return f"the link leaves the tree ({shortened(target)})"
+        else:
+            parents -= 1
     return ""
 
 
 def refused_links(problems: Sequence[tuple[str, str]], remedy: str) -> TreeError:
-    """One error (rule `link`) for links, at least one, given as (path, what is wrong with it): each is named."""
+    """One error (rule `link`) for links, at least one, given as (path, what is wrong with it): each is named.
+
+    Of very many, or very long ones, as many as `NAMED_LINKS` and `NAMED_CHARACTERS` let; the others are counted.
+    """
     (path, first), *others = problems
-    words = [f"{other}: {problem}" for other, problem in others[: NAMED_LINKS - 1]]
-    if len(problems) > NAMED_LINKS:
-        words.append(f"and {len(problems) - NAMED_LINKS} links more")
-    return TreeError(path, "link", "; ".join([first, *words, remedy]))
+    words = [first]
+    room = NAMED_CHARACTERS
+    for other, problem in others[: NAMED_LINKS - 1]:
+        named = f"{shortened(other)}: {problem}"
+        room -= len(named)
+        if room < 0:
+            break
+        words.append(named)
+    if len(problems) > len(words):
+        words.append(f"and {len(problems) - len(words)} links more")
+    return TreeError(path, "link", "; ".join([*words, remedy]))
 
 
 def _is_from_bytes(path: str) -> bool:

@@ -7,7 +7,6 @@ import random
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import cast
 
 import pytest
 from hypothesis import given
@@ -23,6 +22,7 @@ from tests.support_files import (
     GNU_TAR,
     digest_of,
     directory,
+    ended,
     file,
     link,
     make_folder,
@@ -185,6 +185,18 @@ def test_links_are_followed() -> None:
     assert caught.value.rule == "link"
 
 
+def test_no_copy_where_it_would_be_excluded() -> None:
+    """A copy in place of a link is left out where a pattern matches it there, of a directory's pattern too."""
+    members = [
+        tar_member("0/real/tmp/f", content=b"f"),
+        tar_member("0/out", b"2", target="real"),
+        tar_member("0/build", b"2", target="real"),
+    ]
+    follow = ContentRules(exclude=("out/tmp", "build/"), follow=True)
+    expected = Tree((directory("out"), directory("real"), directory("real/tmp"), file("real/tmp/f", b"f")))
+    assert kept(*members, rules=follow) == expected
+
+
 def test_what_was_made_and_must_go() -> None:
     """The outermost of what is excluded, and no link: links are made at the end, of what stays."""
     manifest = Manifest((0, 1), rules={0: OUT})
@@ -198,7 +210,7 @@ def test_what_was_made_and_must_go() -> None:
         manifest.admit(member)
     manifest.admit(Member(0, "a.o", "file"))
     manifest.digested(0, "a.o", digest_of(b""))
-    contents = manifest.contents()
+    contents = ended(manifest.contents())
     assert sorted(contents[0].excluded) == ["a.o", "out"]
     assert contents[0].tree == Tree((directory("d"),))
     assert (contents[1].excluded, contents[1].tree) == ((), Tree((directory("out"),)))
@@ -211,12 +223,7 @@ _PATTERNS = st.lists(
 
 def walked(folder: Path, rules: ContentRules) -> Tree:
     """What a walk of this machine says, without an event loop."""
-    work = walk(str(folder), rules)
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            return cast("Tree", end.value)
+    return ended(walk(str(folder), rules))
 
 
 @pytest.mark.slow  # a process for each example

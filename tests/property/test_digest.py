@@ -15,7 +15,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from senro.domain.errors import TreeError
-from senro.domain.paths import check_path, check_target, link_problem, raw, text
+from senro.domain.paths import MAX_TURNS, check_path, check_target, link_problem, raw, text
 from senro.domain.tree import EMPTY_FILE, Entry, Tree, decode, encode, lost_bits
 from tests.support_files import digest_of, directory, file, link, make_folder, read_folder, trees
 
@@ -255,6 +255,37 @@ def test_very_many_links_are_counted() -> None:
     with pytest.raises(TreeError, match="and 150 links more") as caught:
         Tree(tuple(link(f"l{number:03}", "/") for number in range(250)))
     assert len(str(caught.value)) < 10_000
+
+
+def test_long_links_are_told_in_part() -> None:
+    """However long their names and targets, a sentence about links stays one that can be read; the others counted."""
+    names = [f"{number:03}{'n' * 240}" for number in range(90)]
+    with pytest.raises(TreeError, match="links more; point it inside") as caught:
+        Tree(tuple(link(name, "/" + "x" * 4000) for name in names))
+    words = str(caught.value)
+    assert caught.value.path == names[0]
+    assert 16_000 < len(words) < 18_000
+    told = words.count("the link is absolute")
+    assert f"and {90 - told} links more" in words
+    assert "x" * 201 not in words
+
+
+@pytest.mark.parametrize("up", ["../" * 2000, "a/../" * 800, "./" * 1000 + "../", "a/" * 1000 + "../" * 1000])
+def test_a_long_target_is_cheap(up: str) -> None:
+    """A target of the greatest length asks only a few times whether a link lies on its way."""
+
+    class Counted(set[str]):
+        asked = 0
+
+        def __contains__(self, path: object) -> bool:
+            self.asked += 1
+            return super().__contains__(path)
+
+    links = Counted()
+    link_problem("/".join("d" * 2000), up, links)
+    assert links.asked <= MAX_TURNS
+    assert "goes up again" in link_problem("d", "a/../" * (MAX_TURNS + 1), links)
+    assert link_problem("d", "a/../" * MAX_TURNS, links) == ""
 
 
 def test_kept_links_are_no_part_of_a_tree() -> None:

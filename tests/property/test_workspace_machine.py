@@ -25,7 +25,6 @@ from senro.domain.content_rules import ContentRules
 from senro.domain.errors import TreeError
 from senro.domain.events import SnapshotTaken, WorkspaceOpened
 from senro.domain.excludes import compile_excludes, far_excludes
-from senro.domain.followed_links import followed
 from senro.domain.pipeline import Pipeline, Step
 from senro.domain.plan import build_plan
 from senro.domain.targets import local
@@ -33,7 +32,7 @@ from senro.domain.transfer import STAGE_COMMAND, far_count, reading_command, sen
 from senro.domain.tree import Entry, Tree
 from senro.domain.workspace import Links, Workspace
 from tests.support_app import App
-from tests.support_files import BUSYBOX, directory, file, link, read_folder_as_is
+from tests.support_files import BUSYBOX, directory, file, follow, link, read_folder_as_is
 from tests.support_plan import RUNNER
 from tests.unit.test_transfer import NONCE, PROOF, Image, image_at
 
@@ -62,7 +61,11 @@ Edit = tuple[str, str, Any]
 """What is done, at which path, and how: a key of `DEEDS` and its arguments."""
 
 RULES = st.tuples(
-    st.lists(st.sampled_from(["**/out", "*.o", "**/*.o", "a/b", "c/", "b/**", "**/A"]), max_size=2, unique=True),
+    st.lists(
+        st.sampled_from(["**/out", "*.o", "**/*.o", "a/b", "c/", "b/**", "**/A", "out/b", "**/out/", "*/a/"]),
+        max_size=2,
+        unique=True,
+    ),
     st.sampled_from(["refuse", "keep", "follow"]),
 )
 MACHINES = [("dash", "gnu"), ("busybox", "busybox")] if BUSYBOX else [("dash", "gnu")]
@@ -129,7 +132,7 @@ def expected(folder: Path, rules: ContentRules) -> tuple[Tree, int]:
             else:
                 lost += 1
     tree = Tree(tuple(entries), links="keep" if rules.follow else rules.links)
-    return (followed(tree)[0] if rules.follow else tree), lost
+    return (follow(tree, excludes)[0] if rules.follow else tree), lost
 
 
 class WorkspaceMachine(RuleBasedStateMachine):

@@ -178,7 +178,7 @@ class FolderUnpacking:
         self._manifest.digested(file.index, file.path, "sha256:" + file.digest.hexdigest())
 
     def _finish(self) -> Generator[None, None, Mapping[int, Tree]]:
-        contents = self._manifest.contents()
+        contents = yield from self._manifest.contents()
         for index, content in contents.items():
             folder = self._folders[index]
             for path in content.excluded:

@@ -47,7 +47,7 @@ def prune(folder: str, rules: ContentRules) -> Generator[None, None, Tree]:
     try:
         walked = _Walk(root, rules)
         before = yield from walked.run()
-        tree, copies = followed(before) if rules.follow else (before, {})
+        tree, copies = (yield from followed(before, walked.excludes)) if rules.follow else (before, {})
         opened = OpenFolder(root)
         for path in (*walked.excluded, *walked.special):
             yield from opened.remove_all(path)
@@ -95,7 +95,7 @@ class _Walk:
     def __init__(self, root: int, rules: ContentRules) -> None:
         self._root = root
         self._rules = rules
-        self._excludes = compile_excludes(rules.exclude)
+        self.excludes = compile_excludes(rules.exclude)
         self.excluded: list[str] = []
         self.special: list[str] = []
         self.marked: list[str] = []
@@ -136,7 +136,7 @@ class _Walk:
                 with os.scandir(opened) as listing:
                     for item in listing:
                         path = f"{directory}/{item.name}" if directory else item.name
-                        if self._excludes.matches(path, directory=item.is_dir(follow_symlinks=False)):
+                        if self.excludes.matches(path, directory=item.is_dir(follow_symlinks=False)):
                             self.excluded.append(path)
                             continue
                         try:

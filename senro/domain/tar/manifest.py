@@ -13,7 +13,7 @@ from senro.domain.printable import printable
 from senro.domain.tree import Entry, Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Generator, Mapping
 
     from senro.domain.tar.reader import Member
 
@@ -96,9 +96,16 @@ class Manifest:
         # dataclasses.replace would cost more than all else that is done for a small file here.
         entries[path] = Entry(path, "file", executable=entry.executable, size=entry.size, digest=digest)
 
-    def contents(self) -> Mapping[int, Content]:
-        """What came, by index. Raises one `TreeError` (rule `link`) that names every link that may not stay."""
-        return {index: part.content() for index, part in self._parts.items()}
+    def contents(self) -> Generator[None, None, Mapping[int, Content]]:
+        """What came, by index; it may be left at each yield.
+
+        Raises one `TreeError` (rule `link`) that names every link that may not stay.
+        """
+        contents = {}
+        for index, part in self._parts.items():
+            contents[index] = yield from part.content()
+            yield
+        return contents
 
     def _admit_hard_link(self, part: _Part, member: Member) -> Placement:
         target = part.repeats.get(member.target, member.target)
@@ -169,19 +176,20 @@ class _Part:
         replaces = before is not None and before.kind != "directory"
         return Placement(directories, entry, replaces=replaces, copy_of=copy_of)
 
-    def content(self) -> Content:
+    def content(self) -> Generator[None, None, Content]:
         kept, excluded = [], {}
         for path, entry in self.entries.items():
             if self.excludes.matches(path, directory=entry.kind == "directory"):
                 excluded[path] = entry
             else:
                 kept.append(entry)
+        yield
         left_out = tuple(sorted((printable(path), what) for path, what in self._left_out.items()))
         rules = self._rules
         tree = Tree(tuple(kept), left_out=left_out, links="keep" if rules.follow else rules.links)
         copies: Mapping[str, str] = {}
         if rules.follow:
-            tree, copies = followed(tree)
+            tree, copies = yield from followed(tree, self.excludes)
         outermost = (
             path for path, entry in excluded.items() if entry.kind != "link" and path.rpartition("/")[0] not in excluded
         )
