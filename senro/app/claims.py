@@ -143,7 +143,7 @@ class Claims:
                 raise ClaimRefused(Infra(InfraKind.CLAIM, DidRun.NO, message=f"no pod was made: {why}"))
 
     async def release(self, *, gone: bool) -> None:
-        """Give back what is held; with `gone` False, where the pod may still be there, let it expire, and say so."""
+        """Give back what is held; not `gone`: a process of the pod may be alive, so let it expire, and say so."""
         for claim in self._claims:
             if claim.asked and not claim.lost:
                 await self._release(claim, gone=gone)
@@ -310,7 +310,7 @@ class Claims:
         terms, expires = claim.terms, f"it expires {claim.terms.seconds} s after its last renewal"
         if not gone:
             await self._released(
-                claim, f"its pod was not seen gone, so the lease {terms.name} is not deleted: {expires}"
+                claim, f"a process of its pod may be alive, so the lease {terms.name} is not deleted: {expires}"
             )
             return
         given = _Given()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from senro.domain.creation import TROUBLE_SECONDS, Final, after_refusal
 from senro.domain.errors import AlreadyExists, ClusterError, Throttled, Unauthorized, Unavailable, Unreachable
@@ -24,6 +24,11 @@ UNSEEN_SECONDS = 2.0
 SAT_OUT = (Unreachable, Throttled, Unauthorized, Unavailable)
 """What does not end the putting away of an object: a token that is being rotated is refused for a moment too, and
 giving up would leave the object behind. The caller's bound ends it, and names what is left."""
+
+Removed = Literal["ended", "forced", "was_gone"]
+"""`ended`: the deletion was accepted, and the object went once the kubelet had ended its processes. `forced`: it was
+deleted without grace, which takes the object at once and may leave its processes alive for some seconds
+(facts/api-rules.md sections 3 and 9). `was_gone`: it was not there any more."""
 
 LOOK_PAUSE, LONGEST_LOOK = 0.1, 1.0
 """Seconds between the looks at a pod that is being deleted."""
@@ -128,24 +133,26 @@ def is_ours(pod: Pod, nonce: str) -> bool:
 
 async def remove_pod(
     cluster: Cluster, pod: Pod, clock: Clock, *, grace_seconds: int | None, force: Callable[[], bool]
-) -> bool:
-    """Delete the pod by uid and return when it was seen gone; the caller bounds it. False: it was gone already.
+) -> Removed:
+    """Delete the pod by uid and return when it was seen gone; the caller bounds it.
 
     Troubles of the control plane are sat out. Once `force` says so the deletion is asked for again without grace, which
     ends what ignores SIGTERM.
     """
     namespace, name, uid = pod.metadata.namespace, pod.metadata.name, pod.metadata.uid
     pause, asked, forced = LOOK_PAUSE, False, False
+    without = False  # a request without grace was sent, and may have taken effect unanswered
     while True:
         try:
             now = force()
             if not asked or (now and not forced):
+                before, without = without, without or now
                 if await cluster.delete_pod(namespace, name, uid=uid, grace_seconds=0 if now else grace_seconds):
-                    return asked
+                    return "forced" if before else "ended" if asked else "was_gone"
                 asked, forced = True, now
             found = await cluster.read_pod(namespace, name)
             if found is None or found.metadata.uid != uid:
-                return True
+                return "forced" if without else "ended"
         except SAT_OUT:
             pass  # the caller's bound ends this, and names the pod
         await clock.sleep(pause)

@@ -16,7 +16,7 @@ from senro.domain.errors import ClusterError, Throttled, Unavailable, Unreachabl
 from senro.domain.events import PodDeleted
 from senro.domain.pod import Pod
 from senro.domain.podspec import Manifest, pod_target
-from senro.domain.verdict import Infra
+from senro.domain.verdict import Exited, Infra, InfraKind
 from senro.ports.cluster import Cluster
 
 CONFIRM_SECONDS = 45.0
@@ -29,9 +29,10 @@ ASK_SECONDS = 30.0
 """How long a deletion that a timeout asks for is asked for anew before the pod's own deadline has to do it. The last
 request may be repeated by the adapter for another thirty."""
 
-Gone = Literal["put_away", "was_gone", "unconfirmed"]
-"""`put_away`: its deletion was accepted and it was seen gone, or it never was. `was_gone`: somebody else had removed
-the object, which says nothing of its processes. `unconfirmed`: it may still be there."""
+Gone = Literal["put_away", "forced", "was_gone", "unconfirmed"]
+"""`put_away`: its deletion was accepted and it was seen gone, or it never was. `forced`: it was deleted without grace,
+so its processes may live some seconds longer. `was_gone`: somebody else had removed the object, which says nothing of
+its processes. `unconfirmed`: it may still be there."""
 
 
 @dataclass(slots=True)
@@ -57,12 +58,24 @@ class Removal:
         """
         gone = await self._put_away()
         if self.claims is not None:
-            await self.claims.release(gone=gone == "put_away" or (gone == "was_gone" and not self._may_be_alive()))
+            await self.claims.release(gone=self._is_over(gone))
         return gone
 
-    def _may_be_alive(self) -> bool:
+    def _is_over(self, gone: Gone) -> bool:
+        """Whether it is known that no process of the pod can use a claim any more.
+
+        Not of a node that fell silent, however its pod went, and not of an object that went without grace: a process
+        may outlive that until the kubelet hears of it. A pod that had ended before has none.
+        """
         answer = self.observer.answer if self.observer is not None else None
-        return isinstance(answer, Infra) and answer.may_be_alive
+        if gone == "unconfirmed" or (isinstance(answer, Infra) and answer.may_be_alive):
+            return False
+        pod = self.observer.pod if self.observer is not None else self.pod
+        if gone == "put_away" or (pod is not None and pod.status.phase in {"Succeeded", "Failed"}):
+            return True
+        if gone == "forced":
+            return False
+        return isinstance(answer, Exited) or (isinstance(answer, Infra) and answer.kind is not InfraKind.VANISHED)
 
     async def _put_away(self) -> Gone:
         if self.manifest is None and self.secret is None:
@@ -115,14 +128,17 @@ class Removal:
                 gone.gone = "put_away"
                 return
             shortened = min(grace, CANCEL_GRACE) if clean_ups.hurried else None
-            accepted = await remove_pod(
+            removed = await remove_pod(
                 self.cluster, self.pod, clock, grace_seconds=shortened, force=lambda: clean_ups.force
             )
         except ClusterError as error:
             words.words = str(error)
         else:
             asked_before = self.observer is not None and self.observer.timed_out
-            gone.gone = "put_away" if accepted or asked_before else "was_gone"
+            if removed == "forced":
+                gone.gone = "forced"
+            else:
+                gone.gone = "put_away" if removed == "ended" or asked_before else "was_gone"
 
     async def _remove_secret(self, outcome: _Outcome) -> None:
         if self.secret is None:

@@ -431,7 +431,8 @@ async def test_a_pod_that_was_not_seen_gone(tmp_path: Path) -> None:
     (released,) = of(site, LeaseReleased)
     assert not released.freed
     assert released.message == (
-        f"its pod was not seen gone, so the lease {HELD.name} is not deleted: it expires 60 s after its last renewal"
+        f"a process of its pod may be alive, so the lease {HELD.name} is not deleted: "
+        "it expires 60 s after its last renewal"
     )
     assert len(site.cluster.leases) == 1
 
@@ -446,6 +447,20 @@ async def test_a_pod_whose_node_fell_silent(tmp_path: Path) -> None:
     await beside(site, at(site, (60, lambda: site.cluster.vanish(site.pod()))))
     assert site.outcomes[0].may_be_alive
     assert [event.freed for event in of(site, LeaseReleased)] == [False]
+
+
+@pytest.mark.parametrize("how", ["forced", "vanished"])
+async def test_a_pod_that_went_without_grace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """What was removed at once, by a run in a hurry or by anybody, may write for a while: its lease has to expire."""
+    monkeypatch.setattr("senro.app.clean_ups.FORCE_SECONDS", 0.0)
+    site = Site(tmp_path, plan_of(), course=stays(running()))
+    site.cluster.stubborn = True
+    go = site.engine.cancel if how == "forced" else lambda: site.cluster.vanish(site.pod())
+    await beside(site, at(site, (30, go)))
+    (released,) = of(site, LeaseReleased)
+    assert not released.freed
+    assert released.message.startswith("a process of its pod may be alive")
+    assert list(site.cluster.leases) == [("ci", HELD.name)]
 
 
 async def test_a_retry_has_the_claim_again(tmp_path: Path) -> None:

@@ -367,7 +367,7 @@ async def test_a_pod_is_removed_and_seen_gone() -> None:
     clock, cluster = site()
     cluster.stubborn = True
     pod = await cluster.create_pod(POD)
-    assert await remove_pod(cluster, pod, clock, grace_seconds=None, force=lambda: False) is True
+    assert await remove_pod(cluster, pod, clock, grace_seconds=None, force=lambda: False) == "ended"
     assert (cluster.pods, cluster.graces) == ({}, [None])
     assert 30 <= waited(clock) <= 31
     assert cluster.calls.count("delete_pod") == 1
@@ -378,7 +378,7 @@ async def test_a_pod_that_is_gone_already_is_gone() -> None:
     clock, cluster = site()
     pod = await cluster.create_pod(POD)
     cluster.vanish(pod)
-    assert await remove_pod(cluster, pod, clock, grace_seconds=3, force=lambda: False) is False
+    assert await remove_pod(cluster, pod, clock, grace_seconds=3, force=lambda: False) == "was_gone"
     assert (cluster.calls, waited(clock)) == (["create_pod", "delete_pod"], 0)
 
 
@@ -403,7 +403,7 @@ async def test_what_ignores_its_end_is_forced() -> None:
     clock, cluster = site()
     cluster.stubborn = True
     pod = await cluster.create_pod(POD)
-    await remove_pod(cluster, pod, clock, grace_seconds=3, force=lambda: waited(clock) >= 2)
+    assert await remove_pod(cluster, pod, clock, grace_seconds=3, force=lambda: waited(clock) >= 2) == "forced"
     assert cluster.graces == [3, 0]
     assert 2 <= waited(clock) < 3.5
 
@@ -423,7 +423,7 @@ async def test_a_forced_deletion_that_failed_is_asked_for_again() -> None:
             cluster.fail("delete_pod", unavailable())
         return now
 
-    await remove_pod(cluster, pod, clock, grace_seconds=None, force=force)
+    assert await remove_pod(cluster, pod, clock, grace_seconds=None, force=force) == "forced"
     assert cluster.graces == [None, -1, 0]
     assert waited(clock) < 5
 
@@ -433,8 +433,25 @@ async def test_forced_from_the_beginning() -> None:
     clock, cluster = site()
     cluster.stubborn = True
     pod = await cluster.create_pod(POD)
-    await remove_pod(cluster, pod, clock, grace_seconds=3, force=lambda: True)
+    assert await remove_pod(cluster, pod, clock, grace_seconds=3, force=lambda: True) == "forced"
     assert cluster.graces == [0]
+
+
+async def test_a_forced_deletion_whose_answer_was_lost() -> None:
+    """It may have taken effect, so the pod went without grace; one that came after the pod had gone forced nothing."""
+    clock, cluster = site()
+    pod = await cluster.create_pod(POD)
+    cluster.fail("delete_pod", lost(), effect=True)
+    assert await remove_pod(cluster, pod, clock, grace_seconds=3, force=lambda: True) == "forced"
+    pod = await cluster.create_pod(POD)
+
+    def force() -> bool:
+        if cluster.graces[-1] is None:
+            cluster.vanish(pod)
+        return cluster.graces[-1] is None
+
+    cluster.stubborn = True
+    assert await remove_pod(cluster, pod, clock, grace_seconds=None, force=force) == "ended"
 
 
 @pytest.mark.parametrize("method", ["delete_pod", "read_pod"])
@@ -454,7 +471,7 @@ async def test_a_deletion_whose_answer_was_lost_is_nobodys() -> None:
     clock, cluster = site()
     pod = await cluster.create_pod(POD)
     cluster.fail("delete_pod", lost(), effect=True)
-    assert await remove_pod(cluster, pod, clock, grace_seconds=0, force=lambda: False) is False
+    assert await remove_pod(cluster, pod, clock, grace_seconds=0, force=lambda: False) == "was_gone"
 
 
 async def test_a_deletion_that_is_forbidden_is_raised() -> None:

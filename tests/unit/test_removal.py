@@ -1,19 +1,23 @@
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import anyio
 import pytest
 
+from senro.app.claims import Claims
 from senro.app.objects import UNSEEN_SECONDS
 from senro.app.observer import PodObserver
 from senro.app.removal import ASK_SECONDS, CANCEL_GRACE, Removal
 from senro.domain.errors import Unreachable
 from senro.domain.events import Noted, PodDeleted
-from senro.domain.pod import Pod
+from senro.domain.pod import Pod, pod_from
 from senro.domain.podspec import pod_manifest, secret_manifest
 from senro.domain.targets import Pod as Target
-from senro.domain.verdict import Memory, Patience
+from senro.domain.verdict import Answer, DidRun, Exited, Infra, InfraKind, Memory, Patience, Running
 from tests.fakes.cluster import FakeCluster, refused
 from tests.support_app import App, ScriptedWatch, pod_plan, until
 from tests.support_plan import IMAGE
@@ -195,6 +199,79 @@ async def test_a_pod_that_a_timeout_removed(scene: Scene) -> None:
     await scene.removal.ask(scene.removal.observer, grace_seconds=None)
     scene.cluster.vanish(pod)
     assert await scene.removal.run() == "put_away"
+
+
+class HeldClaims:
+    """The attempt's claims, as far as a removal knows them."""
+
+    def __init__(self) -> None:
+        self.freed: list[bool] = []
+
+    @asynccontextmanager
+    async def renewed(self) -> AsyncIterator[None]:
+        yield
+
+    async def release(self, *, gone: bool) -> None:
+        self.freed.append(gone)
+
+
+SILENT = Infra(InfraKind.NODE_LOST, DidRun.YES, may_be_alive=True)
+RAN = Running()
+
+
+@pytest.mark.parametrize(
+    ("goes", "answer", "phase", "freed"),
+    [
+        ("ended", Exited(0), "Running", True),
+        ("ended", RAN, "Running", True),
+        ("ended", SILENT, "Running", False),
+        ("ended", SILENT, "Failed", False),
+        ("forced", RAN, "Running", False),
+        ("forced", Exited(0), "Running", False),
+        ("forced", Exited(0), "Succeeded", True),
+        ("forced", SILENT, "Failed", False),
+        ("was gone", RAN, "Running", False),
+        ("was gone", Exited(0), "Running", True),
+        ("was gone", Infra(InfraKind.DELETED, DidRun.YES), "Running", True),
+        ("was gone", Infra(InfraKind.VANISHED, DidRun.YES), "Running", False),
+        ("was gone", SILENT, "Running", False),
+        ("stays", Exited(0), "Succeeded", False),
+    ],
+)
+async def test_a_claim_is_freed_when_no_process_can_use_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, *, goes: str, answer: Answer, phase: str, freed: bool
+) -> None:
+    """Not while a pod may be there, not of a silent node, and not after a removal without grace that ended it."""
+    monkeypatch.setattr("senro.app.clean_ups.FORCE_SECONDS", 0.0)
+    claims = HeldClaims()
+    scene.removal.claims = cast("Claims", claims)
+    scene.cluster.stubborn = True
+    pod = await scene.create()
+    observer = scene.removal.observer
+    assert observer is not None
+    observer.answer, observer.pod = answer, pod_from({"metadata": {"uid": pod.uid}, "status": {"phase": phase}})
+    if goes == "forced":
+        scene.attempt.clean_ups.hurry()
+    if goes == "was gone":
+        scene.cluster.vanish(pod)
+    if goes == "stays":
+        scene.cluster.fail("delete_pod", refused("delete pod", 403, "Forbidden", "no"))
+    told = {"ended": "put_away", "forced": "forced", "was gone": "was_gone", "stays": "unconfirmed"}[goes]
+    assert await scene.removal.run() == told
+    assert claims.freed == [freed]
+
+
+@pytest.mark.parametrize("looked_at", [True, False])
+async def test_a_claim_of_a_pod_that_nobody_observed(scene: Scene, looked_at: bool) -> None:
+    """Created and never observed: freed once it was put away, and not where it went by itself."""
+    claims = HeldClaims()
+    scene.removal.claims = cast("Claims", claims)
+    pod = await scene.create()
+    scene.removal.observer = None
+    if not looked_at:
+        scene.cluster.vanish(pod)
+    await scene.removal.run()
+    assert claims.freed == [looked_at]
 
 
 @pytest.mark.parametrize("method", ["delete_pod", "read_pod", "delete_secret"])
