@@ -152,6 +152,7 @@ class DevCluster:
             log_limit=self._log_limit,
         )
         self._kubelet.observe = self._observe
+        self._kubelet.repeats = self.faults.repeats_stage
         self._api = Api(
             storage=self._storage,
             kubelet=self._kubelet,
@@ -258,8 +259,12 @@ class DevCluster:
         """An image that has scripts, by name, in place of this machine's programs, and lacks some; its pinned name.
 
         `word` is a part of the name. A script finds the program whose place it takes in a folder of
-        `/run/.senro-programs`. Needs bubblewrap. From any thread.
+        `/run/.senro-programs`. RuntimeError in a cluster that is mapped, where it would be without effect. From any
+        thread.
         """
+        if self.mode != "bubblewrap":
+            words = "add_image needs bubblewrap, without which containers see this machine's programs: "
+            raise RuntimeError(words + self.mode_reason)
         return self._kubelet.images.add(word, programs=programs or {}, absent_tools=frozenset(absent))
 
     def create_claim(
@@ -346,8 +351,6 @@ class DevCluster:
         if point == "start" and container == "step":
             others = self._kubelet.others_running(pod, container)
             self._doubled += [(other, pod["metadata"]["name"]) for other in others]
-        if point == "release" and self.faults.repeats_stage(pod):
-            self._kubelet.repeat(pod, container)
         fault = self.faults.disruption(pod, point, container)
         if fault is None:
             return

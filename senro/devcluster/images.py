@@ -102,8 +102,9 @@ class Images:
         self._added: dict[str, Image] = {}
 
     def add(self, word: str, *, programs: Mapping[str, str], absent_tools: frozenset[str]) -> str:
-        """An image of its own, which is on the node; its pinned name."""
-        name = f"registry.dev/{word}@sha256:{sha256(repr((word, sorted(programs.items()))).encode()).hexdigest()}"
+        """An image of its own, which is on the node; its pinned name, whose digest is of all that is given here."""
+        content = repr((word, sorted(programs.items()), sorted(absent_tools)))
+        name = f"registry.dev/{word}@sha256:{sha256(content.encode()).hexdigest()}"
         if why := invalid_name(name):
             raise ValueError(why)
         self._added[name] = Image((name,), absent_tools=absent_tools, on_node=True, programs=dict(programs))

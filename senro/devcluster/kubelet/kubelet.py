@@ -81,6 +81,8 @@ class Kubelet:
         self._addresses = 0
         self.observe: Callable[[Object, str, str], None] = _observe_nothing
         """Called with the pod, a fault's point and the container, as the pod's life passes that point."""
+        self.repeats: Callable[[Object], bool] = _never
+        """Asked whether an init container of this pod that has just succeeded runs once more."""
         self.started: dict[tuple[str, str], dict[str, int]] = {}
         """How often each container's command was started, by namespace and name of the pod; kept for ever."""
 
@@ -96,6 +98,7 @@ class Kubelet:
             address=address,
             find_node=self.nodes.get,
             observe=self.observe,
+            repeats=self.repeats,
         )
         self._workers[uid] = worker
         self.started[(worker.namespace, worker.name)] = worker.started
@@ -193,12 +196,6 @@ class Kubelet:
         """`disrupt` by name; 404 where there is no such pod."""
         self.disrupt(self._storage.get(PODS, namespace, name), reason, grace_seconds)
 
-    def repeat(self, pod: Object, container: str) -> None:
-        """The pod's init container runs again when it has succeeded: a fault's doing."""
-        worker = self.worker(pod)
-        if worker is not None:
-            worker.repeated.add(container)
-
     def trap_term(self, pod: Object) -> None:
         """Let the containers of a pod end with 0 at SIGTERM, as those that trap it."""
         worker = self.worker(pod)
@@ -268,3 +265,9 @@ def _step_of(pod: Object) -> str:
 
 def _observe_nothing(pod: Object, point: str, container: str) -> None:
     """No fault is armed."""
+
+
+def _never(pod: Object) -> bool:
+    """No fault is armed."""
+    del pod
+    return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import anyio
@@ -92,6 +93,13 @@ class Starter:
         self._find = find
         self._field = field
         self.running: dict[str, RunningContainer] = {}
+        """The last that was started of each name."""
+        self._logs: dict[str, list[ContainerLog]] = {}
+
+    def close(self) -> None:
+        """Give back the logs, of earlier runs too; they have no readers any more."""
+        for log in chain.from_iterable(self._logs.values()):
+            log.close()
 
     async def start(self, pod: Object, container: Object, state: ContainerState, volumes: dict[str, Path]) -> Outputs:
         """Start a container and take it down in its state; `NotStartedError` where it has to wait.
@@ -102,7 +110,10 @@ class Starter:
         await self._pull(pod, container, where)
         config = self._configure(pod, container, volumes, where)
         state.container_id = f"containerd://{uuid.uuid4().hex}{uuid.uuid4().hex}"
-        log = ContainerLog(config.folder / "0.log", self._clock, limit=self._log_limit)
+        # A container that runs again has a log of its own (facts/api-rules.md section 10).
+        logs = self._logs.setdefault(name, [])
+        log = ContainerLog(config.folder / f"{len(logs)}.log", self._clock, limit=self._log_limit)
+        logs.append(log)
         log.container_id = state.container_id
         running = self.running[name] = RunningContainer(log, config.memory_limit)
         self._recorder.normal(pod, "Created", "Container created", container=where)

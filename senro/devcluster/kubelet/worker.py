@@ -53,6 +53,7 @@ class PodWorker:
         address: str,
         find_node: Callable[[str], Node | None],
         observe: Callable[[Object, str, str], None],
+        repeats: Callable[[Object], bool],
     ) -> None:
         self.uid = str(pod["metadata"]["uid"])
         self.namespace = str(pod["metadata"]["namespace"])
@@ -70,6 +71,7 @@ class PodWorker:
         self._address = address
         self._find_node = find_node
         self._observe = observe
+        self._repeats = repeats
         initial = pod["spec"].get("initContainers") or []
         reason = "PodInitializing" if initial else "ContainerCreating"
         self.state = PodState(
@@ -102,8 +104,6 @@ class PodWorker:
         self._rejected = False
         self.traps_term = False
         """SIGTERM ends its containers with 0 from now on, as one that traps it: a fault's doing."""
-        self.repeated: set[str] = set()
-        """Init containers that run once more when they have succeeded: a fault's doing."""
 
     def log_of(self, container: str) -> ContainerLog | None:
         """The log of a container that was started, else None."""
@@ -179,8 +179,7 @@ class PodWorker:
 
     async def forget(self) -> None:
         """Give back the logs and the folder; the pod is gone from the API."""
-        for running in self._starter.running.values():
-            running.log.close()
+        self._starter.close()
         await anyio.to_thread.run_sync(_remove_tree, self._folder)
 
     # --- bringing up -------------------------------------------------------------------------------------------
@@ -282,11 +281,9 @@ class PodWorker:
             await claims.detached()
 
     async def _run_init_container(self, container: Object, tasks: anyio.abc.TaskGroup) -> bool:
-        name = container["name"]
         while await self._run_init_container_once(container, tasks):
-            if name not in self.repeated:
+            if not self._repeats(self._pod):
                 return True
-            self.repeated.remove(name)
             self.state.init_containers |= pod_status.waiting_states([container], "PodInitializing")
         return False
 

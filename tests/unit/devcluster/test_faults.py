@@ -236,19 +236,36 @@ def test_a_pod_is_taken_away_while_it_is_staged(client: Client, name: str) -> No
 
 
 def test_an_init_container_runs_again(client: Client, name: str) -> None:
-    """In the same volumes, with another containerID, before anything else of the pod; once."""
+    """In the same volumes, with another containerID and log, before anything else of the pod; once."""
     client.cluster.faults.repeat_stage(step=name)
     volumes = [{"name": "v", "emptyDir": {}}]
     mounts = [{"name": "v", "mountPath": "/v"}]
-    stage = {"name": "i", "image": IMAGE, "command": ["sh", "-c", "echo ran >> /v/log"], "volumeMounts": mounts}
+    command = ["sh", "-c", "echo ran >> /v/log; wc -l < /v/log"]
+    stage = {"name": "i", "image": IMAGE, "command": command, "volumeMounts": mounts}
     manifest = pod_manifest(name, ["cat", "/v/log"], volumes=volumes, step={"volumeMounts": mounts})
     manifest["spec"]["initContainers"] = [stage]
     client.create(manifest)
     assert client.finished(name)["status"]["phase"] == "Succeeded"
     assert client.log(name).text == "ran\nran\n"
+    assert client.log(name, "i").text.strip() == "2"
     seen = [pod["status"].get("initContainerStatuses") or [{}] for pod in client.cluster.states("ci", name)]
     assert len({statuses[0].get("containerID", "") for statuses in seen} - {""}) == 2
     assert client.cluster.faults.pending() == 0
+
+
+def test_an_init_container_that_failed_does_not_run_again(client: Client, name: str) -> None:
+    """The fault stays armed for one that succeeds."""
+    client.cluster.faults.repeat_stage(step=name)
+    manifest = pod_manifest(name, ["true"])
+    manifest["spec"]["initContainers"] = [{"name": "i", "image": IMAGE, "command": ["sh", "-c", "exit 3"]}]
+    client.create(manifest)
+    assert client.finished(name)["status"]["phase"] == "Failed"
+    assert (client.cluster.starts("ci", name), client.cluster.faults.pending()) == ({"i": 1}, 1)
+    client.delete(name)
+    manifest["spec"]["initContainers"][0]["command"] = ["true"]
+    client.create(manifest)
+    assert client.finished(name)["status"]["phase"] == "Succeeded"
+    assert (client.cluster.starts("ci", name), client.cluster.faults.pending()) == ({"i": 2, "step": 1}, 0)
 
 
 def test_a_pod_vanishes_without_a_trace(client: Client, name: str) -> None:

@@ -11,6 +11,7 @@ from senro.devcluster.images import (
     READ_ONLY_ROOT,
     WITHOUT_SHELL,
     WITHOUT_TAR,
+    Images,
     find_image,
     invalid_name,
     pull_error,
@@ -124,6 +125,26 @@ def test_an_image_with_programs_of_its_own(client: Client, name: str) -> None:
     assert image.startswith("registry.dev/own@sha256:")
     with pytest.raises(ValueError, match="must be lowercase"):
         client.cluster.add_image("Own")
+
+
+def test_what_an_image_lacks_is_in_its_name() -> None:
+    """Two images are one only where everything about them is the same, in whichever order it was given."""
+    images = Images()
+    known = [("own", programs, absent) for programs in ({}, {"a": "1"}, {"b": "1"}) for absent in ("", "a", "b", "ab")]
+    names = [images.add(word, programs=programs, absent_tools=frozenset(absent)) for word, programs, absent in known]
+    assert len(set(names)) == len(known)
+    for name, (_, programs, absent) in zip(names, known, strict=True):
+        assert (images.find(name).programs, images.find(name).absent_tools) == (programs, frozenset(absent))
+    two = {"a": "1", "b": "2"}
+    turned = dict(reversed(two.items()))
+    again = [images.add("own", programs=programs, absent_tools=frozenset()) for programs in (two, turned)]
+    assert again[0] == again[1]
+
+
+def test_a_mapped_cluster_has_no_images_of_its_own(mapped: Client) -> None:
+    """Its containers see this machine's programs: what would be without effect is refused, in a sentence."""
+    with pytest.raises(RuntimeError, match=r"add_image needs bubblewrap, .* SENRO_DEVCLUSTER_MODE is mapped"):
+        mapped.cluster.add_image("own", absent=["tar"])
 
 
 def test_every_entry_says_something_of_its_own() -> None:
