@@ -14,8 +14,9 @@ from typing import Literal
 import msgspec
 
 from senro.app.recorder import Recorder
+from senro.app.restoring import put_back
 from senro.app.services import Services
-from senro.domain.errors import StoreError, TreeError
+from senro.domain.errors import ContentLost, StoreError, TreeError
 from senro.domain.events import WorkspaceEvicted
 from senro.domain.persistent import Eviction, PersistentRecord, at_lease, exceeded
 from senro.domain.workspace import Workspace
@@ -95,12 +96,17 @@ class PersistentWorkspaces:
         self._records.clear()
 
     async def _put_back(self, lease: Lease, known: PersistentRecord) -> bool:
-        """The content as it was before the step that a killed run was in; evicted where that is not held any more."""
+        """The content as it was before the step that a killed run was in; evicted where that is not held any more.
+
+        Raises `StoreError` or `TreeError`, with nothing evicted, where it may be had another time.
+        """
         try:
-            await self._services.content.restore(known.digest, lease.folder)
-        except StoreError:
+            _, leftover = await put_back(self._services.content, known.digest, lease.folder)
+        except ContentLost:
             await self._evict(lease, Eviction("unfinished"), "lease")
             return False
+        if leftover:
+            await self._recorder.note(leftover)
         await self._recorder.note(
             f"the run {known.run} was killed while a step changed the workspace {lease.name}; "
             "it is as it was before that step"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from senro.app.persistent import PersistentWorkspaces
 from senro.app.recorder import Recorder
+from senro.app.restoring import put_back
 from senro.app.scratches import Scratches
 from senro.app.services import Services
 from senro.domain.attempt import claims_by_name, workspace_mounts
@@ -157,14 +158,10 @@ class Workspaces:
 
     async def _restore(self, digest: str, folder: str) -> Tree:
         """The snapshot, in place of the folder. Raises `TreeError` where the folder is as it was."""
-        try:
-            return await self._services.content.restore(digest, folder)
-        except TreeError as error:
-            if error.rule != "leftover":
-                raise
-            # The snapshot is in place; only what was there before could not be removed.
-            await self._recorder.note(str(error))
-            return await self._services.content.get(digest)
+        tree, leftover = await put_back(self._services.content, digest, folder)
+        if leftover:
+            await self._recorder.note(leftover)
+        return tree
 
     def _has_own(self, step: Step, mount: Mount) -> bool:
         if mount.workspace.scope == "step":

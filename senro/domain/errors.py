@@ -20,6 +20,7 @@
     │   └── ProtocolError     the peer broke the rules of HTTP, WebSocket or the exec subprotocol
     ├── TreeError             a folder cannot be packed, or an archive must not be unpacked
     ├── StoreError            a content store or a run folder cannot be written or does not hold what it should
+    │   ├── ContentLost       what it was asked for is not there, or is damaged
     │   └── StoreUnavailable  a store on another machine does not answer, or does not let us
     └── RunBroken             a run that had started could not go on; `cause` is one of the errors above
 
@@ -217,6 +218,10 @@ class StoreError(SenroError):
 
     def __str__(self) -> str:
         return printable(f"{self.path}: {self.message}")
+
+
+class ContentLost(StoreError):
+    """What a store was asked for is not held there, or is damaged: no later try finds it."""
 
 
 class StoreUnavailable(StoreError):

@@ -22,9 +22,16 @@ class ContentStore(Protocol):
         ...
 
     async def get(self, digest: str) -> Tree:
-        """The index of a snapshot. Raises `StoreError` where it is not held, or does not match its digest."""
+        """The index of a snapshot. Raises `ContentLost` where it is not held, or does not match its digest.
+
+        `StoreError` where the store cannot be read just now.
+        """
         ...
 
     async def restore(self, digest: str, folder: str) -> Tree:
-        """Replace `folder` by the snapshot: built beside it, verified, swapped by rename."""
+        """Replace `folder` by the snapshot: built beside it, verified, swapped by rename.
+
+        Raises as `get` does, `ContentLost` also for a content that is missing or damaged, `TreeError` where the folder
+        cannot be written. It is then as it was, except after a `TreeError` of rule `leftover`.
+        """
         ...

@@ -12,6 +12,7 @@ from senro.domain.errors import (
     ClusterError,
     ConfigurationError,
     Conflict,
+    ContentLost,
     Forbidden,
     NotFound,
     PlanError,
@@ -103,6 +104,7 @@ SENTENCES: list[tuple[SenroError, str]] = [
     (TreeError("a/b", "link-escapes", "the link leaves the tree"), "a/b: the link leaves the tree"),
     (TreeError("", "truncated", "the archive is cut"), "the archive is cut"),
     (StoreError("/var/x", "disk full"), "/var/x: disk full"),
+    (ContentLost("/var/x", "the snapshot is not held here"), "/var/x: the snapshot is not held here"),
     (StoreUnavailable("s3://b/p", "the connection failed"), "s3://b/p: the connection failed"),
     (
         RunBroken(".senro/runs/1", StoreError("events.jsonl", "No space left on device")),

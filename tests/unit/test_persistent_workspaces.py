@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import errno
+import os
+from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,9 @@ import msgspec
 import pytest
 
 from senro.adapters.fs import FolderPersistentStore
+from senro.adapters.fs.beside import remove_folder
 from senro.app.reporters.summary import closing
-from senro.domain.errors import StoreError
+from senro.domain.errors import StoreError, TreeError
 from senro.domain.events import Noted, SnapshotTaken, WorkspaceEvicted, WorkspaceOpened
 from senro.domain.persistent import PersistentRecord
 from senro.domain.pipeline import Step
@@ -24,6 +27,7 @@ from senro.ports.reporter import RunSummary
 from tests.fakes.ledger import RUN_ID
 from tests.support_app import App, pod_plan
 from tests.support_files import names
+from tests.support_store import without
 
 pytestmark = pytest.mark.anyio
 
@@ -236,6 +240,41 @@ async def test_killed_in_a_step_and_not_held(scene: Scene) -> None:
         assert names(scene.content) == ["first"]
     (evicted,) = scene.of(WorkspaceEvicted)
     assert (evicted.bound, evicted.limit, evicted.measured, evicted.when) == ("unfinished", 0, 0, "lease")
+
+
+@pytest.mark.parametrize("kind", ["index", "body"])
+async def test_killed_in_a_step_and_not_to_be_had_just_now(scene: Scene, kind: str) -> None:
+    """Where the snapshot is held and cannot be read, the run is refused and nothing is evicted: another one gets it."""
+    await scene.whole("a")
+    async with scene.run() as app:
+        await app.workspaces.prepare(step_of(app), again=False)
+        (scene.content / "half").write_bytes(b"")
+    with pytest.MonkeyPatch.context() as patched:
+        without(patched, kind, errno.EMFILE)
+        with pytest.raises((StoreError, TreeError), match="Too many open files"):
+            async with scene.run():
+                pass
+    async with scene.run():
+        assert names(scene.content) == ["a", "first"]
+    assert scene.of(WorkspaceEvicted) == []
+
+
+async def test_put_back_beside_what_cannot_be_removed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where what a killed step left cannot be removed, the content is as it was before the step, and a note says so."""
+    await scene.whole("a")
+    async with scene.run() as app:
+        await app.workspaces.prepare(step_of(app), again=False)
+        (scene.content / "half").write_bytes(b"")
+
+    def refusing(folder: Path) -> Generator[None, None, None]:
+        if folder.name.endswith(".old"):
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(folder))
+        yield from remove_folder(folder)
+
+    monkeypatch.setattr("senro.adapters.fs.beside.remove_folder", refusing)
+    async with scene.run():
+        assert names(scene.content) == ["a", "first"]
+    assert "it could not be removed (Device or resource busy); remove it by hand" in scene.of(Noted)[0].message
 
 
 async def test_killed_while_it_was_made(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

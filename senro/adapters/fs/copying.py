@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from typing import TYPE_CHECKING
@@ -19,6 +20,9 @@ _BY_KERNEL = 1 << 20
 """Bytes from which the kernel copies: XFS and btrfs then share the blocks. Below, a call more costs more."""
 
 _KERNEL_STEP = 8 << 20
+
+_OUR_OWN = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO})
+"""What is said of this process or of the disk, and not of the file that is opened."""
 
 
 def fill(
@@ -70,10 +74,15 @@ def put_copies(folder: OpenFolder, tree: Tree, copies: Mapping[str, str]) -> Gen
 def copy_checked(
     root: int, path: str, target: int, entry: Entry, broken: Callable[[Entry, str], Exception]
 ) -> Generator[None, None, None]:
-    """Copy the file at `path` below `root` to the open file `target`, and check that it is what `entry` says."""
+    """Copy the file at `path` below `root` to the open file `target`, and check that it is what `entry` says.
+
+    Raises `broken(entry, how)` where it is not, OSError for what is not the file's fault.
+    """
     try:
         source = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=root)
     except OSError as error:
+        if error.errno in _OUR_OWN:
+            raise
         raise broken(entry, error.strerror or str(error)) from error
     try:
         size = os.fstat(source).st_size

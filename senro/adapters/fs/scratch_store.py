@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from senro.domain.errors import StoreError
+from senro.domain.errors import ContentLost, StoreError
 from senro.domain.scratch_lookup import ScratchEntry
 from senro.domain.scratch_record import FORMAT, LARGEST, ScratchRecord, decode_record, encode_record
 
@@ -72,7 +72,7 @@ class FolderScratchStore:
         await anyio.to_thread.run_sync(_touch, path)
         try:
             return await self._content.restore(record.tree, folder)
-        except StoreError:
+        except ContentLost:
             # It would stand in the way of a whole one, for ever.
             await anyio.to_thread.run_sync(_remove, path)
             raise
@@ -140,10 +140,10 @@ def _decoded(path: Path, cache: str, key: str | None) -> ScratchRecord | None:
 
 
 def _touch(path: Path) -> None:
-    with suppress(OSError):  # a cache folder that we may only read serves all the same
+    with suppress(OSError):  # what is restored is worth more than when that was
         os.utime(path)
 
 
 def _remove(path: Path) -> None:
-    with suppress(FileNotFoundError):
+    with suppress(OSError):  # what stays is found again, and is told again
         path.unlink()

@@ -29,7 +29,7 @@ from senro.adapters.fs.copying import changed, copy_checked, fill, write_all
 from senro.adapters.fs.locks import shared
 from senro.adapters.fs.work import Naming, drive
 from senro.adapters.fs.writing import Writing
-from senro.domain.errors import StoreError, TreeError
+from senro.domain.errors import ContentLost, StoreError, TreeError
 from senro.domain.tree import decode, encode
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class FolderContentStore:
         return await drive(self._get(digest))
 
     async def restore(self, digest: str, folder: str) -> Tree:
-        """See `ports.content.ContentStore.restore`. Raises `StoreError` naming a body that is missing or damaged."""
+        """See `ports.content.ContentStore.restore`. Raises `ContentLost` naming a body that is missing or damaged."""
         return await drive(self._restore(digest, folder))
 
     def _put(self, tree: Tree, folder: str) -> Generator[None, None, str]:
@@ -100,15 +100,17 @@ class FolderContentStore:
         try:
             data = path.read_bytes()
         except FileNotFoundError:
-            raise StoreError(str(path), "the snapshot is not held here; run the step that makes it again") from None
+            raise ContentLost(str(path), "the snapshot is not held here; run the step that makes it again") from None
         except OSError as error:
             raise StoreError(str(path), f"the snapshot cannot be read: {error.strerror}") from error
         if hashlib.sha256(data).hexdigest() != path.name:
-            raise StoreError(str(path), "the snapshot does not match its digest; remove this file and run again")
+            raise ContentLost(str(path), "the snapshot does not match its digest; remove this file and run again")
         try:
             return decode(data, links="keep")  # a tree that was taken, by whatever rules
         except TreeError as error:
-            raise StoreError(str(path), f"the snapshot is no tree ({error}); remove this file and run again") from error
+            raise ContentLost(
+                str(path), f"the snapshot is no tree ({error}); remove this file and run again"
+            ) from error
 
     def _restore(self, digest: str, folder: str) -> Generator[None, None, Tree]:
         with Naming(str(self._root)):
@@ -137,8 +139,8 @@ class FolderContentStore:
             for _ in beside.discard():
                 pass
 
-    def _damaged(self, entry: Entry, how: str) -> StoreError:
-        return StoreError(
+    def _damaged(self, entry: Entry, how: str) -> ContentLost:
+        return ContentLost(
             f"{self._root}/{_body(entry)}",
             f"the content of `{entry.path}` is damaged: {how}; remove this file, and the next run that has "
             f"this content writes it again",
@@ -169,7 +171,7 @@ def _put_bodies(writing: Writing, tree: Tree, folder: str) -> Generator[None, No
 def _place(digest: str) -> str:
     match = _DIGEST.fullmatch(digest)
     if not match:
-        raise StoreError(digest, "this is no digest; a snapshot is named sha256:<64 hexadecimal digits>")
+        raise ContentLost(digest, "this is no digest; a snapshot is named sha256:<64 hexadecimal digits>")
     return f"{match[1][:2]}/{match[1]}"
 
 

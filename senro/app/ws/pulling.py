@@ -7,6 +7,7 @@ from pathlib import Path
 import anyio.to_thread
 
 from senro.app.reporters.text import plural, printable, size
+from senro.app.restoring import put_back
 from senro.app.ws.found import Stored, left_out, snapshots_of
 from senro.app.ws.listing import wrote
 from senro.domain.errors import TreeError
@@ -24,14 +25,8 @@ async def pull(stored: Stored, asked: str, name: str, destination: str | None, *
     newest = snapshots_of(told, name)[-1]
     folder = destination or f"./{name}"
     await anyio.to_thread.run_sync(_check, Path(folder), force)
-    lines = []
-    try:
-        tree = await stored.content.restore(newest.digest, folder)
-    except TreeError as error:
-        if error.rule != "leftover":
-            raise
-        tree = await stored.content.get(newest.digest)
-        lines.append(f"What was there before could not be removed: {error}")
+    tree, leftover = await put_back(stored.content, newest.digest, folder)
+    lines = [f"What was there before could not be removed: {leftover}"] if leftover else []
     head = f"{name}, {wrote(newest)}: {plural(tree.files, 'file')}, {size(tree.size)}, in {printable(folder)}"
     if words := left_out(newest):
         lines.append(f"When it was taken, {printable(words)}.")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from senro.domain.errors import StoreError, TreeError
+from senro.domain.errors import ContentLost, StoreError, TreeError
 from senro.domain.tree import Tree
 from senro.ports.content import ContentStore
 from tests.contract.ports.trees_suite import SMALL, SMALL_CONTENTS, big, folder_with
@@ -84,9 +84,9 @@ class ContentStoreSuite:
     async def test_not_held(self, store: ContentStore, tmp_path: Path, digest: str) -> None:
         """A snapshot that is not held, or is no digest at all, is an error, and the folder stays as it was."""
         folder = folder_with(tmp_path / "y")
-        with pytest.raises(StoreError):
+        with pytest.raises(ContentLost):
             await store.get(digest)
-        with pytest.raises(StoreError):
+        with pytest.raises(ContentLost):
             await store.restore(digest, str(folder))
         assert read_folder(folder) == SMALL
 

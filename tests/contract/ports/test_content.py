@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import time
 from pathlib import Path
 
@@ -12,13 +13,14 @@ import anyio
 import pytest
 
 from senro.adapters.fs import FolderContentStore
-from senro.domain.errors import StoreError
+from senro.domain.errors import ContentLost, StoreError, TreeError
 from senro.domain.tree import Tree, encode
 from senro.ports.content import ContentStore
 from tests.contract.ports.content_suite import ContentStoreSuite
 from tests.contract.ports.test_trees import Hops, open_files
 from tests.contract.ports.trees_suite import SMALL, SMALL_CONTENTS, big, folder_with
 from tests.support_files import digest_of, file, mode_of, names, read_folder
+from tests.support_store import without
 
 pytestmark = pytest.mark.anyio
 
@@ -86,7 +88,7 @@ async def test_damaged_body(store: ContentStore, root: Path, tmp_path: Path, dam
     body.unlink()
     if damage is not None:
         body.write_bytes(damage)
-    with pytest.raises(StoreError, match="remove this file") as caught:
+    with pytest.raises(ContentLost, match="remove this file") as caught:
         await store.restore(digest, str(tmp_path / "y"))
     assert caught.value.path == str(body)
     assert names(tmp_path) == ["store", "x"]
@@ -115,7 +117,7 @@ async def test_damaged_index(store: ContentStore, root: Path, tmp_path: Path, te
     index = root / "index" / digest[7:9] / digest[7:]
     index.chmod(0o644)
     index.write_bytes(text)
-    with pytest.raises(StoreError, match="does not match its digest") as caught:
+    with pytest.raises(ContentLost, match="does not match its digest") as caught:
         await store.get(digest)
     assert caught.value.path == str(index)
 
@@ -127,16 +129,34 @@ async def test_index_of_no_tree(store: ContentStore, root: Path) -> None:
     index = root / "index" / digest[7:9] / digest[7:]
     index.parent.mkdir(parents=True)
     index.write_bytes(data)
-    with pytest.raises(StoreError, match="is no tree"):
+    with pytest.raises(ContentLost, match="is no tree"):
         await store.get(digest)
 
 
 async def test_unreadable(store: ContentStore, root: Path) -> None:
-    """An index that cannot be read is named with the system's words."""
+    """An index that cannot be read is named with the system's words, and is not lost."""
     index = root / "index" / "00" / ("0" * 64)
     index.mkdir(parents=True)
-    with pytest.raises(StoreError, match="directory"):
+    with pytest.raises(StoreError, match="directory") as caught:
         await store.get("sha256:" + "0" * 64)
+    assert not isinstance(caught.value, ContentLost)
+
+
+@pytest.mark.parametrize("kind", ["index", "body"])
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOMEM])
+async def test_not_just_now(
+    store: ContentStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, number: int
+) -> None:
+    """What this process or the disk lacks says nothing of the snapshot: it is not lost, and had another time."""
+    digest = await store.put(SMALL, str(folder_with(tmp_path / "x")))
+    folder = folder_with(tmp_path / "y")
+    with monkeypatch.context() as patched:
+        without(patched, kind, number)
+        with pytest.raises((StoreError, TreeError), match=re.escape(os.strerror(number))) as caught:
+            await store.restore(digest, str(folder))
+        assert not isinstance(caught.value, ContentLost)
+    assert names(tmp_path) == ["store", "x", "y"]
+    assert await store.restore(digest, str(folder)) == SMALL
 
 
 async def test_disk_full(store: ContentStore, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 
 from senro.adapters.fs import FolderContentStore, FolderKeyFiles, FolderScratchStore
-from senro.domain.errors import StoreError
+from senro.adapters.fs.locks import LOCK_FILE, FileLock
+from senro.domain.errors import ContentLost, StoreError, TreeError
 from senro.domain.tree import Tree
 from senro.ports.scratch import KeyFiles, ScratchStore
 from tests.contract.ports.scratch_suite import KeyFilesSuite, ScratchStoreSuite, entry
 from tests.contract.ports.trees_suite import SMALL, folder_with
 from tests.fakes.scratch import FakeScratchStore, ScratchEntries
 from tests.support_files import file, make_folder, names, read_folder
+from tests.support_store import without
 
 pytestmark = pytest.mark.anyio
 
@@ -95,6 +97,52 @@ async def test_a_missing_body(store: FolderScratchStore, root: Path, tmp_path: P
     assert await store.save("c", entry("k"), SMALL, str(folder)) is True
     await store.restore("c", "k", str(tmp_path / "z"))
     assert read_folder(tmp_path / "z") == SMALL
+
+
+@pytest.mark.parametrize("kind", ["index", "body"])
+async def test_not_just_now(
+    store: FolderScratchStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """An entry whose content cannot be had just now stays one."""
+    await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
+    with monkeypatch.context() as patched:
+        without(patched, kind, errno.EMFILE)
+        with pytest.raises((StoreError, TreeError), match="Too many open files"):
+            await store.restore("c", "k", str(tmp_path / "y"))
+    assert await store.restore("c", "k", str(tmp_path / "y")) == SMALL
+
+
+async def test_a_lock_that_is_held_too_long(store: FolderScratchStore, root: Path, tmp_path: Path) -> None:
+    """An entry that somebody else keeps us from stays one."""
+    await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
+    lock = FileLock(root / LOCK_FILE)
+    try:
+        assert lock.take(exclusive=True)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("senro.adapters.fs.store._LONGEST_WAIT", 0.0)
+            with pytest.raises(StoreError, match="another senro has had this lock for too long"):
+                await store.restore("c", "k", str(tmp_path / "y"))
+    finally:
+        lock.close()
+    assert await store.restore("c", "k", str(tmp_path / "y")) == SMALL
+
+
+async def test_an_entry_that_cannot_be_removed(
+    store: FolderScratchStore, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is damaged and stays all the same is told for what it is, each time."""
+    await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
+    (index,) = below(root, "index/*/*")
+    index.unlink()
+
+    def refused(path: Path, *, missing_ok: bool = False) -> None:
+        del missing_ok
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    monkeypatch.setattr(Path, "unlink", refused)
+    for _ in range(2):
+        with pytest.raises(ContentLost, match="not held here"):
+            await store.restore("c", "k", str(tmp_path / "y"))
 
 
 async def test_a_damaged_record(store: FolderScratchStore, root: Path, tmp_path: Path) -> None:
