@@ -213,8 +213,8 @@ class Engine:
             self._clean_ups.hurry()
             await running.removal.run()
             raise
-        if outcome.kind == "succeeded" and not self._limited(attempt.step):
-            # What needs this step need not wait until the kubelet has put its pod away.
+        if outcome.kind == "succeeded" and not self._limited(attempt.step) and not claimed(attempt.step):
+            # What needs this step need not wait until the kubelet has put its pod away; whoever wants its claim has to.
             removals.start_soon(self._put_away, running.removal)
             return outcome, True
         gone = await running.removal.run()

@@ -585,3 +585,18 @@ async def test_steps_of_one_run_take_turns(tmp_path: Path) -> None:
     assert [len(steps) for steps in done] == [3, 4, 5]
     spans = [event for event in site.app.ledger.events if isinstance(event, LeaseAcquired | LeaseReleased)]
     assert [type(event) for event in spans] == [LeaseAcquired, LeaseReleased] * 3
+
+
+async def test_a_turn_lasts_as_long_as_the_lease(tmp_path: Path) -> None:
+    """A step keeps its turn until its pod is gone: the next one takes no place to wait for its own run's lease in."""
+    pipeline = Pipeline("release")
+    workflow = pipeline.workflow("build")
+    target = Pod(IMAGE, namespace="ci", claims={"cache": "senro-cache"}, grace=30)
+    for name in ("a", "b", "c"):
+        workflow.step(name, ["make"], mounts=[Workspace("cache").at("/cache")], on=target)
+    workflow.step("plain", ["make"], on=Pod(IMAGE, namespace="ci"))
+    site = Site(tmp_path, build_plan(pipeline), jobs=1)
+    site.cluster.stubborn = True
+    assert await site.run() == "succeeded"
+    assert not of(site, LeaseAwaited)
+    assert [event.waited for event in of(site, LeaseAcquired)] == [0, 0, 0]
