@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import stat
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,9 +21,10 @@ from senro.adapters.fs.work import Naming
 from senro.domain.errors import TreeError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
 _DIRECTORY = 0o755
+_OWNER = 0o700
 _DEEP = 900  # of 4095 bytes, a character having four at most; the name of one more entry fits
 _NAME_BYTES = 200  # of 255, so that the suffix fits
 
@@ -33,6 +35,16 @@ class OpenFolder:
     def __init__(self, root: int) -> None:
         self.root = root
         self._made: set[str] = set()
+
+    def above(self, path: str) -> None:
+        """Make the directories that stand above `path`."""
+        missing = []
+        parent = path.rpartition("/")[0]
+        while parent and parent not in self._made:
+            missing.append(parent)
+            parent = parent.rpartition("/")[0]
+        for one in reversed(missing):
+            self.directory(one)
 
     def directory(self, path: str) -> None:
         """Make a directory in it; one that was made here already is fine."""
@@ -63,16 +75,23 @@ class OpenFolder:
     def remove(self, path: str) -> None:
         """Remove what is no directory of it."""
         with Naming(path):
-            os.unlink(path, dir_fd=self.root)
+            _changing(self.root, path, partial(os.unlink, path, dir_fd=self.root))
+
+    def take(self, path: str, other: OpenFolder) -> None:
+        """Put what `other` has at `path`, which nobody else may look into, in place of a file or link here."""
+        with Naming(path):
+            if stat.S_ISDIR(os.stat(path, dir_fd=other.root, follow_symlinks=False).st_mode):
+                self.remove(path)  # no rename puts a directory in place of a link
+            _changing(self.root, path, partial(os.rename, path, path, src_dir_fd=other.root, dst_dir_fd=self.root))
 
     def remove_all(self, path: str) -> Generator[None, None, None]:
         """Remove what is at `path`, with all that a directory holds."""
         with Naming(path):
             if stat.S_ISDIR(os.stat(path, dir_fd=self.root, follow_symlinks=False).st_mode):
                 yield from _empty(self.root, path)
-                os.rmdir(path, dir_fd=self.root)
+                _changing(self.root, path, partial(os.rmdir, path, dir_fd=self.root))
             else:
-                os.unlink(path, dir_fd=self.root)
+                self.remove(path)
 
     def without_bits(self, path: str) -> None:
         """Take from a file the mode bits that do not travel."""
@@ -219,7 +238,7 @@ def _empty(root: int, top: str) -> Generator[None, None, None]:
                 os.unlink(path, dir_fd=root)
                 yield
     for directory in reversed(emptied[1:]):
-        os.rmdir(directory, dir_fd=root)
+        _changing(root, directory, partial(os.rmdir, directory, dir_fd=root))  # one that was brought up lies in `root`
         yield
 
 
@@ -227,8 +246,27 @@ def _brought_up(root: int, path: str) -> str:
     """Move a directory to the top: a step that went down one by one can have made paths that no call can name."""
     name = f".senro-{secrets.token_hex(6)}.old"
     os.chmod(path, 0o700, dir_fd=root)  # moving it changes its `..`
-    os.rename(path, name, src_dir_fd=root, dst_dir_fd=root)
+    _changing(root, name, partial(os.rename, path, name, src_dir_fd=root, dst_dir_fd=root))
     return name
+
+
+def _changing(root: int, path: str, change: Callable[[], None]) -> None:
+    """Do what changes the directory that holds `path`, also where a step took the right to do so from its owner.
+
+    The directory has its mode again afterwards: `go mod download` leaves what it brought read-only on purpose.
+    """
+    try:
+        change()
+    except PermissionError:
+        directory = path.rpartition("/")[0] or "."
+        mode = stat.S_IMODE(os.stat(directory, dir_fd=root, follow_symlinks=False).st_mode)
+        if mode & _OWNER == _OWNER:
+            raise
+        os.chmod(directory, mode | _OWNER, dir_fd=root)
+        try:
+            change()
+        finally:
+            os.chmod(directory, mode, dir_fd=root)
 
 
 def _names(root: int, directory: str) -> list[tuple[str, bool]]:

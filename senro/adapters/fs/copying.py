@@ -50,22 +50,27 @@ def fill(
             yield
 
 
-def put_copies(folder: OpenFolder, tree: Tree, copies: Mapping[str, str]) -> Generator[None, None, None]:
-    """Make what of the tree stands in place of links: `copies` has it by path, with what of the folder it repeats.
+def put_copies(
+    folder: OpenFolder, tree: Tree, copies: Mapping[str, str], root: int | None = None
+) -> Generator[None, None, None]:
+    """Make what of the tree stands in place of links: `copies` has it by path, with what it repeats below `root`.
 
-    All else of the tree is there, and the links are not. Raises as `fill` does.
+    That is the folder itself, which then has all else of the tree and no links, or another one, which is only read.
+    Raises as `fill` does.
     """
+    source_root = folder.root if root is None else root
     for entry in tree.entries:
         source = copies.get(entry.path)
         if source is None:
             continue
+        folder.above(entry.path)
         if entry.kind == "directory":
             folder.directory(entry.path)
         else:
             target = folder.create(entry.path, executable=entry.executable)
             try:
                 with Naming(entry.path):
-                    yield from copy_checked(folder.root, source, target, entry, changed)
+                    yield from copy_checked(source_root, source, target, entry, changed)
             finally:
                 os.close(target)
         yield

@@ -8,7 +8,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from senro.adapters.fs.beside import OpenFolder
+from senro.adapters.fs.beside import Beside, OpenFolder
 from senro.adapters.fs.copying import put_copies
 from senro.adapters.fs.work import PIECE, io_error
 from senro.domain.errors import TreeError
@@ -19,7 +19,7 @@ from senro.domain.printable import printable
 from senro.domain.tree import EXECUTABLE, Entry, Tree, lost_bits
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping, Sequence
 
     from senro.domain.content_rules import ContentRules
 
@@ -42,24 +42,44 @@ def walk(folder: str, rules: ContentRules) -> Generator[None, None, Tree]:
 
 
 def prune(folder: str, rules: ContentRules) -> Generator[None, None, Tree]:
-    """See `ports.trees.Trees.prune`. Nothing is changed before all of it was walked and keeps the rules."""
+    """See `ports.trees.Trees.prune`. Nothing is changed before all of it was walked, keeps the rules and is copied."""
     root = _open(folder)
     try:
         walked = _Walk(root, rules)
         before = yield from walked.run()
         tree, copies = (yield from followed(before, walked.excludes)) if rules.follow else (before, {})
         opened = OpenFolder(root)
+        links = [entry.path for entry in before.entries if rules.follow and entry.kind == "link"]
+        if links:
+            yield from _put_in_place_of(links, folder, opened, tree, copies)
         for path in (*walked.excluded, *walked.special):
             yield from opened.remove_all(path)
         for path in walked.marked:
             opened.without_bits(path)
-        for entry in before.entries:
-            if rules.follow and entry.kind == "link":
-                opened.remove(entry.path)
-        yield from put_copies(opened, tree, copies)
     finally:
         os.close(root)
     return tree
+
+
+def _put_in_place_of(
+    links: Sequence[str], folder: str, opened: OpenFolder, tree: Tree, copies: Mapping[str, str]
+) -> Generator[None, None, None]:
+    """Put the copies in place of the links, which lead to them: until all are made, nothing is changed.
+
+    Then there is no yield until all are in place: half of the links that are left would lead elsewhere, through a copy
+    that has no `..` of its own or lacks what is excluded there.
+    """
+    built = Beside(os.path.realpath(folder))
+    try:
+        yield from put_copies(built, tree, copies, opened.root)
+        for path in links:
+            if path in copies:
+                opened.take(path, built)
+            else:
+                opened.remove(path)
+    finally:
+        for _ in built.discard():
+            pass
 
 
 def read_file(folder: str, name: str, limit: int) -> Generator[None, None, bytes | None]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import tempfile
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,7 +27,16 @@ from senro.domain.content_rules import ContentRules
 from senro.domain.errors import TreeError
 from senro.domain.tree import Tree
 from senro.ports.trees import Packed, Trees
-from tests.contract.ports.trees_suite import SMALL, SMALL_CONTENTS, TreesSuite, big, folder_with, pack, unpack
+from tests.contract.ports.trees_suite import (
+    SMALL,
+    SMALL_CONTENTS,
+    TreesSuite,
+    big,
+    deep_folder,
+    folder_with,
+    pack,
+    unpack,
+)
 from tests.property.test_tar import HARMLESS
 from tests.support_files import archive, directory, file, link, names, read_folder, tar_member, trees
 
@@ -125,14 +135,21 @@ async def test_cancelled_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 async def test_prune_cancelled_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cancelled at any await, making a folder as its rules say leaves no file open; done again it is done."""
-    rules = ContentRules(("out",), follow=True)
+    """Cancelled at any await, making a folder as its rules say leaves no file open; done again it is done.
+
+    Nothing is lost by it: not what a link leads to through another link, be it up again or by an excluded name.
+    """
+    rules = ContentRules(("out", "m/run"), follow=True)
 
     def make(place: Path) -> Path:
         folder = folder_with(place)
         (folder / "out").mkdir()
         (folder / "out" / "f").write_bytes(b"")
         (folder / "m").symlink_to("d")
+        (folder / "deep" / "in").mkdir(parents=True)
+        (folder / "deep" / "f").write_bytes(b"f")
+        for name, target in {"a": "deep/in", "b": "a/../f", "k": "m/run", "deep/in/z": "../../m"}.items():
+            (folder / name).symlink_to(target)
         return folder
 
     port = FolderTrees()
@@ -147,7 +164,82 @@ async def test_prune_cancelled_anywhere(tmp_path: Path, monkeypatch: pytest.Monk
             await port.prune(str(folder), rules=rules)
         assert hops.scope.cancel_called
         assert open_files() == opened
-    assert await port.prune(str(make(tmp_path / "again")), rules=rules) == expected == read_folder(tmp_path / "again")
+        hops.at = -1
+        assert await port.prune(str(folder), rules=rules) == expected == read_folder(folder)
+    assert names(tmp_path) == sorted(["whole", *(str(at) for at in range(1, total + 1))])
+
+
+async def test_prune_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a copy cannot be made the folder is as it was, each link and what is excluded still there."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    folder = folder_with(tmp_path / "x")
+    (folder / "out").mkdir()
+    (folder / "m").symlink_to("d")
+    monkeypatch.setattr("senro.adapters.fs.copying.os.write", full)
+    with pytest.raises(TreeError, match="No space left"):
+        await FolderTrees().prune(str(folder), rules=ContentRules(("out",), follow=True))
+    assert names(folder) == ["d", "e", "l", "m", "out"]
+    assert (folder / "m").is_symlink()
+    assert names(tmp_path) == ["x"]
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """As a user who may do only what modes say; whoever is not root is one."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+async def test_prune_in_what_a_step_locked() -> None:
+    """A directory that its owner may not write to keeps nothing from being made as the rules say, and keeps its mode.
+
+    `go mod download` leaves such directories.
+    """
+    with as_nobody(), tempfile.TemporaryDirectory() as top:
+        folder = Path(top) / "ws"
+        (folder / "mod" / "node_modules").mkdir(parents=True)
+        (folder / "mod" / "node_modules" / "f").write_bytes(b"")
+        deep_folder(folder / "mod" / "node_modules", 10_000)
+        (folder / "mod" / "lib").mkdir()
+        (folder / "mod" / "lib" / "f").write_bytes(b"f")
+        (folder / "mod" / "a.o").write_bytes(b"")
+        os.mkfifo(folder / "mod" / "fifo")
+        (folder / "mod" / "l").symlink_to("lib")
+        (folder / "mod" / "m").symlink_to("lib/f")
+        locked = [folder / "mod" / "lib", folder / "mod", folder]
+        for place in locked:
+            place.chmod(0o555)
+        rules = ContentRules(("**/node_modules", "**/*.o"), follow=True)
+        try:
+            tree = await FolderTrees().prune(str(folder), rules=rules)
+            assert [place.stat().st_mode & 0o7777 for place in locked] == [0o555] * 3
+        finally:
+            for place in reversed(locked):
+                place.chmod(0o755)
+        assert tree == read_folder(folder)
+        assert {entry.path for entry in tree.entries if entry.kind == "file"} == {"mod/lib/f", "mod/l/f", "mod/m"}
+
+
+async def test_prune_what_the_system_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is refused in a directory that its owner may write to is told in the system's words."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    folder = folder_with(tmp_path / "x")
+    monkeypatch.setattr("senro.adapters.fs.beside.os.unlink", refuse)
+    with pytest.raises(TreeError, match="not permitted") as caught:
+        await FolderTrees().prune(str(folder), rules=ContentRules(("e",)))
+    assert (caught.value.path, caught.value.rule) == ("e", "io")
 
 
 async def test_cancelled_read_tears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

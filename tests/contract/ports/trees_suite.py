@@ -41,7 +41,7 @@ from tests.support_hostile import REFUSED
 
 pytestmark = pytest.mark.anyio
 
-PIECE = 128 * 1024
+PIECE = 256 * 1024
 
 SMALL = Tree((directory("d"), file("d/run", b"#!/bin/sh\n", executable=True), file("e"), link("l", "d/run")))
 SMALL_CONTENTS = {"d/run": b"#!/bin/sh\n", "e": b""}
@@ -308,6 +308,20 @@ class TreesSuite:
         assert tree == FOLLOWED == read_folder(folder)
         (folder / "m" / "run").write_bytes(b"other")
         assert (folder / "d" / "run").read_bytes() == b"#!/bin/sh\n"
+
+    async def test_no_copy_where_it_would_be_excluded(self, trees: Trees, tmp_path: Path) -> None:
+        """A copy that the rules exclude where it would lie is not made; done again nothing is left to do."""
+        rules = ContentRules(("m/run", "build/"), follow=True)
+        whole = Tree((*SMALL.entries, link("m", "d"), link("build", "d")))
+        folder = folder_with(tmp_path / "x", whole)
+        async with trees.unpack({0: str(tmp_path / "y")}, rules={0: rules}) as unpacking:
+            await unpacking.write(archive(whole, SMALL_CONTENTS))
+            unpacked = (await unpacking.finish())[0]
+            await unpacking.replace()
+        for place, tree in ((folder, await trees.prune(str(folder), rules=rules)), (tmp_path / "y", unpacked)):
+            assert tree == read_folder(place) == await trees.prune(str(place), rules=rules)
+            assert names(place) == ["d", "e", "l", "m"]
+            assert names(place / "m") == []
 
     async def test_read(self, trees: Trees, tmp_path: Path) -> None:
         """A small file is read, up to a limit; one that is not there is None; what is no file is told by name."""
