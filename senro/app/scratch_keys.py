@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import posixpath
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from senro.domain.errors import ConfigurationError, Refusal, TreeError
-from senro.domain.excludes import DEFAULT_EXCLUDES
+from senro.domain.excludes import DEFAULT_EXCLUDES, compile_excludes
 from senro.domain.plan import Plan
-from senro.domain.scratch_key import HashFiles, compile_key, hash_of
+from senro.domain.run_folders import runs_inside
+from senro.domain.scratch_key import HashFiles, KeyTemplate, compile_key, hash_of
 from senro.domain.workspace import ScratchCache
 from senro.ports.scratch import KeyFiles
 
@@ -28,31 +28,49 @@ async def evaluate_keys(plan: Plan, files: KeyFiles, base: str, run_dir: str) ->
     Raises `ConfigurationError` with each call that hashes nothing: a key that can never change again would keep its
     first entry for ever. What workspaces leave behind, and the runs in `run_dir`, count nowhere.
     """
-    inside = posixpath.relpath(posixpath.join(base, run_dir), base)
-    exclude = DEFAULT_EXCLUDES if inside.split("/")[0] in (".", "..") else (*DEFAULT_EXCLUDES, f"{inside}/")
+    exclude = (*DEFAULT_EXCLUDES, *runs_inside(base, run_dir))
     refusals: list[Refusal] = []
-    templates = {}
-    hashes: dict[HashFiles, str] = {}
+    templates: dict[str, list[KeyTemplate]] = {}
+    callers: dict[HashFiles, ScratchCache] = {}
     for cache in plan.scratches:
-        key, prefixes = compile_key(cache.key), [compile_key(prefix) for prefix in cache.restore_keys]
-        for call in dict.fromkeys(call for template in (key, *prefixes) for call in template.calls):
-            if call not in hashes:
-                try:
-                    contents = await files.digests(base, call.patterns, exclude=exclude)
-                except TreeError as error:
-                    refusals.append(_refusal(cache, f"{call} cannot be evaluated: {error}"))
-                    continue
-                if not contents:
-                    message = f"no file of {base} matches {call}; name files that are there, or leave it out of the key"
-                    refusals.append(_refusal(cache, message))
-                hashes[call] = hash_of(contents)
-        templates[cache.name] = key, prefixes
+        templates[cache.name] = [compile_key(text) for text in (cache.key, *cache.restore_keys)]
+        for template in templates[cache.name]:
+            callers |= {call: cache for call in template.calls if call not in callers}
+    hashes: dict[HashFiles, str] = {}
+    found = await _found(files, base, callers, exclude)
+    for call, cache in callers.items():
+        try:
+            contents = await files.digests(base, call.patterns, exclude=exclude) if found is None else found[call]
+        except TreeError as error:
+            refusals.append(_refusal(cache, f"{call} cannot be evaluated: {error}"))
+            continue
+        if not contents:
+            message = f"no file of {base} matches {call}; name files that are there, or leave it out of the key"
+            refusals.append(_refusal(cache, message))
+        hashes[call] = hash_of(contents)
     if refusals:
         raise ConfigurationError(tuple(refusals))
     return {
         name: CacheKeys(key.evaluate(hashes), tuple(prefix.evaluate(hashes) for prefix in prefixes))
-        for name, (key, prefixes) in templates.items()
+        for name, (key, *prefixes) in templates.items()
     }
+
+
+async def _found(
+    files: KeyFiles, base: str, calls: Collection[HashFiles], exclude: Sequence[str]
+) -> Mapping[HashFiles, Mapping[str, str]] | None:
+    """The files of each call, for which the folder is read once; None where one cannot be: ask for each call alone."""
+    patterns = list(dict.fromkeys(pattern for call in calls for pattern in call.patterns))
+    try:
+        contents = await files.digests(base, patterns, exclude=exclude) if patterns else {}
+    except TreeError:
+        return None
+    return {call: _matched(call, contents) for call in calls}
+
+
+def _matched(call: HashFiles, contents: Mapping[str, str]) -> Mapping[str, str]:
+    wanted = compile_excludes(call.patterns)
+    return {path: digest for path, digest in contents.items() if wanted.matches(path, directory=False)}
 
 
 def _refusal(cache: ScratchCache, message: str) -> Refusal:

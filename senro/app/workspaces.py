@@ -21,6 +21,7 @@ from senro.domain.names import label_value
 from senro.domain.pipeline import Step
 from senro.domain.plan import Plan
 from senro.domain.podspec import carried, read_back
+from senro.domain.run_folders import runs_inside
 from senro.domain.targets import Local
 from senro.domain.tree import Tree
 from senro.domain.workspace import AnyMount, Mount, ScratchMount, Workspace
@@ -108,7 +109,8 @@ class Workspaces:
         trees, source, tree = self._services.trees, self._base, Tree()
         if workspace.path is not None:
             source = posixpath.join(self._base, workspace.path)
-            first = replace(rules, exclude=(*rules.exclude, *self._runs_in(source)))
+            runs = runs_inside(source, posixpath.dirname(self._services.ledger.folder))
+            first = replace(rules, exclude=(*rules.exclude, *runs))
             tree = await trees.walk(source, rules=first)
         await trees.copy(tree, source, folder)
         if rules.follow:
@@ -119,15 +121,6 @@ class Workspaces:
     async def release(self) -> None:
         """Call it once no step runs any more, in a run that was not cut: persistent workspaces are kept or evicted."""
         await self._persistent.release()
-
-    def _runs_in(self, source: str) -> tuple[str, ...]:
-        """The pattern for the folder of the runs, where it lies in `source`: a run is no part of what it runs on."""
-        source = posixpath.normpath(source)
-        run = posixpath.normpath(self._services.ledger.folder)
-        inside = posixpath.relpath(posixpath.dirname(run), source)
-        if inside == ".":
-            inside = posixpath.basename(run)
-        return () if inside.startswith("../") or inside == ".." else (f"{inside}/",)
 
     async def prepare(self, step: Step, *, again: bool) -> None:
         """Give the step what it starts from. Call it before every attempt; `again` from the second one on.

@@ -61,19 +61,19 @@ def _excluded(pattern: str, path: str, *, directory: bool) -> bool:
 
 # `a**/b` is left to its own test: `**` within a segment crosses folders where the model's prefix rule would not look.
 _SEGMENTS = st.sampled_from(["a", "b", "*", "?", "**", "a*", "*b", "?a", ".x", "a.b", "[a]", "a+"])
-_PATTERNS = st.builds(
+PATTERNS = st.builds(
     lambda segments, slash: "/".join(segments) + slash,
     st.lists(_SEGMENTS, min_size=1, max_size=4),
     st.sampled_from(["", "/"]),
 )
-_PATHS = st.lists(
+PATHS = st.lists(
     st.sampled_from(["a", "b", "ab", "ba", "aab", ".x", "a.b", "axb", "[a]", "a+", "aa", "a\nb"]),
     min_size=1,
     max_size=4,
 ).map("/".join)
 
 
-@given(pattern=_PATTERNS, path=_PATHS, directory=st.booleans())
+@given(pattern=PATTERNS, path=PATHS, directory=st.booleans())
 def test_as_the_model(pattern: str, path: str, *, directory: bool) -> None:
     """A pattern matches what the model says it does, nothing else."""
     assert compile_excludes([pattern]).matches(path, directory=directory) == _excluded(
@@ -81,14 +81,14 @@ def test_as_the_model(pattern: str, path: str, *, directory: bool) -> None:
     )
 
 
-@given(patterns=st.lists(_PATTERNS, max_size=4), path=_PATHS, directory=st.booleans())
+@given(patterns=st.lists(PATTERNS, max_size=4), path=PATHS, directory=st.booleans())
 def test_any_of_them(patterns: list[str], path: str, *, directory: bool) -> None:
     """A path stays behind if one pattern says so."""
     together = compile_excludes(patterns).matches(path, directory=directory)
     assert together == any(compile_excludes([one]).matches(path, directory=directory) for one in patterns)
 
 
-@given(pattern=_PATTERNS, path=_PATHS, below=_PATHS, directory=st.booleans())
+@given(pattern=PATTERNS, path=PATHS, below=PATHS, directory=st.booleans())
 def test_everything_under_it(pattern: str, path: str, below: str, *, directory: bool) -> None:
     """What lies in an excluded directory is excluded."""
     excludes = compile_excludes([pattern])
@@ -185,7 +185,7 @@ def test_refused_at_once() -> None:
     assert "'/b'" in refusals[1].message
 
 
-@given(st.text(max_size=12), _PATHS)
+@given(st.text(max_size=12), PATHS)
 def test_any_text(pattern: str, path: str) -> None:
     """Any text is either refused or a pattern that can be asked."""
     if exclude_refusals("here", [pattern]):
@@ -262,7 +262,7 @@ def test_a_far_tar_is_told_what_all_folders_exclude() -> None:
     assert far_excludes([], ()) == ()
 
 
-_FAR_PATTERNS = st.lists(
+_FARPATTERNS = st.lists(
     st.one_of(
         st.sampled_from(
             ["a", "b", "*.txt", "a*", "-*", "*b", ".*", "node_modules", "x*", "*y", "c", "*c", "+(a)", "{a}"]
@@ -289,7 +289,7 @@ def _takes_excludes(*command: str) -> bool:
 
 @pytest.mark.slow  # a process for each example
 @pytest.mark.parametrize("command", [GNU_TAR, pytest.param(BUSYBOX_TAR, marks=needs_busybox)], ids=["gnu", "busybox"])
-@given(drawn=trees(_FAR_SEGMENTS), patterns=_FAR_PATTERNS)
+@given(drawn=trees(_FAR_SEGMENTS), patterns=_FARPATTERNS)
 def test_a_far_tar_leaves_out_what_is_excluded(
     command: list[str], drawn: tuple[Tree, dict[str, bytes]], patterns: list[str]
 ) -> None:
@@ -325,7 +325,7 @@ def _busybox_leaves_out(name: str, path: str) -> bool:
     return any(_fnmatch(raw(name), raw(path[at:]), flags) == 0 for at in places)
 
 
-@given(drawn=trees(_FAR_SEGMENTS), patterns=_FAR_PATTERNS)
+@given(drawn=trees(_FAR_SEGMENTS), patterns=_FARPATTERNS)
 def test_busybox_rule_leaves_out_what_is_excluded(drawn: tuple[Tree, dict[str, bytes]], patterns: list[str]) -> None:
     """So does busybox' own rule with the system's fnmatch: not every busybox at hand was built with the option."""
     told = far_excludes([patterns], ("0",))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from senro.domain.pipeline import Pipeline
 from senro.domain.plan import Plan, build_plan
 from senro.domain.scratch_key import hash_of
 from senro.domain.workspace import ScratchCache
+from tests.fakes.ledger import RUN_ID
 from tests.support_files import digest_of
 
 pytestmark = pytest.mark.anyio
@@ -57,6 +59,45 @@ async def test_what_counts_nowhere(tmp_path: Path, run_dir: str) -> None:
     write(tmp_path, "runs/deep/r/go.sum", "node_modules/go.sum", "sub/node_modules/m/go.sum", "sub/.git/go.sum")
     assert await evaluate_keys(plan, FolderKeyFiles(), str(tmp_path), run_dir) == before
     assert await evaluate_keys(plan, FolderKeyFiles(), str(tmp_path), "../other") != before
+
+
+@pytest.mark.parametrize("run_dir", [".", "absolute", "../{}"])
+async def test_runs_beside_the_files(tmp_path: Path, run_dir: str) -> None:
+    """Where runs are made among the files themselves, their folders count nowhere either, however that is written."""
+    write(tmp_path, "go.sum", "sub/go.sum")
+    plan = plan_of(ScratchCache("a", key="{{ hash_files('**/go.sum') }}"))
+    run_dir = str(tmp_path) if run_dir == "absolute" else run_dir.format(tmp_path.name)
+    before = await evaluate_keys(plan, FolderKeyFiles(), str(tmp_path), run_dir)
+    write(tmp_path, f"{RUN_ID}/workspaces/src/go.sum")
+    assert await evaluate_keys(plan, FolderKeyFiles(), str(tmp_path), run_dir) == before
+
+
+async def test_one_walk(tmp_path: Path) -> None:
+    """However many caches there are, the folder is read once; a key is made of the files of its own calls alone."""
+    write(tmp_path, "go.sum")
+    write(tmp_path, "a/go.sum", content="2")
+    asked: list[tuple[str, ...]] = []
+
+    class Counting(FolderKeyFiles):
+        async def digests(self, folder: str, patterns: Sequence[str], *, exclude: Sequence[str]) -> Mapping[str, str]:
+            asked.append(tuple(patterns))
+            return await super().digests(folder, patterns, exclude=exclude)
+
+    caches = (
+        ScratchCache("a", key="{{ hash_files('go.sum') }}", restore_keys=["a-", "{{ hash_files('a', '*.sum') }}"]),
+        ScratchCache("b", key="{{ hash_files('a') }}{{ hash_files('go.sum') }}"),
+    )
+    keys = await evaluate_keys(plan_of(*caches), Counting(), str(tmp_path), "runs")
+    assert asked == [("go.sum", "a", "*.sum")]
+    one, two = hash_of({"go.sum": digest_of(b"1")}), hash_of({"a/go.sum": digest_of(b"2")})
+    both = hash_of({"go.sum": digest_of(b"1"), "a/go.sum": digest_of(b"2")})
+    assert keys == {"a": CacheKeys(one, ("a-", both)), "b": CacheKeys(two + one)}
+
+
+async def test_without_a_call(tmp_path: Path) -> None:
+    """Where no key is made of files, no folder is read."""
+    keys = await evaluate_keys(plan_of(ScratchCache("a", key="k")), FolderKeyFiles(), str(tmp_path / "gone"), "runs")
+    assert keys == {"a": CacheKeys("k")}
 
 
 async def test_one_file_is_enough(tmp_path: Path) -> None:

@@ -169,6 +169,16 @@ async def test_the_folder_of_the_runs_is_no_part_of_what_runs(tmp_path: Path) ->
     assert names(tmp_path / "runs" / RUN_ID / "workspaces" / "all") == ["file"]
 
 
+async def test_runs_beside_what_runs(tmp_path: Path) -> None:
+    """Where the runs' folders lie in `path` itself, no run holds any of them, this one and those before it."""
+    base = tmp_path / "runs"
+    (base / "20261129T231308Z-0a1b2c" / "workspaces").mkdir(parents=True)
+    (base / "file").write_bytes(b"1")
+    app = App(tmp_path, pod_plan(mounts=[Workspace("all", path="runs").at("/all")]))
+    await app.workspaces.open(app.plan)
+    assert names(base / RUN_ID / "workspaces" / "all") == ["file"]
+
+
 async def test_a_step_workspace_is_a_fresh_copy(scene: Scene) -> None:
     """Each step has its own, from the first content, whatever an attempt did to it."""
     await scene.open()

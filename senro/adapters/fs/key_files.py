@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -10,9 +11,14 @@ from typing import TYPE_CHECKING
 from senro.adapters.fs.work import PIECE, drive
 from senro.domain.errors import TreeError
 from senro.domain.excludes import compile_excludes
+from senro.domain.reach import reach_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
+
+
+_NO_FILE = frozenset({errno.ENXIO, errno.ENODEV, errno.EOPNOTSUPP})
+"""What open(2) says of a socket and of a device that is not there: Linux ENXIO or ENODEV, macOS EOPNOTSUPP."""
 
 
 class FolderKeyFiles:
@@ -24,7 +30,7 @@ class FolderKeyFiles:
 
 
 def _digests(folder: str, patterns: Sequence[str], exclude: Sequence[str]) -> Generator[None, None, dict[str, str]]:
-    wanted, excludes = compile_excludes(patterns), compile_excludes(exclude)
+    wanted, reach, excludes = compile_excludes(patterns), reach_of(patterns), compile_excludes(exclude)
     found = {}
     waiting = [""]
     while waiting:
@@ -33,7 +39,8 @@ def _digests(folder: str, patterns: Sequence[str], exclude: Sequence[str]) -> Ge
             if excludes.matches(path, directory=is_directory):
                 continue
             if is_directory:
-                waiting.append(path)
+                if reach.enters(path):
+                    waiting.append(path)
             elif wanted.matches(path, directory=False):
                 digest = yield from _digest(folder, path)
                 if digest:
@@ -60,12 +67,14 @@ def _list(folder: str, directory: str) -> list[tuple[str, bool]]:
 
 
 def _digest(folder: str, path: str) -> Generator[None, None, str]:
-    """The digest of the file, through a link; "" for what is none, such as a fifo or a link that leads nowhere."""
+    """The digest of the file, through a link; "" for what is none: a fifo, a socket, a link that leads nowhere."""
     try:
         opened = os.open(os.path.join(folder, path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # noqa: PTH118 - as above
     except FileNotFoundError:
         return ""
     except OSError as error:
+        if error.errno in _NO_FILE:
+            return ""
         raise _unreadable(path, error) from error
     try:
         if not stat.S_ISREG(os.fstat(opened).st_mode):

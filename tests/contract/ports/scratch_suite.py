@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -227,10 +228,22 @@ class KeyFilesSuite:
         (folder / "loop").symlink_to(".")
         assert await files.digests(str(folder), ["**"], exclude=()) == {"l": digest_of(b"1"), "d/f": digest_of(b"2")}
 
-    async def test_what_is_no_file(self, files: KeyFiles, tmp_path: Path) -> None:
-        """A fifo is no file, and nobody waits for it."""
+    async def test_what_is_no_file(self, files: KeyFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A fifo is no file, and nobody waits for it; nor is a socket, by its name or through a link."""
         os.mkfifo(tmp_path / "fifo")
+        (tmp_path / "link").symlink_to("s")
+        monkeypatch.chdir(tmp_path)  # the path of a socket has about a hundred bytes at most
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind("s")
         assert await files.digests(str(tmp_path), ["**"], exclude=()) == {}
+
+    async def test_folders_that_no_pattern_reaches(self, files: KeyFiles, tmp_path: Path) -> None:
+        """Below a folder whose name no pattern has, nothing is found, and nothing is in the way."""
+        for path in ("a/go.sum", "b/go.sum", "b/c/x.lock", "b/c/d/x.lock"):
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_bytes(b"")
+        found = await files.digests(str(tmp_path), ["go.sum", "b/*/*.lock"], exclude=())
+        assert found == {"b/c/x.lock": digest_of(b"")}
 
     async def test_what_cannot_be_read(self, files: KeyFiles, tmp_path: Path) -> None:
         """What matches and cannot be read is an error that names it; what does not match is not opened."""

@@ -60,6 +60,24 @@ class TestFolderKeyFiles(KeyFilesSuite):
         return FolderKeyFiles()
 
 
+async def test_folders_that_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a file at the top nothing else is read, however large the folder is."""
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "go.sum").write_bytes(b"")
+    listed = []
+    listing = os.scandir
+
+    def noting(path: str) -> object:
+        listed.append(os.path.relpath(path, tmp_path))
+        return listing(path)
+
+    monkeypatch.setattr(os, "scandir", noting)
+    await FolderKeyFiles().digests(str(tmp_path), ["go.sum"], exclude=())
+    assert listed == ["."]
+    await FolderKeyFiles().digests(str(tmp_path), ["*/go.sum"], exclude=())
+    assert listed == [".", ".", "a"]
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return tmp_path / "cache"
