@@ -115,8 +115,9 @@ class Faults:
     def cut_log(self, after_bytes: int, *, times: int = 1, container: str = "") -> None:
         """End the connection of a log, followed or read, as it passes this byte of the log.
 
-        Bytes as they are served, counted from the beginning of the newest file, what `sinceTime` leaves out included: a
-        log that is resumed behind the place is not cut there. A log that ends before it leaves the fault armed.
+        Bytes as they are served, counted from the beginning of the file that is the newest when the log is asked for,
+        what `sinceTime` and `tailLines` leave out included: a log that is resumed behind the place is not cut there. A
+        log that ends before it, be it by `limitBytes`, leaves the fault armed.
         """
         if after_bytes < 0:
             raise ValueError("after_bytes must not be negative")

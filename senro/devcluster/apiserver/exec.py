@@ -171,7 +171,16 @@ class _Exec:
 
 async def _run(opened: _Exec, stream: TLSStream, first: bytes, kubelet: Kubelet, faults: Faults) -> None:
     pod, name, streams, protocol = opened.pod, opened.name, opened.streams, opened.protocol
-    lost, late = faults.stdout_kept_back(pod, name), faults.stdout_after_status(pod, name)
+    lost = faults.stdout_kept_back(pod, name)
+    # Of two faults of one exec the one that would change nothing any more waits for another exec.
+    late = 0 if lost else faults.stdout_after_status(pod, name)
+    dropped = False
+
+    def status_delay() -> float:
+        nonlocal dropped
+        dropped = faults.drops_status(pod, name)
+        return 0.0 if dropped else faults.status_delay(pod, name)
+
     await stream.send(protocol.first(streams.first_channel))
     ends = _Ends(opened.container, streams)
     try:
@@ -205,6 +214,7 @@ async def _run(opened: _Exec, stream: TLSStream, first: bytes, kubelet: Kubelet,
             terminal=ends.terminal,
             cut=faults.exec_cut(pod, name),
             keep_back=lost or late,
+            status_delay=status_delay,
         ),
     )
     # The command outlives its client (facts/exec-protocol.md section 9): it belongs to the kubelet's tasks.
@@ -214,14 +224,10 @@ async def _run(opened: _Exec, stream: TLSStream, first: bytes, kubelet: Kubelet,
     finally:
         if process.exit_code is None:
             kubelet.tasks.start_soon(session.discard)
-    if not complete:
-        return
-    if faults.drops_status(pod, name):
+    if not complete or dropped:
         return
     status = _exit_status(await session.exit_code())
-    if delay := faults.status_delay(pod, name):
-        await kubelet.clock.sleep(delay)
-    last = session.kept_back() if late and not lost else b""
+    last = session.kept_back() if late else b""
     await stream.send(protocol.status(status) + last + close_frame(1000))
     with anyio.move_on_after(1):
         # The client's close frame; the server does not insist on it.

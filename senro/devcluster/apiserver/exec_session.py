@@ -16,6 +16,8 @@ from senro.devcluster.apiserver.websocket import close_frame as _close_frame
 from senro.devcluster.apiserver.websocket import frame as _frame
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from anyio.streams.tls import TLSStream
 
     from senro.devcluster.apiserver.subprotocols import Subprotocol
@@ -45,7 +47,10 @@ _KILLED = 137
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """What an exec's client asked for, and which faults it meets. `terminal` is our end of one, else None."""
+    """What an exec's client asked for, and which faults it meets. `terminal` is our end of one, else None.
+
+    `status_delay` is asked once the command has ended and its output is sent: seconds until the status may follow.
+    """
 
     stdout: bool
     stderr: bool
@@ -53,6 +58,7 @@ class Wants:
     terminal: int | None
     cut: Cut | None
     keep_back: int
+    status_delay: Callable[[], float]
 
 
 class ExecSession:
@@ -94,6 +100,7 @@ class ExecSession:
         self._resized = 0
         self._cut = wants.cut
         self._keep_back = wants.keep_back
+        self._status_delay = wants.status_delay
         self._kept = b""
         self._stray = False
         self._last_moved = clock.seconds()
@@ -127,6 +134,8 @@ class ExecSession:
                 await self._process.wait()
                 if self._stdin.stuck:
                     await anyio.sleep_forever()
+                if delay := self._status_delay():
+                    await self._clock.sleep(delay)
                 finished = True
                 tasks.cancel_scope.cancel()
         finally:

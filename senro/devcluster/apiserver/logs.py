@@ -153,8 +153,10 @@ async def _stream(log: ContainerLog, options: _Options) -> AsyncIterator[tuple[b
     if options.tail is not None:
         before = log.read_all()
         position = len(before)
-        yield chosen.apply(tail(before, options.tail)), chosen.passed
-        if not options.follow:
+        kept = tail(before, options.tail)
+        chosen.passed = len(LogFilter(timestamps=options.timestamps).apply(before[: position - len(kept)]))
+        yield chosen.apply(kept), chosen.passed
+        if not options.follow or chosen.full:
             return
     try:
         async for records in log.records(follow=options.follow, position=position):

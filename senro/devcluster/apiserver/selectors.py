@@ -36,6 +36,10 @@ _SELECTABLE = {
     EVENTS: frozenset({*_OF_EVENTS, *(f"involvedObject.{name}" for name in _INVOLVED)}),
 }  # fmt: skip
 """The fields of each resource that a selector may name, beside those of every one."""
+_PLACES = {(EVENTS, "source"): "source.component"}
+"""Where a field is found that is called otherwise."""
+_BOOLEANS = frozenset({(PODS, "spec.hostNetwork"), (NODES, "spec.unschedulable")})
+"""Fields that are `true` or `false`; one that is not there is `false`."""
 
 
 def selector(request: Request, resource: Resource) -> Callable[[Object], bool]:
@@ -113,10 +117,13 @@ def _field_rule(part: str, resource: Resource) -> Callable[[Object], bool]:
             raise bad_request(f"field label not supported: {path}")
         raise bad_request(f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"')
 
+    place, boolean = _PLACES.get((resource, path), path), (resource, path) in _BOOLEANS
+
     def rule(document: Object) -> bool:
         current: Any = document
-        for step in path.split("."):
+        for step in place.split("."):
             current = current.get(step) if isinstance(current, dict) else None
-        return (str("" if current is None else current) == value) == (operator != "!=")
+        text = str(bool(current)).lower() if boolean else str("" if current is None else current)
+        return (text == value) == (operator != "!=")
 
     return rule

@@ -203,7 +203,7 @@ class LogFilter:
         self._left = limit
         self._line_open = False
         self.passed = 0
-        """Bytes that would have gone out so far if `since` left nothing out."""
+        """The place in the log as it is served: bytes that went out so far, and those that `since` left out."""
 
     @property
     def full(self) -> bool:
@@ -212,7 +212,7 @@ class LogFilter:
 
     def apply(self, records: bytes) -> bytes:
         """The bytes that go out for these whole records."""
-        out = bytearray()
+        out, left_out = bytearray(), 0
         for record in records.split(b"\n")[:-1]:
             stamp = record[:_TIME_LENGTH]
             _stream, tag, text = record[_TIME_LENGTH + 1 :].split(b" ", 2)
@@ -221,12 +221,14 @@ class LogFilter:
             prefix = stamp + b" " if self._timestamps and not self._line_open else b""
             end = b"\n" if tag == b"F" else b""
             self._line_open = tag == b"P"
-            self.passed += len(prefix) + len(text) + len(end)
             if stamp >= self._since:
                 out += prefix + text + end
+            else:
+                left_out += len(prefix) + len(text) + len(end)
         if self._left is not None:
             del out[self._left :]
             self._left -= len(out)
+        self.passed += left_out + len(out)
         return bytes(out)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 
 import httpx
 import pytest
@@ -113,6 +115,37 @@ def test_a_status_is_late(client: Client, pod: str) -> None:
     assert client.cluster.faults.pending() == 0
 
 
+@pytest.mark.parametrize("who", ["client", "kubelet"])
+def test_who_leaves_while_a_status_is_late(client: Client, pod: str, who: str) -> None:
+    """The wait for a status ends with the client that closes, and with the kubelet between: there is no status then."""
+    client.cluster.faults.delay_status(600)
+    with client.exec(pod, ["echo", "all"]) as session:
+        client.until(pod, lambda _: client.cluster.faults.pending() == 0)
+        if who == "client":
+            session.send(b"\x03\xe8", opcode=8)
+        else:
+            client.cluster.restart_kubelet(seconds=0.05)
+        result = session.finish()
+    assert (result.channel(1), result.status) == (b"all\n", None)
+    assert result.close_code == (1000 if who == "client" else None)
+    client.until(pod, lambda _: client.log(pod).status_code == 200)
+
+
+def test_a_status_that_is_lost_is_not_late(client: Client, pod: str) -> None:
+    """Each fault is for an exec that it changes: what another one leaves nothing to do for waits for the next."""
+    client.cluster.faults.drop_status()
+    client.cluster.faults.delay_status(0.01)
+    assert client.run(pod, ["true"]).exit_code is None
+    assert client.cluster.faults.pending() == 1
+    assert client.run(pod, ["true"]).exit_code == 0
+    client.cluster.faults.truncate_stdout(2)
+    client.cluster.faults.hasten_status(2)
+    assert client.run(pod, ["echo", "all"]).messages[-2:] == [b"\x01al", b'\x03{"metadata":{},"status":"Success"}']
+    assert client.cluster.faults.pending() == 1
+    assert client.run(pod, ["echo", "all"]).messages[-1] == b"\x01l\n"
+    assert client.cluster.faults.pending() == 0
+
+
 @pytest.mark.parametrize("follow", ["true", "false"])
 def test_a_log_is_cut_at_each_place_once(client: Client, name: str, follow: str) -> None:
     """The connection ends at that byte of the log, read or followed; a log that is shorter leaves the fault armed."""
@@ -146,6 +179,36 @@ def test_a_cut_lies_in_the_log_not_in_the_answer(client: Client, name: str) -> N
         client.log(name, sinceTime=last)
     with pytest.raises(ValueError, match="negative"):
         client.cluster.faults.cut_log(-1)
+
+
+@pytest.mark.parametrize("follow", ["true", "false"])
+@pytest.mark.parametrize("timestamps", ["true", "false"])
+def test_a_cut_lies_in_the_part_of_a_log_that_is_served(
+    client: Client, name: str, timestamps: str, follow: str
+) -> None:
+    """A place that a tail leaves out, or that lies behind a limit, is not reached; one in between is, to the byte."""
+    client.create(pod_manifest(name, ["seq", "-w", "1", "1000"]))
+    client.finished(name)
+    whole = client.log(name, timestamps=timestamps).content
+    line = len(whole) // 1000
+    path = f"/api/v1/namespaces/ci/pods/{name}/log?container=step&follow={follow}&timestamps={timestamps}"
+    for lines, limit in itertools.product((None, 0, 3, 1000), (None, 1, 2 * line + 1, 3 * line)):
+        start = 0 if lines is None else len(whole) - lines * line
+        end = len(whole) if limit is None else min(len(whole), start + limit)
+        options = ("" if lines is None else f"&tailLines={lines}") + ("" if limit is None else f"&limitBytes={limit}")
+        for place in {0, start - 1, start, start + 1, end - 1, end, end + 1} - {-1}:
+            client.cluster.faults.cut_log(place)
+            cut, got = start <= place <= end, bytearray()
+            with client.http.stream("GET", path + options) as answer:
+                ending = pytest.raises(httpx.RemoteProtocolError) if cut else nullcontext()
+                with ending:
+                    for piece in answer.iter_raw():
+                        got += piece
+            assert (bytes(got), client.cluster.faults.pending()) == (
+                whole[start : place if cut else end],
+                0 if cut else 1,
+            )
+            client.cluster.faults.clear()
 
 
 def test_a_handshake_is_refused(client: Client, pod: str) -> None:

@@ -118,6 +118,10 @@ def test_label_selectors(admin: Client, name: str, selector: str, expected: set[
         ("status.phase==Running,metadata.namespace=ci", {"a"}),
         ("spec.nodeName=", {"b"}),
         ("spec.restartPolicy=Never", {"a", "b"}),
+        ("spec.hostNetwork=false", {"a", "b"}),
+        ("spec.hostNetwork!=false", set()),
+        ("spec.hostNetwork=true", set()),
+        ("spec.hostNetwork=", set()),
     ],
 )
 def test_field_selectors(admin: Client, name: str, selector: str, expected: set[str]) -> None:
@@ -132,6 +136,42 @@ def test_field_selectors(admin: Client, name: str, selector: str, expected: set[
     assert {pod[-1] for pod in found & {f"{name}-a", f"{name}-b"}} == expected
     for letter in "ab":
         admin.delete(f"{name}-{letter}", gracePeriodSeconds=0)
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        ("source=kubelet", {"Created", "Pulled", "Started"}),
+        ("source=default-scheduler", {"Scheduled"}),
+        ("source!=kubelet", {"Scheduled"}),
+        ("source=", set()),
+        ("reason=Started,type=Normal", {"Started"}),
+        ("involvedObject.kind!=Pod", set()),
+    ],
+)
+def test_field_selectors_of_events(admin: Client, name: str, selector: str, expected: set[str]) -> None:
+    """The source is its component."""
+    admin.create(pod_manifest(name, ["true"]))
+    admin.finished(name)
+    query = {"fieldSelector": f"involvedObject.name={name},{selector}"}
+    items = admin.http.get("/api/v1/namespaces/ci/events", params=query).json()["items"]
+    assert {item["reason"] for item in items} == expected
+
+
+def test_field_selectors_of_nodes(admin: Client) -> None:
+    """A node that says nothing of it is schedulable, and one that is not says so."""
+    (node,) = (item["metadata"]["name"] for item in admin.http.get("/api/v1/nodes").json()["items"])
+    for cordoned in (False, True, None):
+        answer = admin.http.patch(
+            f"/api/v1/nodes/{node}",
+            json={"spec": {"unschedulable": cordoned}},
+            headers={"content-type": "application/merge-patch+json"},
+        )
+        assert answer.status_code == 200, answer.text
+        for asked in ("true", "false"):
+            query = {"fieldSelector": f"spec.unschedulable={asked}"}
+            found = admin.http.get("/api/v1/nodes", params=query).json()["items"]
+            assert len(found) == (asked == str(bool(cordoned)).lower())
 
 
 @pytest.mark.parametrize(
