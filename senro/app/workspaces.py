@@ -110,13 +110,9 @@ class Workspaces:
         if workspace.path is not None:
             source = posixpath.join(self._base, workspace.path)
             runs = runs_inside(source, posixpath.dirname(self._services.ledger.folder))
-            first = replace(rules, exclude=(*rules.exclude, *runs))
-            tree = await trees.walk(source, rules=first)
-        await trees.copy(tree, source, folder)
-        if rules.follow:
-            left_out = tree.left_out
-            tree = replace(await trees.prune(folder, rules=rules), left_out=left_out)
-        return tree
+            rules = replace(rules, exclude=(*rules.exclude, *runs))
+            tree = await trees.walk(source, rules=rules)
+        return await trees.copy(tree, source, folder, rules=rules)
 
     async def release(self) -> None:
         """Call it once no step runs any more, in a run that was not cut: persistent workspaces are kept or evicted."""

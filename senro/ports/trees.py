@@ -161,6 +161,10 @@ class Trees(Protocol):
         """
         ...
 
-    async def copy(self, tree: Tree, source: str, destination: str) -> None:
-        """Make `destination`, which must not exist or be empty, hold exactly `tree`, read from `source`."""
+    async def copy(self, tree: Tree, source: str, destination: str, *, rules: ContentRules = PLAIN) -> Tree:
+        """Make `destination`, which must not exist or be empty, hold exactly `tree`, read from `source`; returns it.
+
+        Where the rules follow links, that is the tree with copies in their place, but for those that are excluded
+        there. Raises `TreeError`, with nothing made, also for links that cannot be followed.
+        """
         ...

@@ -20,6 +20,8 @@ from senro.adapters.fs.work import Naming, drive
 from senro.domain.compression import SAMPLE_BYTES
 from senro.domain.content_rules import PLAIN, ContentRules
 from senro.domain.errors import TreeError
+from senro.domain.excludes import compile_excludes
+from senro.domain.followed_links import followed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
@@ -71,9 +73,9 @@ class FolderTrees:
             await unpacking.begin()
             yield unpacking
 
-    async def copy(self, tree: Tree, source: str, destination: str) -> None:
+    async def copy(self, tree: Tree, source: str, destination: str, *, rules: ContentRules = PLAIN) -> Tree:
         """See `ports.trees.Trees.copy`. Built beside the destination, which appears whole."""
-        await drive(_copy(tree, source, destination))
+        return await drive(_copy(tree, source, destination, rules))
 
 
 @asynccontextmanager
@@ -92,22 +94,26 @@ async def closing(close: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
         await close()
 
 
-def _copy(tree: Tree, source: str, destination: str) -> Generator[None, None, None]:
+def _copy(tree: Tree, source: str, destination: str, rules: ContentRules) -> Generator[None, None, Tree]:
     with Naming(destination):
         try:
             if next(Path(destination).iterdir(), None) is not None:
                 raise TreeError(destination, "destination", "it is not empty, so nothing can be copied there")
         except FileNotFoundError:
             pass
+    copies: Mapping[str, str] = {}
+    if rules.follow:
+        tree, copies = yield from followed(tree, compile_excludes(rules.exclude))
     folder = Beside(destination)
     try:
         with Naming(source):
             root = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
         try:
-            yield from fill(folder, tree, root, lambda entry: entry.path, changed)
+            yield from fill(folder, tree, root, lambda entry: copies.get(entry.path, entry.path), changed)
         finally:
             os.close(root)
         folder.swap()
     finally:
         for _ in folder.discard():
             pass
+    return tree

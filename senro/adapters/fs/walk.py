@@ -66,17 +66,22 @@ def _put_in_place_of(
 ) -> Generator[None, None, None]:
     """Put the copies in place of the links, which lead to them: until all are made, nothing is changed.
 
-    Then there is no yield until all are in place: half of the links that are left would lead elsewhere, through a copy
-    that has no `..` of its own or lacks what is excluded there.
+    A file in place of a link is the same to all other links. A directory is not: they may lead up again from it, or to
+    what is excluded in its copy. So there is no yield from the first of these until all are in place.
     """
     built = Beside(os.path.realpath(folder))
     try:
         yield from put_copies(built, tree, copies, opened.root)
+        files = {entry.path for entry in tree.entries if entry.kind == "file"}
         for path in links:
-            if path in copies:
+            if path in files:
                 opened.take(path, built)
-            else:
+                yield
+        for path in links:
+            if path not in copies:
                 opened.remove(path)
+            elif path not in files:
+                opened.take(path, built)
     finally:
         for _ in built.discard():
             pass

@@ -616,8 +616,22 @@ class TreesSuite:
         (folder / "more").write_bytes(b"")
         if existing:
             (tmp_path / "y").mkdir()
-        await trees.copy(AWKWARD, str(folder), str(tmp_path / "y"))
+        assert await trees.copy(AWKWARD, str(folder), str(tmp_path / "y")) == AWKWARD
         assert read_folder(tmp_path / "y") == AWKWARD
+        assert names(tmp_path) == ["x", "y"]
+
+    async def test_copy_follows(self, trees: Trees, tmp_path: Path) -> None:
+        """Where links are followed the copy has copies in their place, and the source stays as it is."""
+        tree = Tree((*SMALL.entries, link("m", "d"), link("d/n", "../e"), link("build", "d")), left_out=(("x", "y"),))
+        folder = folder_with(tmp_path / "x", tree)
+        rules = ContentRules(("build/",), follow=True)
+        found = await trees.copy(tree, str(folder), str(tmp_path / "y"), rules=rules)
+        assert found == FOLLOWED == read_folder(tmp_path / "y")
+        assert found.left_out == tree.left_out
+        assert read_folder(folder) == tree
+        bad = Tree((*tree.entries, link("gone", "nothing")))
+        with pytest.raises(TreeError, match="gone: the link leads to nothing"):
+            await trees.copy(bad, str(folder), str(tmp_path / "z"), rules=rules)
         assert names(tmp_path) == ["x", "y"]
 
     async def test_copy_big(self, trees: Trees, tmp_path: Path) -> None:
