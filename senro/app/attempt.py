@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypedDict
 
 from senro.app.clean_ups import CleanUps
 from senro.app.recorder import Recorder
@@ -14,6 +15,14 @@ from senro.domain.events import TransferBroken, Transferred
 from senro.domain.pipeline import Step
 from senro.domain.podspec import AttemptIdentity
 from senro.domain.states import Direction
+
+
+class Moment(TypedDict):
+    """When and about which attempt an event is: what every event about one says."""
+
+    at: str
+    step: str
+    attempt: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +43,11 @@ class Attempt:
     def __repr__(self) -> str:
         return f"<Attempt {self.identity.attempt} of {self.step.id}>"
 
+    @property
+    def moment(self) -> Moment:
+        """Now, and this attempt, for an event."""
+        return {"at": self.recorder.now(), "step": self.step.id, "attempt": self.identity.attempt}
+
     def phase(self, words: str) -> None:
         """Tell the reporter what the attempt is doing; `words` may quote the cluster."""
         recorder = self.recorder
@@ -48,9 +62,7 @@ class Attempt:
         """Record that an opening or a try of a transfer failed; `tries` are those that count so far."""
         await self.recorder.record(
             TransferBroken(
-                at=self.recorder.now(),
-                step=self.step.id,
-                attempt=self.identity.attempt,
+                **self.moment,
                 direction=direction,
                 tries=tries,
                 message=message,
@@ -66,9 +78,7 @@ class Attempt:
         """
         await self.recorder.record(
             Transferred(
-                at=self.recorder.now(),
-                step=self.step.id,
-                attempt=self.identity.attempt,
+                **self.moment,
                 direction=direction,
                 bytes=size,
                 seconds=round(seconds, 3),

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 import anyio
 
+from senro.app.objects import FIRST_PAUSE, LONGEST_PAUSE, LOOK_PAUSE, UNSEEN_SECONDS
 from senro.domain.attempt import claimed, pod_target
-from senro.domain.creation import TROUBLE_SECONDS, Final, after_refusal, refused
+from senro.domain.creation import TROUBLE_SECONDS, Again, Final, after_refusal, refused
 from senro.domain.errors import AlreadyExists, ClusterError, Conflict, Forbidden, NotFound
 from senro.domain.events import LeaseAcquired, LeaseAwaited, LeaseLost, LeaseReleased
 from senro.domain.lease import Lease, Terms, told
@@ -37,12 +38,10 @@ if TYPE_CHECKING:
 
     from senro.app.attempt import Attempt
     from senro.app.services import ClusterServices
+    from senro.ports.cluster import Manifest
 
 LOOK_SECONDS = 2.0
 """Seconds between two looks at a lease that somebody else holds, less a part of it by chance."""
-
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
-"""Seconds between repetitions through troubles of the control plane; each pause is twice the one before."""
 
 RELEASE_SECONDS = 15.0
 """How long the giving back of a lease is tried; it expires by itself."""
@@ -54,6 +53,13 @@ class ClaimRefused(Exception):
     def __init__(self, answer: Infra) -> None:
         super().__init__(answer)
         self.answer = answer
+
+
+class _Named(TypedDict):
+    """What every event about a claim says."""
+
+    workspace: str
+    claim: str
 
 
 @dataclass(slots=True)
@@ -73,6 +79,11 @@ class _Claim:
     words: str = ""
     why: str = ""
     renewed: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def named(self) -> _Named:
+        """The workspace and the claim, for an event."""
+        return {"workspace": self.terms.workspace, "claim": self.terms.claim}
 
     def hold(self, lease: Lease, asked: float) -> None:
         """It is ours, by a write that was sent at `asked`."""
@@ -128,9 +139,9 @@ class Claims:
 
         It is like a place in a queue, so the wait is bounded by the target's `max_lifetime`, as a step is.
         """
-        began = self._clock.monotonic()
+        deadline = self._clock.monotonic() + self._limit
         for claim in self._claims:
-            await self._acquire(claim, began)
+            await self._acquire(claim, deadline)
             self._start(claim)
         self.check()
 
@@ -155,82 +166,75 @@ class Claims:
 
     # --- taking a lease ----------------------------------------------------------------------------------------
 
-    async def _acquire(self, claim: _Claim, began: float) -> None:
-        clock, terms = self._clock, claim.terms
+    async def _acquire(self, claim: _Claim, deadline: float) -> None:
+        clock, terms, began = self._clock, claim.terms, self._clock.monotonic()
         sighting, awaited, previous, pause = Sighting(), "", "", FIRST_PAUSE
-        trouble_since: float | None = None
-        while claim.holding is None:
+        failing_since: float | None = None
+        while True:
             try:
                 lease = await self._cluster.read_lease(terms.namespace, terms.name)
                 move, sighting = next_move(sighting, lease, at=clock.monotonic(), holder=terms.holder)
-                if isinstance(move, Wait):
-                    trouble_since, pause = None, FIRST_PAUSE
-                    awaited = await self._await(claim, move, awaited, began)
-                else:
-                    previous = await self._take(claim, move) or previous
-            except (AlreadyExists, Conflict):
-                await clock.sleep(FIRST_PAUSE * self._attempt.services.chance.fraction())
+                if not isinstance(move, Wait):
+                    previous = _previous(move, previous)
+                    await self._take(claim, move)
+                    break
+                failing_since, pause = None, FIRST_PAUSE
+                wait, holder = self._until_the_next_look(claim, move), told(move.holder)
+                if holder != awaited:
+                    awaited = holder
+                    await self._tell_awaited(claim, holder)
+                said = f"{holder} holds it now, by the lease {terms.name}"
             except ClusterError as error:
-                at = clock.monotonic()
-                trouble_since = at if trouble_since is None else trouble_since
-                await clock.sleep(max(pause, _least_wait(claim, error, at - trouble_since)))
-                pause = min(pause * 2, LONGEST_PAUSE)
-        await self._acquired(claim, clock.monotonic() - began, previous)
+                failing_since = clock.monotonic() if failing_since is None else failing_since
+                wait = max(pause, _least_wait(claim, error, clock.monotonic() - failing_since))
+                pause, said = min(pause * 2, LONGEST_PAUSE), str(error)
+            left = deadline - clock.monotonic()
+            if left <= 0:
+                raise ClaimRefused(self._not_free(claim, clock.monotonic() - began, said))
+            await clock.sleep(min(wait, left))
+        await self._tell_acquired(claim, clock.monotonic() - began, previous)
 
-    async def _await(self, claim: _Claim, wait: Wait, awaited: str, began: float) -> str:
-        """Tell whom it waits for, and let some time pass; the holder that was told."""
-        terms, attempt = claim.terms, self._attempt
-        holder = told(wait.holder)
-        if self._clock.monotonic() - began >= self._limit:
-            message = (
-                f"the claim {terms.claim} in {terms.namespace} was not free in {self._limit:g} s (max_lifetime): "
-                f"{holder} holds it now, by the lease {terms.name}"
-            )
-            raise ClaimRefused(Infra(InfraKind.CLAIM, DidRun.NO, message=message))
-        if holder != awaited:
-            attempt.phase(f"waiting for the claim {terms.claim}, held by {holder}")
-            await attempt.recorder.record(
-                LeaseAwaited(
-                    at=attempt.recorder.now(),
-                    step=attempt.step.id,
-                    attempt=attempt.identity.attempt,
-                    workspace=terms.workspace,
-                    claim=terms.claim,
-                    holder=holder,
-                )
-            )
-        part = 0.75 + attempt.services.chance.fraction() / 4
-        await self._clock.sleep(min(wait.seconds, part * min(LOOK_SECONDS, terms.seconds / 10)))
-        return holder
+    def _until_the_next_look(self, claim: _Claim, wait: Wait) -> float:
+        part = 0.75 + self._attempt.services.chance.fraction() / 4
+        return min(wait.seconds, part * min(LOOK_SECONDS, claim.terms.seconds / 10))
 
-    async def _take(self, claim: _Claim, move: Create | TakeOver | Renew) -> str:
-        """Write the lease; the holder whose lease had expired, where there was one."""
+    def _not_free(self, claim: _Claim, waited: float, said: str) -> Infra:
+        message = (
+            f"the claim {claim.terms.claim} in {claim.terms.namespace} was not free in {waited:.0f} s, and a step "
+            f"waits for its claims no longer than {self._limit:g} s (max_lifetime): {said}"
+        )
+        return Infra(InfraKind.CLAIM, DidRun.NO, message=message)
+
+    async def _take(self, claim: _Claim, move: Create | TakeOver | Renew) -> None:
+        """Write the lease. Raises `AlreadyExists` or `Conflict` where it is not any more what the move was for."""
         asked, now, terms = self._clock.monotonic(), self._attempt.services.clock.now(), claim.terms
-        claim.asked = True
-        if isinstance(move, Create):
-            claim.hold(await self._cluster.create_lease(terms.created(now)), asked)
-            return ""
-        before = move.lease
-        manifest = terms.taken(before, now) if isinstance(move, TakeOver) else terms.renewed(before, now)
+        before, claim.asked = claim.asked, True
         try:
-            claim.hold(await self._cluster.replace_lease(manifest), asked)
-        except NotFound:
-            return ""  # it was given back between the look and the write
-        return told(before.holder) if isinstance(move, TakeOver) and before.holder else ""
+            if isinstance(move, Create):
+                lease = await self._cluster.create_lease(terms.created(now))
+            else:
+                write = terms.taken if isinstance(move, TakeOver) else terms.renewed
+                lease = await self._replace(write(move.lease, now))
+        except (AlreadyExists, Conflict):
+            claim.asked = before  # a write that was refused is not on its way; an earlier one may be
+            raise
+        claim.hold(lease, asked)
 
-    async def _acquired(self, claim: _Claim, waited: float, previous: str) -> None:
-        attempt, terms = self._attempt, claim.terms
+    async def _replace(self, manifest: Manifest) -> Lease:
+        try:
+            return await self._cluster.replace_lease(manifest)
+        except NotFound as error:  # it was given back since; a create's 404 is about the namespace
+            raise Conflict(error.asked, error.answer) from error
+
+    async def _tell_awaited(self, claim: _Claim, holder: str) -> None:
+        attempt = self._attempt
+        attempt.phase(f"waiting for the claim {claim.terms.claim}, held by {holder}")
+        await attempt.recorder.record(LeaseAwaited(**attempt.moment, **claim.named, holder=holder))
+
+    async def _tell_acquired(self, claim: _Claim, waited: float, previous: str) -> None:
+        attempt, lease = self._attempt, claim.terms.name
         await attempt.recorder.record(
-            LeaseAcquired(
-                at=attempt.recorder.now(),
-                step=attempt.step.id,
-                attempt=attempt.identity.attempt,
-                workspace=terms.workspace,
-                claim=terms.claim,
-                lease=terms.name,
-                waited=round(waited, 3),
-                previous=previous,
-            )
+            LeaseAcquired(**attempt.moment, **claim.named, lease=lease, waited=round(waited, 3), previous=previous)
         )
 
     # --- keeping it --------------------------------------------------------------------------------------------
@@ -244,7 +248,7 @@ class Claims:
                 await self._renew_once(claim, claim.holding)
             except ClusterError as error:
                 claim.words = str(error)
-                await self._clock.sleep(pause)
+                await self._clock.sleep(max(pause, _asked_for(error)))
                 pause = min(pause * 2, LONGEST_PAUSE)
             else:
                 pause = FIRST_PAUSE
@@ -252,8 +256,8 @@ class Claims:
     async def _renew_once(self, claim: _Claim, holding: Holding) -> None:
         asked, terms = self._clock.monotonic(), claim.terms
         try:
-            lease = await self._cluster.replace_lease(terms.renewed(holding.lease, self._attempt.services.clock.now()))
-        except (Conflict, NotFound):
+            lease = await self._replace(terms.renewed(holding.lease, self._attempt.services.clock.now()))
+        except Conflict:
             found = await self._cluster.read_lease(terms.namespace, terms.name)
             left = after_conflict(holding, found, holder=terms.holder)
             if isinstance(left, Lost):
@@ -265,7 +269,7 @@ class Claims:
         claim.hold(lease, asked)
         if claim.lapsed:
             claim.lapsed = False
-            await self._acquired(claim, 0.0, told(terms.holder))
+            await self._tell_acquired(claim, 0.0, told(terms.holder))
 
     async def _watch(self, claim: _Claim) -> None:
         """Say so once it is not certain any more, also while a request for its renewal hangs."""
@@ -274,10 +278,11 @@ class Claims:
             if left > 0:
                 await self._clock.sleep(left)
                 continue
+            renewed = claim.renewed  # the one to wait for: another may succeed while the ledger is told
             if not claim.lapsed:
                 claim.lapsed = True
                 await self._tell_lost(claim, "")
-            await claim.renewed.wait()
+            await renewed.wait()
 
     async def _tell_lost(self, claim: _Claim, holder: str) -> None:
         attempt, terms = self._attempt, claim.terms
@@ -292,61 +297,60 @@ class Claims:
         claim.why = message
         message += "; the step goes on" if self.in_use else ""
         attempt.tell(message)
-        await attempt.recorder.record(
-            LeaseLost(
-                at=attempt.recorder.now(),
-                step=attempt.step.id,
-                attempt=attempt.identity.attempt,
-                workspace=terms.workspace,
-                claim=terms.claim,
-                message=message,
-                holder=holder,
-            )
-        )
+        await attempt.recorder.record(LeaseLost(**attempt.moment, **claim.named, message=message, holder=holder))
 
     # --- giving it back ----------------------------------------------------------------------------------------
 
     async def _release(self, claim: _Claim, *, gone: bool) -> None:
         terms, expires = claim.terms, f"it expires {claim.terms.seconds} s after its last renewal"
         if not gone:
-            await self._released(
+            await self._tell_released(
                 claim, f"a process of its pod may be alive, so the lease {terms.name} is not deleted: {expires}"
             )
             return
-        given = _Given()
+        given: Literal["back", "nothing"] | None = None
         with self._attempt.clean_ups.scope(RELEASE_SECONDS):
-            await self._give_back(claim, given)
-        if given.back:
-            await self._released(claim, "")
-        elif not given.nothing:
+            given = await self._give_back(claim)
+        if given == "back":
+            await self._tell_released(claim, "")
+        elif given is None:
             said = f" ({claim.words})" if claim.words else ""
-            await self._released(claim, f"the lease {terms.name} could not be deleted{said}: {expires}")
+            await self._tell_released(claim, f"the lease {terms.name} could not be deleted{said}: {expires}")
 
-    async def _give_back(self, claim: _Claim, given: _Given) -> None:
-        """Delete it as it is known to be, else as it is found to be, through troubles; the caller bounds it."""
-        terms, pause = claim.terms, FIRST_PAUSE
+    async def _give_back(self, claim: _Claim) -> Literal["back", "nothing"] | None:
+        """Delete it as it is known to be, else as it is found to be, through troubles; the caller bounds it.
+
+        `nothing`: it is not ours. None: it could not be deleted, and `words` says why.
+        """
+        clock, terms, pause = self._clock, claim.terms, FIRST_PAUSE
         lease = claim.holding.lease if claim.holding is not None else None
+        unanswered = ""  # the uid of a lease that may be deleted already
+        look_until = clock.monotonic() + (UNSEEN_SECONDS if lease is None else 0.0)
         while True:
+            wait = pause
             try:
                 if lease is None:
                     lease = await self._cluster.read_lease(terms.namespace, terms.name)
-                    if lease is None or lease.holder != terms.holder:
-                        given.nothing = True
-                        await self._tell_taken(claim, lease)
-                        return
-                uid, version = lease.state
-                await self._cluster.delete_lease(terms.namespace, terms.name, uid=uid, version=version)
+                if lease is not None and lease.holder == terms.holder:
+                    uid, version = lease.state
+                    await self._cluster.delete_lease(terms.namespace, terms.name, uid=uid, version=version)
+                    return "back"
+                if unanswered and (lease is None or lease.metadata.uid != unanswered):
+                    return "back"
+                if clock.monotonic() >= look_until:
+                    await self._tell_taken(claim, lease)
+                    return "nothing"
+                lease, wait = None, LOOK_PAUSE  # what was never answered may still be carried out
             except Conflict:
                 lease = None
             except ClusterError as error:
-                claim.words = str(error)
-                if isinstance(after_refusal(error), Final):
-                    return
-                await self._clock.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
-            else:
-                given.back = True
-                return
+                claim.words, move = str(error), after_refusal(error)
+                if isinstance(move, Final):
+                    return None
+                if lease is not None and move.lost:
+                    unanswered = lease.metadata.uid
+                wait, pause = max(pause, move.after), min(pause * 2, LONGEST_PAUSE)
+            await clock.sleep(wait)
 
     async def _tell_taken(self, claim: _Claim, lease: Lease | None) -> None:
         """It was ours, and is found to be somebody else's only now."""
@@ -354,38 +358,45 @@ class Claims:
             claim.lost = True
             await self._tell_lost(claim, told(lease.holder) if lease is not None and lease.holder else "")
 
-    async def _released(self, claim: _Claim, message: str) -> None:
-        attempt, terms = self._attempt, claim.terms
+    async def _tell_released(self, claim: _Claim, message: str) -> None:
+        attempt, lease = self._attempt, claim.terms.name
         if message:
             attempt.tell(message)
         await attempt.recorder.record(
-            LeaseReleased(
-                at=attempt.recorder.now(),
-                step=attempt.step.id,
-                attempt=attempt.identity.attempt,
-                workspace=terms.workspace,
-                claim=terms.claim,
-                lease=terms.name,
-                freed=not message,
-                message=message,
-            )
+            LeaseReleased(**attempt.moment, **claim.named, lease=lease, freed=not message, message=message)
         )
 
 
-@dataclass(slots=True)
-class _Given:
-    """What the giving back of a lease came to; one that is cut off by its bound leaves it as it was."""
+def _previous(move: Create | TakeOver | Renew, before: str) -> str:
+    """Whose lease had expired that is written now. One that is ours already keeps what its unanswered write was for."""
+    match move:
+        case TakeOver(lease=lease):
+            return told(lease.holder) if lease.holder else ""
+        case Create():
+            return ""
+        case Renew():
+            return before
 
-    back: bool = False
-    nothing: bool = False
+
+def _asked_for(error: ClusterError) -> float:
+    """The seconds after which the apiserver asks to be asked again; 0 where it does not."""
+    move = after_refusal(error)
+    return move.after if isinstance(move, Again) else 0.0
 
 
 def _least_wait(claim: _Claim, error: ClusterError, seconds: float) -> float:
-    """Seconds to wait at least before asking again. Raises where that is useless, or has been for long enough."""
+    """Seconds to wait at least before asking again. Raises where that is useless, or has been for so many `seconds`."""
+    terms, late = claim.terms, isinstance(error, AlreadyExists | Conflict)
     move = after_refusal(error)
-    if not isinstance(move, Final) and seconds < TROUBLE_SECONDS:
-        return move.after
-    answer, terms = refused(error), claim.terms
+    if seconds < TROUBLE_SECONDS and (late or isinstance(move, Again)):
+        return _asked_for(error)
+    if late:
+        message = (
+            f"the lease {terms.name} of the claim {terms.claim} could not be had for {seconds:.0f} s, though it was "
+            f"free: {error}"
+        )
+        raise ClaimRefused(Infra(InfraKind.CLAIM, DidRun.NO, message=message))
+    answer = refused(error)
     if isinstance(error, Forbidden):
         message = (
             f"{answer.message}. For the claim {terms.claim} the identity needs get, create, update and delete on "

@@ -145,9 +145,7 @@ class PodAttempt:
         self.removal.pod = pod
         await attempt.recorder.record(
             PodCreated(
-                at=attempt.recorder.now(),
-                step=attempt.step.id,
-                attempt=attempt.identity.attempt,
+                **attempt.moment,
                 namespace=pod.metadata.namespace,
                 pod=pod.metadata.name,
                 uid=pod.metadata.uid,
@@ -287,9 +285,7 @@ class PodAttempt:
                     attempt.phase(words)
                     await attempt.recorder.record(
                         PodPending(
-                            at=attempt.recorder.now(),
-                            step=attempt.step.id,
-                            attempt=attempt.identity.attempt,
+                            **attempt.moment,
                             kind=str(answer.kind),
                             container=answer.container,
                             message=waits_for(answer, claims, waited=observer.waiting_seconds),
@@ -299,9 +295,7 @@ class PodAttempt:
                     attempt.phase(words)
                     await attempt.recorder.record(
                         StepRunning(
-                            at=attempt.recorder.now(),
-                            step=attempt.step.id,
-                            attempt=attempt.identity.attempt,
+                            **attempt.moment,
                             node=observer.node,
                         )
                     )

@@ -31,7 +31,7 @@ class Request(Enum):
     LEASE_READ = ("GET", True, "it reads a Lease, and changes nothing")
     LEASE_CREATE = ("POST", False, "after a lost answer the Lease is read: it says who holds it")
     LEASE_REPLACE = ("PUT", False, "it fits one resourceVersion: after a lost answer the Lease is read")
-    LEASE_DELETE = ("DELETE", True, "uid and resourceVersion keep it to the state that was read")
+    LEASE_DELETE = ("DELETE", False, "it fits one state: after a lost answer a 409 may be of the lease that came next")
     LOG = ("GET", False, "it is resumed at the last line that came, by whoever follows it")
     EXEC = ("GET", False, "its command may have run: a transfer is repeated whole, once the pod was looked at")
 

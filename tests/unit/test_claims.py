@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
+from senro.app.objects import UNSEEN_SECONDS
 from senro.domain import retry
 from senro.domain.attempt import AttemptIdentity
 from senro.domain.errors import ClusterError, Unreachable
@@ -178,8 +179,8 @@ async def test_the_wait_is_bounded(tmp_path: Path) -> None:
     (outcome,) = site.outcomes
     assert (outcome.kind, outcome.infra_kind, outcome.did_run) == ("infra", "claim", "no")
     assert outcome.message == (
-        "the claim senro-cache in ci was not free in 300 s (max_lifetime): w.s of run other-run holds it now, by the "
-        f"lease {HELD.name}"
+        "the claim senro-cache in ci was not free in 300 s, and a step waits for its claims no longer than 300 s "
+        f"(max_lifetime): w.s of run other-run holds it now, by the lease {HELD.name}"
     )
     assert "create_pod" not in site.cluster.calls
     assert site.cluster.leases["ci", HELD.name]["spec"]["holderIdentity"] == HELD.holder
@@ -262,6 +263,50 @@ async def test_a_lease_that_lapsed_and_is_not_ours_in_the_end(tmp_path: Path) ->
     assert site.cluster.leases["ci", HELD.name]["spec"]["holderIdentity"] == HELD.holder
 
 
+async def test_a_lease_that_lapses_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Renewed while a slow ledger is still told that it had lapsed, it is watched on: a second lapse is told too."""
+    site = Site(tmp_path, plan_of(), course=stays(running()))
+    append = site.app.ledger.append
+
+    async def slowly(line: bytes) -> None:
+        if b'"lease.lost"' in line:
+            await site.clock.sleep(30)
+        await append(line)
+
+    def away() -> None:
+        for _ in range(100):
+            site.cluster.fail("replace_lease", unreachable())
+
+    monkeypatch.setattr(site.app.ledger, "append", slowly)
+    away()
+    here = (55, lambda: site.cluster.heal("replace_lease"))
+    await beside(site, at(site, here, (60, away), (200, lambda: ends(site))))
+    assert len(of(site, LeaseLost)) == 2
+    assert "lease-lost" in site.outcomes[0].notes
+
+
+@pytest.mark.parametrize("code", [429, 503])
+async def test_an_apiserver_that_asks_for_patience(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """A renewal and a giving back that are told when to come again do not come before."""
+    site = Site(tmp_path, plan_of(), course=stays(running()))
+    moments: list[float] = []
+    call = site.cluster._call
+
+    async def timed(method: str, effect: Callable[[], Any]) -> Any:
+        if method in ("replace_lease", "delete_lease"):
+            moments.append(site.clock.monotonic())
+        return await call(method, effect)
+
+    monkeypatch.setattr(site.cluster, "_call", timed)
+    site.cluster.fail("replace_lease", refused("update lease", code, retry_after=9.0))
+    site.cluster.fail("delete_lease", refused("delete lease", code, retry_after=7.0))
+    await beside(site, at(site, (40, lambda: ends(site))))
+    renewed, again, deleted, at_last = moments
+    assert 9 <= again - renewed < 10
+    assert 7 <= at_last - deleted < 8
+    assert of(site, LeaseReleased)[0].freed
+
+
 async def test_a_renewal_whose_answer_was_lost(tmp_path: Path) -> None:
     """A renewal that took effect unanswered is found to be ours, and the lease goes on."""
     site = Site(tmp_path, plan_of(), course=stays(running()))
@@ -282,6 +327,68 @@ async def test_a_take_whose_answer_was_lost(tmp_path: Path, method: str) -> None
     await site.run()
     assert site.outcomes[0].kind == "succeeded"
     assert not site.cluster.leases
+
+
+@pytest.mark.parametrize("how", ["answered", "unanswered", "refused", "given back"])
+async def test_who_had_an_expired_lease_is_told(tmp_path: Path, how: str) -> None:
+    """Also where the answer to the take-over was lost; not where somebody gave the lease back in that moment."""
+    site = Site(tmp_path, plan_of())
+    rival = Rival(site)
+    await rival.take()
+    if how == "unanswered":
+        site.cluster.fail("replace_lease", Unreachable("update lease", cause="reset", sent=True), effect=True)
+    if how == "refused":
+        site.cluster.fail("replace_lease", refused("update lease", 409, "Conflict", "modified"))
+
+    async def give_back() -> None:
+        if how == "given back":
+            while "replace_lease" not in site.cluster.calls:
+                await anyio.lowlevel.checkpoint()
+            rival.free()
+
+    await beside(site, give_back)
+    (acquired,) = of(site, LeaseAcquired)
+    assert acquired.previous == ("" if how == "given back" else "w.s of run other-run")
+
+
+WON = refused("create lease", 409, "AlreadyExists", "exists")
+CHANGED = refused("update lease", 409, "Conflict", "modified")
+DELETED = refused("update lease", 404, "NotFound", "not found")
+
+
+@pytest.mark.parametrize(
+    ("method", "error"), [("create_lease", WON), ("replace_lease", CHANGED), ("replace_lease", DELETED)]
+)
+async def test_a_race_that_never_ends(tmp_path: Path, method: str, error: ClusterError) -> None:
+    """A lease that nobody has and that is refused for a minute is given up, in the cluster's words, and no faster."""
+    site = Site(tmp_path, plan_of())
+    if method == "replace_lease":
+        await Rival(site).take()
+        site.cluster.leases["ci", HELD.name]["spec"]["holderIdentity"] = ""
+    for _ in range(1000):
+        site.cluster.fail(method, error)
+    before = site.clock.monotonic()
+    await site.run()
+    (outcome,) = site.outcomes
+    assert (outcome.kind, outcome.infra_kind, outcome.did_run) == ("infra", "claim", "no")
+    assert outcome.message.startswith(f"the lease {HELD.name} of the claim senro-cache could not be had for 6")
+    assert outcome.message.endswith(f"though it was free: {error}")
+    assert 60 <= site.clock.monotonic() - before < 75
+    assert site.cluster.calls.count(method) < 30
+    assert "create_pod" not in site.cluster.calls
+
+
+async def test_troubles_do_not_outlast_the_wait(tmp_path: Path) -> None:
+    """Whatever is met while a claim is waited for, the wait ends with the target's max_lifetime."""
+    site = Site(tmp_path, plan_of(max_lifetime=30.0))
+    for _ in range(100):
+        site.cluster.fail("read_lease", refused("read lease", 503, "", "away"))
+    before = site.clock.monotonic()
+    await site.run()
+    (outcome,) = site.outcomes
+    assert (outcome.kind, outcome.infra_kind, outcome.did_run) == ("infra", "claim", "no")
+    assert outcome.message.endswith(": read lease: the apiserver answered 503: away")
+    assert 30 <= site.clock.monotonic() - before < 40
 
 
 @pytest.mark.parametrize(
@@ -342,6 +449,28 @@ async def test_two_claims_in_one_order(tmp_path: Path) -> None:
     assert [event.workspace for event in of(site, LeaseAcquired)] == ["ant", "zebra"]
     assert not of(site, LeaseLost)
     assert not site.cluster.leases
+
+
+async def test_each_claim_has_a_wait_of_its_own(tmp_path: Path) -> None:
+    """What was waited for the first of two claims is not told of the second; what both may take is one bound."""
+    site = Site(tmp_path, plan_of(mounts=("ant", "zebra"), max_lifetime=100.0))
+    first, second = (Rival(site, Terms("ci", name, f"senro-{name}", HELD.identity)) for name in ("ant", "zebra"))
+    await first.take()
+    await second.take()
+
+    async def renew() -> None:
+        await second.renew()
+        if ("ci", first.terms.name) in site.cluster.leases:
+            await first.renew()
+
+    renewing = [(float(moment), renew) for moment in range(15, 120, 15)]
+    await beside(site, at(site, *renewing[:3], (50, first.free), *renewing[3:]))
+    (acquired,) = of(site, LeaseAcquired)
+    assert 50 <= acquired.waited <= 53
+    (outcome,) = site.outcomes
+    assert outcome.message.startswith("the claim senro-zebra in ci was not free in ")
+    assert 45 <= int(outcome.message.split()[9]) <= 52
+    assert 100 <= site.clock.monotonic() - 1000 <= 106
 
 
 async def test_a_refused_second_claim_frees_the_first(tmp_path: Path) -> None:
@@ -502,6 +631,87 @@ async def test_giving_back_through_troubles(tmp_path: Path) -> None:
     assert not site.cluster.leases
 
 
+@pytest.mark.parametrize("then", ["nothing", "another lease"])
+async def test_a_giving_back_whose_answer_was_lost(tmp_path: Path, then: str) -> None:
+    """It took effect, and nobody or the next holder has the claim by the time it is looked at: that is no loss."""
+    site = Site(tmp_path, plan_of())
+    site.cluster.fail("delete_lease", Unreachable("delete lease", cause="reset", sent=True), effect=True)
+    rival = Rival(site)
+
+    async def take() -> None:
+        while "delete_lease" not in site.cluster.calls or site.cluster.leases:
+            await anyio.lowlevel.checkpoint()
+        await rival.take()
+
+    async with anyio.create_task_group() as group:
+        if then == "another lease":
+            group.start_soon(take)
+        await site.run()
+    assert not of(site, LeaseLost)
+    assert [event.freed for event in of(site, LeaseReleased)] == [True]
+    assert list(site.cluster.leases) == ([("ci", HELD.name)] if then == "another lease" else [])
+
+
+async def test_a_lost_answer_that_took_nothing(tmp_path: Path) -> None:
+    """Its giving back did not arrive, and another took the very same lease over: that is a loss, and told as one."""
+    site = Site(tmp_path, plan_of())
+    site.cluster.fail("delete_lease", Unreachable("delete lease", cause="reset", sent=True))
+    rival = Rival(site)
+
+    async def take() -> None:
+        while "delete_lease" not in site.cluster.calls:
+            await anyio.lowlevel.checkpoint()
+        await rival.take()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(take)
+        await site.run()
+    assert [event.holder for event in of(site, LeaseLost)] == ["w.s of run other-run"]
+    assert not of(site, LeaseReleased)
+
+
+@pytest.mark.parametrize("before", ["none", "expired"])
+async def test_a_lease_that_lands_after_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str) -> None:
+    """A write that was given up may still be carried out: the lease is looked for a while, and given back."""
+    site = Site(tmp_path, plan_of(), auto=False)
+    writes: list[Manifest] = []
+
+    async def never(manifest: Manifest) -> None:
+        writes.append(manifest)
+        await anyio.sleep_forever()
+
+    method = {"none": "create_lease", "expired": "replace_lease"}[before]
+    if before == "expired":
+        await Rival(site).take()
+        site.cluster.leases["ci", HELD.name]["spec"]["holderIdentity"] = ""
+    write = getattr(site.cluster, method)
+    monkeypatch.setattr(site.cluster, method, never)
+    async with anyio.create_task_group() as group:
+        group.start_soon(site.run)
+        await until(lambda: bool(writes))
+        site.engine.cancel()
+        await until(lambda: site.clock.sleepers > 0)
+        await site.clock.advance(1)
+        await write(writes[0])
+        await site.clock.advance(UNSEEN_SECONDS)
+    assert not site.cluster.leases
+    assert [event.freed for event in of(site, LeaseReleased)] == [True]
+
+
+async def test_a_lease_that_was_refused_is_not_looked_for(tmp_path: Path) -> None:
+    """Who was told that another was faster has nothing on its way: cancelled, the run ends at once."""
+    site = Site(tmp_path, plan_of(), auto=False)
+    site.cluster.fail("create_lease", WON)
+    async with anyio.create_task_group() as group:
+        group.start_soon(site.run)
+        await until(lambda: site.clock.sleepers > 0)
+        await Rival(site).take()
+        looks = site.cluster.calls.count("read_lease")
+        site.engine.cancel()
+    assert site.cluster.calls.count("read_lease") == looks
+    assert not of(site, LeaseReleased)
+
+
 async def test_a_lease_that_cannot_be_given_back(tmp_path: Path) -> None:
     """A lease that may not be deleted is left to expire, and the ledger quotes the refusal."""
     site = Site(tmp_path, plan_of())
@@ -521,9 +731,23 @@ async def test_a_lease_that_is_anothers_when_it_is_given_back(tmp_path: Path) ->
     rival = Rival(site)
     await beside(site, at(site, (5, rival.take), (6, lambda: ends(site))))
     (lost,) = of(site, LeaseLost)
-    assert lost.holder == "w.s of run other-run"
+    assert (lost.holder, lost.message) == (
+        "w.s of run other-run",
+        "w.s of run other-run has taken the claim senro-cache over",
+    )
     assert list(site.cluster.leases) == [("ci", HELD.name)]
     assert not of(site, LeaseReleased)
+
+
+async def test_a_lease_that_is_lost_while_its_pod_is_put_away(tmp_path: Path) -> None:
+    """The step is over by then: it is not said to go on."""
+    site = Site(tmp_path, plan_of(grace=120))
+    site.cluster.stubborn = True
+    rival = Rival(site)
+    await beside(site, at(site, (60, rival.take)))
+    (lost,) = of(site, LeaseLost)
+    assert lost.message == "w.s of run other-run has taken the claim senro-cache over"
+    assert site.outcomes[0].kind == "succeeded"
 
 
 async def test_a_giving_back_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
