@@ -12,6 +12,7 @@ import httpcore
 from senro.adapters.apiserver.failures import FOREIGN, words_of
 from senro.adapters.apiserver.waiting import wait_at_most
 from senro.adapters.apiserver.websocket import CloseFrame, Framing, Message, Pong, WebSocketEvent
+from senro.adapters.apiserver.wide import receive_widely
 from senro.domain.errors import ProtocolError, StreamBroken
 from senro.domain.exec_protocol import ExecEvent, ExecProtocol, Session
 from senro.ports.clock import Clock
@@ -21,6 +22,9 @@ READ_BYTES = 256 * 1024
 
 MESSAGE_BYTES = 128 * 1024
 """The largest message to stdin: larger ones are slower (facts/measured.md), and the server fails at 32 MiB."""
+
+WRITE_BYTES = 2 * MESSAGE_BYTES
+"""Bytes of stdin that are written together: a write costs a turn of the event loop, whatever its size."""
 
 PING_SECONDS = 30.0
 """Between pings, which keep load balancers from cutting a quiet exec. Pongs are not waited for: while the command
@@ -49,6 +53,7 @@ class WebSocketExec:
     ) -> None:
         self._asked = asked
         self._stream = stream
+        receive_widely(stream, READ_BYTES)
         tls = stream.get_extra_info("ssl_object")
         self._tls = tls if isinstance(tls, ssl.SSLObject) else None
         self._protocol = protocol
@@ -74,11 +79,12 @@ class WebSocketExec:
 
     async def send(self, data: bytes) -> None:
         """Send to stdin, in messages of at most MESSAGE_BYTES."""
-        for start in range(0, len(data), MESSAGE_BYTES):
-            piece = data[start : start + MESSAGE_BYTES]
+        for start in range(0, len(data), WRITE_BYTES):
+            end = min(start + WRITE_BYTES, len(data))
             async with self._writing:
                 self._refuse_if_over()
-                await self._write(self._framing.message(self._protocol.send(piece)))
+                pieces = (data[at : min(at + MESSAGE_BYTES, end)] for at in range(start, end, MESSAGE_BYTES))
+                await self._write(b"".join([self._framing.message(self._protocol.send(piece)) for piece in pieces]))
                 self._touch()
 
     async def close_stdin(self) -> None:

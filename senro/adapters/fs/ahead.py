@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-DEPTH = 8
-"""Pieces between the thread and the loop: a MiB at 128 KiB each."""
+DEPTH = 4
+"""Pieces between the thread and the loop: a MiB at 256 KiB each."""
 
 
 class ReadAhead(Generic[T]):

@@ -7,7 +7,6 @@ import os
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-import anyio.lowlevel
 import anyio.to_thread
 
 from senro.adapters.fs.ahead import WriteBehind
@@ -71,10 +70,9 @@ class FolderUnpacking:
         self._received += len(data)
         self._buffer.append(data)
         self._buffered += len(data)
+        # Most pieces are a few KiB: a turn of the event loop for each would cost more than all that is done with them.
         if self._buffered >= PIECE:
             await self._flush()
-        else:
-            await anyio.lowlevel.checkpoint()
 
     async def finish(self) -> Mapping[int, Tree]:
         """See `ports.trees.Unpacking.finish`."""

@@ -25,8 +25,8 @@ T = TypeVar("T")
 SLICE = 0.05
 """Seconds that a thread works before a cancellation is seen. The bound on a single large read or write is PIECE."""
 
-PIECE = 128 * 1024
-"""Bytes moved at a time: what an exec message carries at best (facts: 64 to 128 KiB)."""
+PIECE = 256 * 1024
+"""Bytes moved at a time: two messages of an exec (64 to 128 KiB each at best, facts/measured.md), sent in one write."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -668,7 +668,7 @@ async def test_mutated_stays_inside(
 async def test_links_only_at_the_end(tmp_path: Path) -> None:
     """While files are written there is no link in the new folder that one of them could go through."""
     async with FolderTrees().unpack({0: str(tmp_path / "ws")}) as unpacking:
-        await unpacking.write(tar_member("0/l", b"2", target="d") + tar_member("0/x", content=b"y" * 200_000))
+        await unpacking.write(tar_member("0/l", b"2", target="d") + tar_member("0/x", content=b"y" * 300_000))
         (name,) = names(tmp_path)
         with anyio.fail_after(30):
             while "x" not in (found := names(tmp_path / name)):
@@ -676,4 +676,4 @@ async def test_links_only_at_the_end(tmp_path: Path) -> None:
                 await anyio.lowlevel.checkpoint()
         assert found == ["x"]
         await unpacking.write(bytes(1024))
-        assert await unpacking.finish() == {0: Tree((link("l", "d"), file("x", b"y" * 200_000)))}
+        assert await unpacking.finish() == {0: Tree((link("l", "d"), file("x", b"y" * 300_000)))}
