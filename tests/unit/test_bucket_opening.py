@@ -5,9 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from datetime import timedelta
 
 import anyio
+import obstore
 import pytest
+from obstore.store import S3Store
 
 from senro.adapters.bucket import open_scratch_store, read_location
 from senro.adapters.bucket.threads import in_thread
@@ -25,6 +28,22 @@ def test_obstore_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert location is not None
     with pytest.raises(ConfigurationError, match=r"SENRO_REMOTE_SCRATCH: needs obstore; install senro\[scratch\]"):
         open_scratch_store(location, environ, trees=FolderTrees(), token=str)
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_the_environment_of_the_process(monkeypatch: pytest.MonkeyPatch, given: bool) -> None:
+    """What is given wins over the process's own variables; obstore takes the rest from there, as docs say."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "PROCESS")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    environ = {"SENRO_REMOTE_SCRATCH": "s3://bucket/prefix", "SENRO_REMOTE_SCRATCH_REGION": "eu-central-1"}
+    environ |= {"AWS_ACCESS_KEY_ID": "GIVEN", "AWS_SECRET_ACCESS_KEY": "other"} if given else {}
+    location = read_location(environ)
+    assert location is not None
+    store = open_scratch_store(location, environ, trees=FolderTrees(), token=str)
+    opened = store._bucket._store
+    assert isinstance(opened, S3Store)
+    signed = obstore.sign(opened, "GET", "x", timedelta(minutes=1))
+    assert f"Credential={'GIVEN' if given else 'PROCESS'}%2F" in signed
 
 
 def test_it_is_loaded_when_it_is_used() -> None:

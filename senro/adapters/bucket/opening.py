@@ -25,8 +25,9 @@ def open_scratch_store(
 ) -> BucketScratchStore:
     """The store; nothing is sent yet, call its `check` next.
 
-    Raises `ConfigurationError` where obstore is not installed, or cannot make a store of the location and the usual
-    variables in `environ`.
+    obstore reads the usual variables of the process's own environment too, and offers no way to keep it from that: what
+    `environ` names wins over them, and what it does not name is taken from there. Raises `ConfigurationError` where
+    obstore is not installed, or cannot make a store of the location and these variables.
     """
     try:
         import obstore  # noqa: F401, PLC0415 - an extra, loaded by those alone who share scratch entries

@@ -49,6 +49,9 @@ _WRITE = 1024 * 1024
 _UNPACK = 128 * 1024
 """Bytes unpacked at a time: whoever unpacks holds several such pieces."""
 
+RECORDS_AT_ONCE = 8
+"""Records that are asked for at a time."""
+
 _DELETE_SECONDS = 5.0
 """How long the removal of an archive that nobody will read is waited for; it may lie there for ever."""
 
@@ -61,6 +64,8 @@ class BucketScratchStore:
         self._trees = trees
         self._token = token
         self._read_only = read_only
+        self._found: dict[tuple[str, str], ScratchRecord] = {}
+        """What `find` has read and `restore` has not used yet. A record never changes."""
 
     @property
     def name(self) -> str:
@@ -97,7 +102,10 @@ class BucketScratchStore:
     async def find(self, cache: str, key: str) -> ScratchEntry | None:
         """See `ports.scratch.ScratchStore.find`."""
         record = await self._asked(self._record(cache, key))
-        return None if record is None else ScratchEntry(record.key, record.created)
+        if record is None:
+            return None
+        self._found[cache, key] = record
+        return ScratchEntry(record.key, record.created)
 
     async def under(self, cache: str, prefixes: Sequence[str]) -> Sequence[ScratchEntry]:
         """See `ports.scratch.ScratchStore.under`. An entry's time is when the store received it, by its own clock."""
@@ -111,7 +119,7 @@ class BucketScratchStore:
 
     async def restore(self, cache: str, key: str, folder: str) -> Tree:
         """See `ports.scratch.ScratchStore.restore`. Holds a piece of the archive in memory, not more."""
-        record = await self._asked(self._record(cache, key))
+        record = self._found.pop((cache, key), None) or await self._asked(self._record(cache, key))
         if record is None:
             raise StoreError(_entry(cache, key), "the entry is not there any more")
         async with self._trees.unpack({0: folder}, rules={0: WHOLE}) as unpacking:
@@ -128,7 +136,7 @@ class BucketScratchStore:
 
     async def save(self, cache: str, entry: ScratchEntry, tree: Tree, folder: str) -> bool:
         """See `ports.scratch.ScratchStore.save`."""
-        if await self.find(cache, entry.key) is not None:
+        if await self._asked(self._record(cache, entry.key)) is not None:
             return False
         archive = f"scratch/{cache}/archive/{self._token()}.tar"
         try:
@@ -183,25 +191,42 @@ class BucketScratchStore:
         seconds: dict[datetime, list[ScratchEntry]] = {}
         for entry in entries:
             seconds.setdefault(entry.created.replace(microsecond=0), []).append(entry)
+        alike = [entry.key for together in seconds.values() if len(together) > 1 for entry in together]
+        records = await self._records(cache, alike)
         told = []
         for second, together in seconds.items():
             if len(together) == 1:
                 told += together
                 continue
-            made = []
-            for entry in together:
+            made = sorted((records[entry.key].created, entry.key) for entry in together if entry.key in records)
+            told += [ScratchEntry(key, second + timedelta(microseconds=place)) for place, (_, key) in enumerate(made)]
+        return told
+
+    async def _records(self, cache: str, keys: Sequence[str]) -> dict[str, ScratchRecord]:
+        """The records that are there and are ones, by key. Raises `StoreUnavailable`."""
+        records: dict[str, ScratchRecord] = {}
+        failed: list[StoreUnavailable] = []
+        waiting = iter(keys)
+
+        async def read() -> None:
+            for key in waiting:
                 try:
-                    record = await self._asked(self._record(cache, entry.key))
-                except StoreUnavailable:
-                    raise
+                    record = await self._asked(self._record(cache, key))
+                except StoreUnavailable as error:
+                    failed.append(error)
+                    tasks.cancel_scope.cancel()
+                    return
                 except StoreError:
                     continue
                 if record is not None:
-                    made.append((record.created, record.key))
-            told += [
-                ScratchEntry(key, second + timedelta(microseconds=place)) for place, (_, key) in enumerate(sorted(made))
-            ]
-        return told
+                    records[key] = record
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(min(RECORDS_AT_ONCE, len(keys))):
+                tasks.start_soon(read)
+        if failed:
+            raise failed[0]
+        return records
 
     async def _receive(self, record: ScratchRecord, unpacking: Unpacking) -> Tree:
         digest, at = hashlib.sha256(), 0
