@@ -15,7 +15,9 @@ _ELSEWHERE: Final = re.compile(r"Multi-Attach error|ReadWriteOncePod access mode
 _MISSING: Final = re.compile(r'persistentvolumeclaim "([^"]*)" (?:not found|is being deleted)')
 """The scheduler's words (facts/pod-states.json row 110)."""
 
-_UNBOUND: Final = re.compile(r"unbound immediate PersistentVolumeClaims|to bind\b")
+_UNBOUND: Final = re.compile(
+    r"pod has unbound immediate PersistentVolumeClaims|didn't find available persistent volumes to bind"
+)
 """The scheduler's words (facts/pod-states.json rows 107 and 109)."""
 
 

@@ -23,6 +23,8 @@ IN_USE = (
 MISSING = '0/1 nodes are available: persistentvolumeclaim "cache" not found. preemption: 0/1 nodes are available.'
 UNBOUND = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"
 
+NO_VOLUME = "0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind."
+
 
 @pytest.mark.parametrize("words", [MULTI_ATTACH, IN_USE])
 def test_a_claim_in_use_elsewhere(words: str) -> None:
@@ -43,9 +45,10 @@ def test_a_claim_that_is_not_there() -> None:
     )
 
 
-def test_a_claim_that_is_not_bound() -> None:
+@pytest.mark.parametrize("words", [UNBOUND, NO_VOLUME])
+def test_a_claim_that_is_not_bound(words: str) -> None:
     """The scheduler's words end with the claim's name, and that senro binds none."""
-    assert with_claims(UNBOUND, ["cache"]).endswith(". The claim cache must be bound to a volume: senro binds none.")
+    assert with_claims(words, ["cache"]).endswith(". The claim cache must be bound to a volume: senro binds none.")
 
 
 def test_words_about_something_else() -> None:
@@ -54,6 +57,21 @@ def test_words_about_something_else() -> None:
         assert with_claims(words, ["other"]) == words
     for words in (MULTI_ATTACH, IN_USE, UNBOUND):
         assert with_claims(words, []) == words
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "failed to bind-mount /x",
+        "listen tcp :80: failed to bind",
+        "error while creating mount source path: unable to bind the socket",
+        "0/1 nodes are available: 1 node(s) had no free port to bind.",
+    ],
+)
+def test_words_that_only_sound_like_it(words: str) -> None:
+    """Who cannot bind something else says nothing of a claim."""
+    assert with_claims(words, ["cache"]) == words
+    assert given_up(Infra(InfraKind.RUNTIME, DidRun.NO, message=words), ["cache"]) == words
 
 
 def test_a_node_that_says_nothing() -> None:
