@@ -21,7 +21,7 @@ from senro.domain.errors import (
     Unavailable,
     Unreachable,
 )
-from senro.domain.requests import ETCD, PASSING, WEBHOOK
+from senro.domain.requests import ETCD, PASSING, THROTTLED_SECONDS, WEBHOOK
 from senro.domain.verdict import DidRun, Infra, InfraKind, about
 
 Patience = Literal["trouble", "quota"]
@@ -114,7 +114,7 @@ _FORBIDDEN = (
 _SERVER_ERRORS = (
     _Text(
         WEBHOOK,
-        Again(1.0, lost=False, saying="waiting for an admission webhook"),
+        Again(THROTTLED_SECONDS, lost=False, saying="waiting for an admission webhook"),
         "an admission webhook that times out or cannot be reached comes before anything is stored",
     ),
     _Text(
@@ -136,7 +136,7 @@ def after_refusal(error: ClusterError) -> Again | Final:
         case Unreachable(sent=sent):
             return Again(0.0, lost=sent)
         case Throttled(answer=answer):
-            return Again(1.0 if answer.retry_after is None else answer.retry_after, lost=False)
+            return Again(THROTTLED_SECONDS if answer.retry_after is None else answer.retry_after, lost=False)
         case Unauthorized():
             return Final(InfraKind.UNAUTHORIZED)
         case Conflict(answer=answer):
