@@ -66,7 +66,7 @@ async def test_cancelled_requests_do_not_spoil_the_connection() -> None:
 @pytest.mark.parametrize("alpn", ["h2", "http/1.1"])
 async def test_what_was_not_sent_is_never_sent(alpn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A create that is given up in the TLS handshake is gone at once, and ends after it: nothing comes over it."""
-    monkeypatch.setattr("senro.adapters.apiserver.objects.CREATE_GRACE_SECONDS", 2 * SOON)
+    monkeypatch.setattr("senro.adapters.apiserver.rest.CREATE_GRACE_SECONDS", 2 * SOON)
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
     connected_to, go_on = anyio.Event(), anyio.Event()
     received = b""
@@ -228,7 +228,7 @@ async def test_a_create_that_is_cancelled_stays_for_its_answer(alpn: str, what: 
 @both
 async def test_a_create_that_is_never_answered(alpn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait for the answer is bounded; the cancellation goes on without one."""
-    monkeypatch.setattr("senro.adapters.apiserver.objects.CREATE_GRACE_SECONDS", 0.05)
+    monkeypatch.setattr("senro.adapters.apiserver.rest.CREATE_GRACE_SECONDS", 0.05)
     server = SERVERS[alpn](CREATED, until=anyio.Event())
     async with tls_server(server, alpn=[alpn]) as port, connected(configuration(port)) as cluster:
         with anyio.fail_after(SOON):

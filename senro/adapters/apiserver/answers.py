@@ -10,7 +10,7 @@ import anyio
 import httpx
 
 from senro.domain.errors import ProtocolError
-from senro.domain.status import api_error, decode_answer
+from senro.domain.status import api_error, bounded, decode_answer
 
 BODY_LIMIT = 16 * 1024 * 1024
 """Bytes of an answer. An object has at most 3 MiB on its way in (facts/api-rules.md section 11); an answer adds
@@ -77,3 +77,8 @@ def retry_after(answer: httpx.Response) -> float | None:
         return max(0.0, (then - now).total_seconds())
     except (ValueError, TypeError):
         return None
+
+
+def shown(reply: Reply) -> str:
+    """The beginning of what was answered, for an error about it."""
+    return repr(bounded(reply.body.decode("utf-8", "replace"), 200))

@@ -4,41 +4,41 @@ from __future__ import annotations
 
 import msgspec
 
-from senro.adapters.apiserver.answers import Reply
-from senro.adapters.apiserver.rest import Rest
+from senro.adapters.apiserver.answers import Reply, shown
+from senro.adapters.apiserver.rest import Rest, named
 from senro.domain import api_paths
 from senro.domain.errors import NotFound, ProtocolError
 from senro.domain.lease import Lease, decode_lease
 from senro.domain.requests import Request
 from senro.domain.status import bounded
-from senro.ports.cluster import CREATE_GRACE_SECONDS, Manifest
+from senro.ports.cluster import Manifest
 
 
 class Leases:
     """`senro.ports.cluster.Leases`."""
 
     def __init__(self, rest: Rest) -> None:
-        self._lease_rest = rest
+        self._rest = rest
 
     async def read_lease(self, namespace: str, name: str) -> Lease | None:
         """Read the Lease; None where there is none."""
         asked = f"read lease {namespace}/{name}"
         try:
-            reply = await self._lease_rest.send(Request.LEASE_READ, asked, api_paths.lease(namespace, name))
+            reply = await self._rest.send(Request.LEASE_READ, asked, api_paths.lease(namespace, name))
         except NotFound:
             return None
         return _lease(asked, reply)
 
     async def create_lease(self, manifest: Manifest) -> Lease:
         """Create the Lease, once."""
-        namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+        namespace, name = named(manifest)
         return await self._write(
             Request.LEASE_CREATE, f"create lease {namespace}/{name}", api_paths.leases(namespace), manifest
         )
 
     async def replace_lease(self, manifest: Manifest) -> Lease:
         """Replace the Lease of the manifest's uid and resourceVersion, once."""
-        namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+        namespace, name = named(manifest)
         target = api_paths.lease_update(namespace, name)
         return await self._write(Request.LEASE_REPLACE, f"update lease {namespace}/{name}", target, manifest)
 
@@ -52,14 +52,12 @@ class Leases:
         }
         target = api_paths.lease(namespace, name)
         try:
-            await self._lease_rest.send(Request.LEASE_DELETE, asked, target, body=msgspec.json.encode(options))
+            await self._rest.send(Request.LEASE_DELETE, asked, target, body=msgspec.json.encode(options))
         except NotFound:
             return
 
     async def _write(self, request: Request, asked: str, target: str, manifest: Manifest) -> Lease:
-        body = msgspec.json.encode(manifest)
-        reply = await self._lease_rest.send(request, asked, target, body=body, linger=CREATE_GRACE_SECONDS)
-        lease = _lease(asked, reply)
+        lease = _lease(asked, await self._rest.store(request, asked, target, manifest))
         wanted = manifest["spec"]["holderIdentity"]
         if lease.holder != wanted:
             raise ProtocolError(asked, rule=f"the holder {wanted}", got=bounded(lease.holder, 200) or "none")
@@ -73,6 +71,5 @@ def _lease(asked: str, reply: Reply) -> Lease:
         lease = Lease()
     if not (lease.metadata.uid and lease.metadata.resource_version):
         # Taken for a Lease, a proxy's page would look like one that nobody holds.
-        got = repr(bounded(reply.body.decode("utf-8", "replace"), 200))
-        raise ProtocolError(asked, rule="a Lease with uid and resourceVersion", got=got)
+        raise ProtocolError(asked, rule="a Lease with uid and resourceVersion", got=shown(reply))
     return lease

@@ -6,15 +6,15 @@ from typing import TypeVar
 
 import msgspec
 
-from senro.adapters.apiserver.answers import Reply
-from senro.adapters.apiserver.rest import Rest
+from senro.adapters.apiserver.answers import Reply, shown
+from senro.adapters.apiserver.rest import Rest, named
 from senro.domain import api_paths
 from senro.domain.cluster_event import ClusterEvent, decode_events
 from senro.domain.errors import Conflict, Forbidden, NotFound, ProtocolError
 from senro.domain.pod import Metadata, OwnerReference, Pod, decode_object, decode_pod
 from senro.domain.requests import Request
 from senro.domain.status import bounded
-from senro.ports.cluster import CREATE_GRACE_SECONDS, Manifest
+from senro.ports.cluster import Manifest
 
 FIRST_CONTACT_SECONDS = 5.0
 """How long a cluster that does not answer is asked for its version: somebody waits, and the address may be wrong."""
@@ -49,14 +49,14 @@ class Objects:
         )
         version = _decode(asked, reply, _Version)
         if not version.git_version:
-            raise ProtocolError(asked, rule="a gitVersion", got=_shown(reply))
+            raise ProtocolError(asked, rule="a gitVersion", got=shown(reply))
         return bounded(version.git_version, 100)
 
     async def create_pod(self, manifest: Manifest) -> Pod:
         """Create the pod, once."""
-        namespace, name = _named(manifest)
+        namespace, name = named(manifest)
         asked = f"create pod {namespace}/{name}"
-        reply = await self._create(Request.POD_CREATE, asked, api_paths.pods(namespace), manifest)
+        reply = await self._rest.store(Request.POD_CREATE, asked, api_paths.pods(namespace), manifest)
         return _pod(asked, reply)
 
     async def read_pod(self, namespace: str, name: str) -> Pod | None:
@@ -94,9 +94,9 @@ class Objects:
 
     async def create_secret(self, manifest: Manifest) -> str:
         """Create the Secret, once; its uid."""
-        namespace, name = _named(manifest)
+        namespace, name = named(manifest)
         asked = f"create secret {namespace}/{name}"
-        reply = await self._create(Request.SECRET_CREATE, asked, api_paths.secrets(namespace), manifest)
+        reply = await self._rest.store(Request.SECRET_CREATE, asked, api_paths.secrets(namespace), manifest)
         uid = _decode(asked, reply, _Object).metadata.uid
         if not uid:
             # The answer may echo the Secret's data, so it is not shown.
@@ -138,26 +138,17 @@ class Objects:
         try:
             return decode_events(reply.body)
         except ValueError:
-            raise ProtocolError(asked, rule="an EventList as JSON", got=_shown(reply)) from None
-
-    async def _create(self, request: Request, asked: str, target: str, manifest: Manifest) -> Reply:
-        body = msgspec.json.encode(manifest)
-        return await self._rest.send(request, asked, target, body=body, linger=CREATE_GRACE_SECONDS)
-
-
-def _named(manifest: Manifest) -> tuple[str, str]:
-    metadata = manifest["metadata"]
-    return metadata["namespace"], metadata["name"]
+            raise ProtocolError(asked, rule="an EventList as JSON", got=shown(reply)) from None
 
 
 def _pod(asked: str, reply: Reply) -> Pod:
     try:
         pod = decode_pod(reply.body)
     except ValueError:
-        raise ProtocolError(asked, rule="a Pod as JSON", got=_shown(reply)) from None
+        raise ProtocolError(asked, rule="a Pod as JSON", got=shown(reply)) from None
     if not pod.uid:
         # A proxy's page, an empty object: taken for a pod, it would look like one that never starts.
-        raise ProtocolError(asked, rule="a Pod with a uid", got=_shown(reply))
+        raise ProtocolError(asked, rule="a Pod with a uid", got=shown(reply))
     return pod
 
 
@@ -166,7 +157,3 @@ def _decode(asked: str, reply: Reply, shape: type[_T]) -> _T:
         return decode_object(reply.body, shape)
     except ValueError:
         raise ProtocolError(asked, rule="an object as JSON", got="something else") from None
-
-
-def _shown(reply: Reply) -> str:
-    return repr(bounded(reply.body.decode("utf-8", "replace"), 200))

@@ -6,6 +6,7 @@ from functools import partial
 
 import anyio
 import httpx
+import msgspec
 
 from senro.adapters.apiserver.answers import Reply, read_whole
 from senro.adapters.apiserver.exchange import IN_FLIGHT, Exchange
@@ -15,6 +16,7 @@ from senro.adapters.apiserver.tokens import Authorization
 from senro.domain.errors import ClusterError, Unauthorized, Unreachable
 from senro.domain.requests import Request, wait_before
 from senro.ports.clock import Chance, Clock
+from senro.ports.cluster import CREATE_GRACE_SECONDS, Manifest
 
 BUDGET_SECONDS = 30.0
 """How long tries go on in all: short troubles. Whoever waits for longer has a clock of their own."""
@@ -60,12 +62,18 @@ class Rest:
         all. Raises `ApiError` for 4xx and 5xx, `Unreachable`, and `ProtocolError` for what is no answer of an
         apiserver; of one that is repeated the last, when the budget is spent or Retry-After reaches beyond it.
         """
-        send = partial(self.once, asked, request.method, target, body=body, content_type=content_type, linger=linger)
+        once = partial(self._send, asked, request.method, target, body=body, content_type=content_type, linger=linger)
         began = self._clock.monotonic()
         pause = FIRST_PAUSE
         while True:
             try:
-                return await send()
+                try:
+                    return await once()
+                except Unauthorized:
+                    # Authentication comes before everything else: a 401 has changed nothing, so asking again is safe.
+                    if not self._authorization.refresh():
+                        raise
+                return await once()
             except ClusterError as error:
                 wanted = _wait_before(error) if request.repeats else None
                 if wanted is None or self._exchanges.closed:
@@ -77,25 +85,9 @@ class Rest:
             await self._clock.sleep(wait)
             pause = min(pause * 2, LONGEST_PAUSE)
 
-    async def once(
-        self,
-        asked: str,
-        method: str,
-        target: str,
-        *,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        linger: float = 0.0,
-    ) -> Reply:
-        """As `send`, for what is in no table: never repeated, but after a 401 as there."""
-        send = partial(self._send, asked, method, target, body=body, content_type=content_type, linger=linger)
-        try:
-            return await send()
-        except Unauthorized:
-            # Authentication comes before everything else: a 401 has changed nothing, so asking again is safe.
-            if not self._authorization.refresh():
-                raise
-        return await send()
+    async def store(self, request: Request, asked: str, target: str, manifest: Manifest) -> Reply:
+        """Send an object, as `send` does. Cancelled on its way, it stays for its answer `CREATE_GRACE_SECONDS`."""
+        return await self.send(request, asked, target, body=msgspec.json.encode(manifest), linger=CREATE_GRACE_SECONDS)
 
     async def _send(
         self, asked: str, method: str, target: str, *, body: bytes | None, content_type: str, linger: float
@@ -105,6 +97,12 @@ class Rest:
             headers["Content-Type"] = content_type
         exchange = Exchange(asked, self._client, slots=self._slots, take=partial(read_whole, asked), linger=linger)
         return await self._exchanges.send(exchange, method, target, headers=headers, body=body)
+
+
+def named(manifest: Manifest) -> tuple[str, str]:
+    """The namespace and the name of an object that is sent."""
+    metadata = manifest["metadata"]
+    return metadata["namespace"], metadata["name"]
 
 
 def _wait_before(error: ClusterError) -> float | None:
