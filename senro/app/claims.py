@@ -17,6 +17,7 @@ import anyio
 from senro.app.objects import FIRST_PAUSE, LONGEST_PAUSE, LOOK_PAUSE, UNSEEN_SECONDS
 from senro.domain.attempt import claimed, pod_target
 from senro.domain.creation import TROUBLE_SECONDS, Again, Final, after_refusal, refused
+from senro.domain.durations import seconds
 from senro.domain.errors import AlreadyExists, ClusterError, Conflict, Forbidden, NotFound
 from senro.domain.events import LeaseAcquired, LeaseAwaited, LeaseLost, LeaseReleased
 from senro.domain.lease import Lease, Terms, told
@@ -104,7 +105,7 @@ class Claims:
         self._cluster = services.cluster
         self._clock = attempt.services.clock
         target = pod_target(attempt.step)
-        self._limit = target.max_lifetime
+        self._limit = seconds(target.max_lifetime)
         # In one order for everybody: two steps that want the same two never wait for each other.
         self._claims = [
             _Claim(Terms(target.namespace or "", mount.name, claim, attempt.identity, services.lease_seconds))

@@ -41,7 +41,7 @@ class PersistentWorkspaces:
     async def open(self, workspace: Workspace) -> bool:
         """Whether there is content of earlier runs to start from; else its folder is free for a first one."""
         lease = self.leases[workspace.name]
-        bounds = (workspace.max_age or 0.0, workspace.max_size or 0)
+        bounds = workspace.bounds or (0.0, 0)
         there, known = await lease.mend(), await lease.record()
         if there and known is not None and known.changing:
             there = await self._put_back(lease, known)

@@ -85,8 +85,9 @@ def _content(workspace: Workspace, claim: str) -> str:
     first = f"from {workspace.path}" if workspace.path is not None else "empty at first"
     if workspace.scope == "step":
         return f"{first}, a fresh copy for each step"
-    if workspace.scope == "persistent":
-        return f"{first}, kept for later runs for {workspace.max_age:g} s and up to {workspace.max_size} bytes"
+    if workspace.bounds is not None:
+        age, size = workspace.bounds
+        return f"{first}, kept for later runs for {age:g} s and up to {size} bytes"
     return first
 
 

@@ -22,6 +22,7 @@ from senro.app.staging import Staging
 from senro.domain.attempt import claim_names
 from senro.domain.claims import given_up, waits_for
 from senro.domain.creation import refused
+from senro.domain.durations import seconds
 from senro.domain.errors import AlreadyExists, ApiError, ClusterError, TreeError
 from senro.domain.events import PodCreated, PodPending, StepRunning
 from senro.domain.names import label_value
@@ -133,7 +134,7 @@ class PodAttempt:
 
     async def _create(self, manifest: Manifest) -> Pod:
         attempt, cluster, clock = self.attempt, self.services.cluster, self.attempt.services.clock
-        waiting = Waiting(pod_target(attempt.step).start_timeout, attempt.phase)
+        waiting = Waiting(seconds(pod_target(attempt.step).start_timeout), attempt.phase)
         if attempt.step.secrets:
             secret = secret_manifest(attempt.step, attempt.identity, attempt.secrets)
             self.removal.secret = secret
@@ -162,7 +163,7 @@ class PodAttempt:
         attempt = self.attempt
         if not attempt.step.secrets:
             return
-        waiting = Waiting(pod_target(attempt.step).start_timeout, attempt.tell)
+        waiting = Waiting(seconds(pod_target(attempt.step).start_timeout), attempt.tell)
         name = attempt.identity.name
         try:
             await own_secret(self.services.cluster, name, pod, attempt.services.clock, waiting)
@@ -184,7 +185,7 @@ class PodAttempt:
                 stage=STAGE_CONTAINER,
                 own_deadline=own_deadline(self.attempt.step, staged),
             ),
-            Patience(began=clock.monotonic(), start_timeout=target.start_timeout),
+            Patience(began=clock.monotonic(), start_timeout=seconds(target.start_timeout)),
             clock,
             list_events=lambda: self.services.cluster.list_events(pod.metadata.namespace, uid=pod.metadata.uid),
         )

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from senro.domain.durations import Duration, seconds
 from senro.domain.retry import Retry
 from senro.domain.targets import Local, Target
 from senro.domain.workspace import AnyMount
@@ -74,14 +75,14 @@ class Workflow:
         env: Mapping[str, str] | None = None,
         secrets: Mapping[str, str] | None = None,
         retry: Retry | None = None,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
         continue_on_error: bool = False,
         no_snapshot: bool = False,
     ) -> Step:
         """Add a step. It starts as soon as its needs are settled: steps of a workflow are not in a row by themselves.
 
         `needs` names steps of this workflow by name, of another one by id (`build.make`). `on` overrides the
-        workflow's target. The rest is as `Step` has it.
+        workflow's target. `timeout` is seconds, or a timedelta. The rest is as `Step` has it.
         """
         step = Step(
             workflow=self.name,
@@ -94,7 +95,7 @@ class Workflow:
             env={} if env is None else _taken(env),
             secrets={} if secrets is None else _taken(secrets),
             retry=retry,
-            timeout=timeout,
+            timeout=None if timeout is None else seconds(timeout),
             continue_on_error=continue_on_error,
             no_snapshot=no_snapshot,
         )

@@ -134,6 +134,7 @@ def plan_document(plan: Plan) -> bytes:
 
 
 def _workspace(workspace: Workspace) -> WorkspaceDocument:
+    age, size = workspace.bounds or (None, None)
     return WorkspaceDocument(
         name=workspace.name,
         scope=workspace.scope,
@@ -141,8 +142,8 @@ def _workspace(workspace: Workspace) -> WorkspaceDocument:
         exclude=tuple(workspace.exclude),
         keep_links=workspace.links == "keep",
         follow_links=not workspace.preserve_symlinks,
-        max_age=workspace.max_age,
-        max_size=workspace.max_size,
+        max_age=age,
+        max_size=size,
     )
 
 

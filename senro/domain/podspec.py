@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from senro.domain.attempt import AttemptIdentity, carried, claimed, pod_target, read_back
+from senro.domain.durations import seconds
 from senro.domain.pipeline import Step
 from senro.domain.pod_containers import (
     Manifest,
@@ -60,14 +61,14 @@ def own_deadline(step: Step, staged_bytes: int) -> int:
     anything is read back, and grace. The apiserver takes 1 to 2147483647.
     """
     target = pod_target(step)
-    seconds = (
-        STARTS * math.ceil(target.start_timeout)
-        + math.ceil(target.max_lifetime if step.timeout is None else step.timeout)
+    deadline = (
+        STARTS * math.ceil(seconds(target.start_timeout))
+        + math.ceil(seconds(target.max_lifetime) if step.timeout is None else step.timeout)
         + -(-staged_bytes // STAGING_RATE)
         + (READ_BACK_SECONDS if read_back(step) else 0)
         + target.grace
     )
-    return max(1, min(seconds, LONGEST_DEADLINE))
+    return max(1, min(deadline, LONGEST_DEADLINE))
 
 
 def pod_manifest(step: Step, identity: AttemptIdentity, *, staged_bytes: int = 0) -> Manifest:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from senro.domain.durations import Duration, seconds
+
 RetryOn = Literal["infra", "failure", "any"]
 """What is repeated: what the cluster did to the step, what the step's own command did, or both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """A retry policy. Make one with `infra`, `failure` or `any_failure`; refusals come from `Pipeline.build`.
+    """A retry policy. Make one with `on_infra`, `on_failure` or `on_any`, which take timedeltas too; `build` refuses.
 
     `attempts` counts the first try too. `delay`, `max_delay` are seconds: before attempt n+1 the wait is
     `delay * factor ** (n - 1)`, at most `max_delay`, of which the upper half is jitter. `unsafe` repeats a step
@@ -36,23 +38,27 @@ class Retry:
 
 
 def on_infra(
-    *, attempts: int, delay: float = 1.0, factor: float = 2.0, max_delay: float = 60.0, unsafe: bool = False
+    *, attempts: int, delay: Duration = 1.0, factor: float = 2.0, max_delay: Duration = 60.0, unsafe: bool = False
 ) -> Retry:
     """Repeat a step that the cluster failed: an eviction, a lost node, an image that could not be pulled.
 
     The command's own exit code is never a reason. With `unsafe`, a step on a node that went silent is repeated
     although its first pod may still be running.
     """
-    return Retry(attempts=attempts, on="infra", delay=delay, factor=factor, max_delay=max_delay, unsafe=unsafe)
+    return Retry(
+        attempts=attempts, on="infra", delay=seconds(delay), factor=factor, max_delay=seconds(max_delay), unsafe=unsafe
+    )
 
 
-def on_failure(*, attempts: int, delay: float = 1.0, factor: float = 2.0, max_delay: float = 60.0) -> Retry:
+def on_failure(*, attempts: int, delay: Duration = 1.0, factor: float = 2.0, max_delay: Duration = 60.0) -> Retry:
     """Repeat a step whose command exited non-zero or ran into its timeout."""
-    return Retry(attempts=attempts, on="failure", delay=delay, factor=factor, max_delay=max_delay)
+    return Retry(attempts=attempts, on="failure", delay=seconds(delay), factor=factor, max_delay=seconds(max_delay))
 
 
 def on_any(
-    *, attempts: int, delay: float = 1.0, factor: float = 2.0, max_delay: float = 60.0, unsafe: bool = False
+    *, attempts: int, delay: Duration = 1.0, factor: float = 2.0, max_delay: Duration = 60.0, unsafe: bool = False
 ) -> Retry:
     """Repeat a step whatever failed it, except a cancellation."""
-    return Retry(attempts=attempts, on="any", delay=delay, factor=factor, max_delay=max_delay, unsafe=unsafe)
+    return Retry(
+        attempts=attempts, on="any", delay=seconds(delay), factor=factor, max_delay=seconds(max_delay), unsafe=unsafe
+    )

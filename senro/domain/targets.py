@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from senro.domain.durations import Duration
+
 Security = Literal["baseline", "restricted"]
 """The Pod Security Standard that the whole pod meets."""
 
@@ -35,9 +37,9 @@ class Pod:
     `env` is set in every step of the target. `labels` and `annotations` are added to the pod.
     `tolerations` are mappings as Kubernetes writes them. `image_pull_secrets` are names of Secrets in the namespace.
 
-    `start_timeout` (seconds, five minutes) covers the creation until the first container runs, and again the release
-    until the step runs. `max_lifetime` (seconds, 24 h) bounds a step without a timeout. `grace` (whole seconds) is
-    the pod's terminationGracePeriodSeconds. `max_pods` bounds how many of the target's pods exist at once.
+    `start_timeout` (seconds or a timedelta, five minutes) covers the creation until the first container runs, and again
+    the release until the step runs. `max_lifetime` (the same, 24 h) bounds a step without a timeout. `grace` (whole
+    seconds) is the pod's terminationGracePeriodSeconds. `max_pods` bounds how many of the target's pods exist at once.
     """
 
     image: str
@@ -58,8 +60,8 @@ class Pod:
     env: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     labels: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     annotations: Mapping[str, str] = field(default_factory=dict, kw_only=True)
-    start_timeout: float = field(default=300.0, kw_only=True)
-    max_lifetime: float = field(default=86_400.0, kw_only=True)
+    start_timeout: Duration = field(default=300.0, kw_only=True)
+    max_lifetime: Duration = field(default=86_400.0, kw_only=True)
     grace: int = field(default=30, kw_only=True)
     max_pods: int | None = field(default=None, kw_only=True)
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from senro.domain.durations import Duration, seconds
+
 Mode = Literal["rw", "ro"]
 """`rw`: the step's changes become the workspace's content. `ro`: the pod itself refuses to write."""
 
@@ -40,8 +42,15 @@ class Workspace:
     exclude: Sequence[str] = field(default=(), kw_only=True)
     links: Links = field(default="refuse", kw_only=True)
     preserve_symlinks: bool = field(default=True, kw_only=True)
-    max_age: float | None = field(default=None, kw_only=True)
-    max_size: int | None = field(default=None, kw_only=True)
+    max_age: Duration | None = field(default=None, kw_only=True)
+    max_size: int | str | None = field(default=None, kw_only=True)
+
+    @property
+    def bounds(self) -> tuple[float, int] | None:
+        """`max_age` in seconds and `max_size` in bytes, as every persistent workspace of a plan has them; else None."""
+        if self.max_age is None or not isinstance(self.max_size, int):
+            return None  # a quantity is text until `Pipeline.build` has read it
+        return seconds(self.max_age), self.max_size
 
     def at(self, path: str, mode: Mode = "rw") -> Mount:
         """This workspace, mounted at the absolute `path`."""

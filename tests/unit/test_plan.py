@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -11,6 +12,7 @@ from senro.domain import retry
 from senro.domain.pipeline import Pipeline, Step
 from senro.domain.plan import PlannedStep, build_plan
 from senro.domain.plan_document import FORMAT, PlanDocument, plan_document
+from senro.domain.podspec import own_deadline
 from senro.domain.targets import Local, Pod, local
 from senro.domain.workspace import Mount, Workspace
 from tests.support_plan import IMAGE, RUNNER, chain, one_step, planned
@@ -145,6 +147,39 @@ def test_paths_and_durations_may_be_the_standard_librarys() -> None:
     assert step.workdir == "/src"
     assert step.timeout == 600.0
     assert step.retry == retry.Retry(attempts=2, on="infra", delay=0.0, max_delay=5.0)
+
+
+def test_durations_and_sizes_as_the_documents_write_them() -> None:
+    """A type checker takes a timedelta for every duration and a quantity for a size, and a plan holds them as numbers.
+
+    No argument here hides behind `Any`: the check of types is the half of this test.
+    """
+    hour = timedelta(hours=1)
+    deps = Workspace("deps", scope="persistent", max_age=hour, max_size="10Gi")
+    pod = Pod(IMAGE, namespace="ci", start_timeout=hour, max_lifetime=hour)
+    pipeline = Pipeline("p")
+    workflow = pipeline.workflow("w", on=pod)
+    made = [
+        workflow.step(policy.on, ["true"], mounts=[deps.at("/deps", "ro")], timeout=hour, retry=policy)
+        for policy in (
+            retry.on_infra(attempts=2, delay=hour, max_delay=hour),
+            retry.on_failure(attempts=2, delay=hour, max_delay=hour),
+            retry.on_any(attempts=2, delay=hour, max_delay=hour),
+        )
+    ]
+    assert [step.timeout for step in made] == [3600.0] * 3
+    plan = build_plan(pipeline)
+    for one in plan.steps:
+        assert one.step.on == Pod(IMAGE, namespace="ci", start_timeout=3600.0, max_lifetime=3600.0)
+        assert one.step.timeout == 3600.0
+        assert one.step.retry is not None
+        assert (one.step.retry.delay, one.step.retry.max_delay) == (3600.0, 3600.0)
+        assert own_deadline(one.step, 0) == own_deadline(replace(one.step, on=pod), 0)
+    assert plan.workspaces == (Workspace("deps", scope="persistent", max_age=3600.0, max_size=10 << 30),)
+    assert plan.workspaces[0].bounds == (3600.0, 10 << 30)
+    assert deps.bounds is None  # before it is read
+    document = msgspec.json.decode(plan_document(plan), type=PlanDocument)
+    assert (document.workspaces[0].max_age, document.workspaces[0].max_size) == (3600.0, 10 << 30)
 
 
 def test_two_workspaces_of_one_value_are_one() -> None:
