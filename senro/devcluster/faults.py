@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 from senro.devcluster.apiserver.http import Response, json_response, text_response
@@ -11,6 +12,7 @@ from senro.devcluster.apiserver.status import unauthorized
 from senro.devcluster.drawn_faults import draw_faults
 from senro.devcluster.kubelet.disruptions import DISRUPTIONS
 from senro.devcluster.points import POINTS
+from senro.domain.names import STEP_ID_ANNOTATION, STEP_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -215,10 +217,11 @@ class Faults:
         with self._lock:
             self._armed.clear()
 
-    def pending(self) -> int:
-        """How many uses are left in all."""
+    def pending(self, *, step: str = "") -> int:
+        """How many uses are left in all, or of the faults that were armed for that step."""
         with self._lock:
-            return sum(fault.times for faults in self._armed.values() for fault in faults)
+            armed = chain.from_iterable(self._armed.values())
+            return sum(fault.times for fault in armed if step in {"", fault.step})
 
     # --- what the cluster asks ---------------------------------------------------------------------------------
 
@@ -345,4 +348,4 @@ def _is_the_moment(pod: Object, moment: str, container: str) -> bool:
 def _is_of_step(pod: Object, step: str) -> bool:
     meta = pod["metadata"]
     labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
-    return step in {"", labels.get("senro.dev/step"), annotations.get("senro.dev/step-id"), meta["name"]}
+    return step in {"", labels.get(STEP_LABEL), annotations.get(STEP_ID_ANNOTATION), meta["name"]}

@@ -245,6 +245,10 @@ UNSAID = frozenset({"status before the last data", "end of stdout missing with s
 """What may keep back the line that says what the far side has to unpack with: then it is sent plain."""
 
 
+BREAKING = ({"cut", "status lost"} | UNSAID | TARS.keys()) - HARMLESS - {MIDWAY}
+"""Each time that one of these comes upon it a transfer back is broken: it is whole at the try after the last."""
+
+
 def expected(case: Case) -> set[str]:
     """What a case may come to: `whole` at a try, or `lost` with its files as they were."""
     if case.fault in GONE:
@@ -296,6 +300,9 @@ def judge(bench: Bench, number: int, case: Case, before: dict[str, object]) -> s
     there, told = seen(folder), (case, outcome, broken)
     starts = starts_of(bench, step)
     assert starts <= 1, told
+    # A fault that never happened proves nothing; what arrived although nothing said so needs no other try.
+    unused, may_arrive = bench.faults.pending(step=step), case.direction == "in" and case.fault != "handshake refused"
+    assert unused == 0 or (may_arrive and unused < case.times), (unused, told)
     # A pod that is taken away may take its log along, which the outcome says.
     assert log_of(result, step) == b"ran\n" * starts or (not outcome.log_complete and not log_of(result, step)), told
     assert broken or case.fault != "cut" or case.direction == "in", told
@@ -305,6 +312,7 @@ def judge(bench: Bench, number: int, case: Case, before: dict[str, object]) -> s
         if case.content != "noise" and case.fault not in {*GONE, *UNSAID}:
             assert crossed[case.direction].coding == case.coding, told
         tries = len({event.tries for event in broken if event.tries and event.direction == case.direction}) + 1
+        assert tries == case.times + 1 or case.direction == "in" or case.fault not in BREAKING, told
         return "whole" if tries == 1 else f"whole at try {tries}"
     assert "lost" in may_come_to, told
     assert there == before, told
@@ -347,8 +355,6 @@ def check_cases(bench: Bench, cases: list[Case], monkeypatch: pytest.MonkeyPatch
     assert result.left == ()
     assert leftovers(result) == []
     bench.check_nothing_is_left()
-    if all(case.times == 1 for case in cases):
-        assert bench.faults.pending() == 0
     bench.faults.clear()
     record_property("counts", {title: dict(counted) for title, counted in counts.items()})
 
@@ -507,8 +513,7 @@ def test_the_last_megabytes_are_missing_with_success(bench: Bench, monkeypatch: 
 @pytest.mark.parametrize("coding", ["plain", "zstd"])
 def test_a_disk_of_the_coordinator_that_is_full(bench: Bench, coding: Coding, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files are lost in the system's words, without another try; what was there stays, and nothing beside it."""
-    if coding == "zstd" and shutil.which("zstd") is None:
-        pytest.skip("no zstd on PATH")
+    skip_without(coding)
     force(monkeypatch, coding)
     room = 1_000_000
 
@@ -537,7 +542,6 @@ class Midway(senro.Reporter):
         self._direction = direction
         self._done = done
         self._act: Callable[[], object] | None = act
-        self.at = 0
 
     def transfer(
         self, step_id: str, direction: Direction, done_bytes: int, total_bytes: int | None, files: int = 0
@@ -545,7 +549,7 @@ class Midway(senro.Reporter):
         """Told by the run."""
         del step_id, total_bytes, files
         if direction == self._direction and done_bytes >= self._done and self._act is not None:
-            act, self._act, self.at = self._act, None, done_bytes
+            act, self._act = self._act, None
             act()
 
 
@@ -595,15 +599,14 @@ def test_a_node_that_is_gone_midway(tmp_path: Path, direction: Direction, monkey
 
 
 class LosingTheNode(Midway):
-    """Silences the node of the only pod midway, and removes it once that is noticed."""
+    """Silences the node of the only pod midway and removes it: nobody hears of the pod again."""
 
     def __init__(self, cluster: DevCluster, direction: Direction) -> None:
         super().__init__(direction, 3000, self._silence)
         self._cluster = cluster
-        self._node = ""
 
     def _silence(self) -> None:
         (pod,) = self._cluster.pods("ci")
-        self._node = pod["spec"]["nodeName"]
-        self._cluster.silence_node(self._node)
-        self._cluster.remove_node(self._node)
+        node = pod["spec"]["nodeName"]
+        self._cluster.silence_node(node)
+        self._cluster.remove_node(node)

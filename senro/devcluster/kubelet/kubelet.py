@@ -16,6 +16,7 @@ from senro.devcluster.kubelet.scheduler import Scheduler
 from senro.devcluster.kubelet.services import Services
 from senro.devcluster.kubelet.status import set_disruption
 from senro.devcluster.kubelet.worker import PodWorker
+from senro.domain.names import RUN_LABEL, STEP_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -255,7 +256,7 @@ class Kubelet:
 
 
 def _run_and_step(labels: dict[str, str]) -> tuple[str, str]:
-    return labels.get("senro.dev/run", ""), labels.get("senro.dev/step", "")
+    return labels.get(RUN_LABEL, ""), labels.get(STEP_LABEL, "")
 
 
 def _step_of(pod: Object) -> str:

@@ -111,13 +111,8 @@ class PodWorker:
         return running.log if running is not None else None
 
     def container(self, name: str) -> Container | None:
-        """The container, if its process runs."""
-        running = self._starter.running.get(name)
-        if self._killed or running is None or running.container is None:
-            return None
-        if running.container.process.has_exited():
-            return None
-        return running.container
+        """The container, if its process runs and may be entered."""
+        return None if self._killed else self._alive(name)
 
     def state_of(self, container: str) -> ContainerState | None:
         """The kubelet's own knowledge of a container, ahead of what it has published."""
@@ -135,8 +130,13 @@ class PodWorker:
 
     def runs(self, container: str) -> bool:
         """Whether that container's process is alive, whatever anybody was told of it."""
-        running = self._starter.running.get(container)
-        return running is not None and running.container is not None and not running.container.process.has_exited()
+        return self._alive(container) is not None
+
+    def _alive(self, name: str) -> Container | None:
+        running = self._starter.running.get(name)
+        if running is None or running.container is None or running.container.process.has_exited():
+            return None
+        return running.container
 
     def kill(self) -> None:
         """SIGKILL to every container at once; none of them can be entered from now on."""

@@ -54,6 +54,16 @@ def test_a_fault_is_for_the_container_it_names(client: Client, pod: str) -> None
     assert client.cluster.faults.pending() == 1
 
 
+def test_the_uses_of_a_step_are_counted_apart() -> None:
+    """What is left in all, and of the faults for one step."""
+    faults = Faults()
+    faults.drop_status(times=2, step="a")
+    faults.fail_pod(times=3, step="a")
+    faults.cut_exec("stdin", 1, times=5, step="b")
+    faults.throttle(times=7)
+    assert [faults.pending(step=step) for step in ("", "a", "b", "c")] == [17, 5, 5, 0]
+
+
 @pytest.mark.parametrize(
     "arm",
     [
