@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from senro.domain.concurrency import before
 from senro.domain.pipeline import Step
 from senro.domain.plan import Plan
 from senro.domain.targets import Local
@@ -32,20 +33,20 @@ class Handing:
 
 def handing_of(plan: Plan) -> Handing:
     """The handing over in this plan."""
-    steps = {planned.step.id: planned.step for planned in plan.steps}
-    earlier: dict[str, frozenset[str]] = {}
+    earlier = before(plan)
+    mounting: dict[str, list[Step]] = {}
     for planned in plan.steps:
-        direct = frozenset(planned.needs)
-        earlier[planned.step.id] = direct.union(*(earlier[need] for need in direct))
-    before = {}
-    for step in steps.values():
-        for cache in caches_of(step):
-            before[step.id, cache] = tuple(
-                other.id
-                for other in steps.values()
-                if other.id in earlier[step.id] and cache in caches_of(other) and _is_local(other) != _is_local(step)
+        for cache in caches_of(planned.step):
+            mounting.setdefault(cache, []).append(planned.step)
+    return Handing(
+        {
+            (step.id, cache): tuple(
+                other.id for other in steps if other.id in earlier[step.id] and _is_local(other) != _is_local(step)
             )
-    return Handing(before)
+            for cache, steps in mounting.items()
+            for step in steps
+        }
+    )
 
 
 def caches_of(step: Step) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from senro.domain.concurrency import beside
+from senro.domain.concurrency import before, beside
 from senro.domain.pipeline import Pipeline
 from senro.domain.plan import Plan, build_plan
 from tests.support_run import plans
@@ -29,6 +29,18 @@ def test_it_equals_what_all_orders_say(plan: Plan) -> None:
     steps = [planned.step.id for planned in plan.steps]
     expected = {one: {other for other in steps if {(one, other), (other, one)} <= first} for one in steps}
     assert {step: set(others) for step, others in beside(plan).items()} == expected
+
+
+@given(plans())
+def test_what_comes_before_does_in_all_orders(plan: Plan) -> None:
+    """A step comes before another if and only if it does in every order."""
+    possible = orders(plan)
+    steps = [planned.step.id for planned in plan.steps]
+    expected = {
+        step: {other for other in steps if all(order.index(other) < order.index(step) for order in possible)}
+        for step in steps
+    }
+    assert {step: set(others) for step, others in before(plan).items()} == expected
 
 
 @given(plans())
