@@ -16,7 +16,6 @@ survey began has a newer index, which is looked for whenever the lock was taken:
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 import time
@@ -25,23 +24,23 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
+from senro.adapters.fs.layout import BODY, INDEX, body_path, digest_at, index_path, read_index
 from senro.adapters.fs.locks import LOCK_FILE, FileLock, wait_for
 from senro.adapters.fs.persistent import records
 from senro.adapters.fs.registry import KnownRun, forget, known_runs
 from senro.adapters.fs.scratch_store import FOLDER as SCRATCH
+from senro.adapters.fs.scratch_store import read_record
 from senro.adapters.fs.work import drive
+from senro.adapters.fs.writing import FORGOTTEN
 from senro.domain.cache_gc import Item
-from senro.domain.errors import StoreError, TreeError
-from senro.domain.scratch_record import LARGEST, ScratchRecord
-from senro.domain.tree import decode
+from senro.domain.errors import ContentLost, StoreError
 from senro.ports.cache import Collection, Keeper, Survey
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator, Iterator
 
     from senro.domain.cache_gc import Sweep
+    from senro.domain.scratch_record import ScratchRecord
 
 _LONGEST_WAIT = 60.0
 """Seconds to wait for runs that write snapshots just now; each holds the lock for one snapshot at a time."""
@@ -49,12 +48,13 @@ _LONGEST_WAIT = 60.0
 HOLD = 0.5
 """Seconds that the lock is held at a time. A file takes from 20 us to 2 ms to remove, by the disk."""
 
+_AT_LEAST = 0.2
+"""The part of a slice in which files are removed, however long it takes to see what was used meanwhile."""
+
 _BREAK = 0.05
 """Seconds between two slices: longer than whoever waits for the lock lets pass between two tries."""
 
 _COLLECTOR = "gc.lock"
-
-_INDEX, _BODY = "index", "body"
 
 
 class FolderCache:
@@ -94,6 +94,9 @@ class FolderCollection:
         self._patience = patience
         self._began = 0.0
         self._over: list[KnownRun] = []
+        self._aside: list[Path] = []
+        self._trees: dict[str, frozenset[str]] = {}
+        """What each index is known to have, by its path: an index never changes."""
 
     async def survey(self) -> Survey:
         """See `ports.cache.Collection.survey`."""
@@ -103,7 +106,10 @@ class FolderCollection:
             raise StoreError(str(error.filename or self._root), f"it cannot be read: {error.strerror}") from error
 
     async def drop(self, decision: Sweep) -> None:
-        """See `ports.cache.Collection.drop`. Entries of runs that need nothing any more go too."""
+        """See `ports.cache.Collection.drop`.
+
+        Entries of runs that need nothing any more go too, and what was left by whoever was killed while writing.
+        """
         try:
             await drive(self._drop(decision))
         except OSError as error:
@@ -114,36 +120,42 @@ class FolderCollection:
         digests, since, keepers = self._needed()
         bodies: dict[str, int] = {}
         used: dict[str, float] = {}
-        for path, status in self._files(_INDEX, _BODY):
+        for path, status in self._files(INDEX, BODY):
             bodies[sys.intern(path)] = status.st_size
-            if path.startswith(_INDEX):
+            if path.startswith(INDEX):
                 used[path] = status.st_mtime
             yield
         trees: dict[str, frozenset[str]] = {}
-        for path in [path for path in bodies if path.startswith(f"{_INDEX}/")]:
+        for path in [path for path in bodies if path.startswith(f"{INDEX}/")]:
             held = self._held(path)
             if held is not None:
-                trees[_digest(path)] = held & bodies.keys()
+                self._trees[path] = trees[digest_at(path)] = held & bodies.keys()
             yield
         items = []
         named = set()
-        for path, status in self._files(SCRATCH):
-            if not path.endswith(".json"):
-                continue  # one that is being written
-            record = _scratch(self._root / path)
+        for path, status in self._scratches():
+            record = self._record(path)
             if record is None or record.tree not in trees:
                 items.append(Item("scratch", path, status.st_mtime, status.st_size))
                 continue
             named.add(record.tree)
-            last = max(status.st_mtime, used[_index(record.tree)])
+            last = max(status.st_mtime, used[index_path(record.tree)])
             needed = record.tree in digests or last >= since
             items.append(Item("scratch", path, last, status.st_size, trees[record.tree], needed))
             yield
         for digest, held in trees.items():
             if digest not in named:
-                last = used[_index(digest)]
+                last = used[index_path(digest)]
                 items.append(Item("snapshot", digest, last, 0, held, digest in digests or last >= since))
         return Survey(tuple(items), bodies, keepers)
+
+    def _scratches(self) -> Iterator[tuple[str, os.stat_result]]:
+        """The scratch entries. What was begun beside them long ago, and never was one, is noted."""
+        for path, status in self._files(SCRATCH):
+            if path.endswith(".json"):
+                yield path, status
+            elif status.st_mtime < self._began - FORGOTTEN:
+                self._aside.append(self._root / path)
 
     def _needed(self) -> tuple[set[str], float, tuple[Keeper, ...]]:
         """Digests that are needed, the time since when everything is, and for which runs."""
@@ -159,23 +171,17 @@ class FolderCollection:
             elif known.told is not None and known.told.needed:
                 digests |= known.told.needed
                 keepers.append(Keeper(known.run, known.folder, known.told.state or "unfinished"))
-            elif known.run:  # else it registers at this moment
+            elif known.run or known.began < self._began - FORGOTTEN:  # else it registers at this moment
                 self._over.append(known)
         return digests, since, tuple(keepers)
 
     def _held(self, path: str) -> frozenset[str] | None:
         """The contents of a snapshot, its index among them; None for an index that is of no use to anybody."""
         try:
-            data = (self._root / path).read_bytes()
-        except FileNotFoundError:
+            tree = read_index(self._root / path)
+        except ContentLost:
             return None
-        if hashlib.sha256(data).hexdigest() != path.rpartition("/")[2]:
-            return None
-        try:
-            tree = decode(data, links="keep")  # as the store reads it: a tree that was taken, by whatever rules
-        except TreeError:
-            return None
-        names = (f"{_BODY}/{_place(entry.digest)}" for entry in tree.entries if entry.digest)
+        names = (body_path(entry.digest) for entry in tree.entries if entry.digest)
         # Interned: a hundred snapshots of the same hundred thousand files share the text of each name.
         return frozenset([path, *map(sys.intern, names)])
 
@@ -202,7 +208,7 @@ class FolderCollection:
     def _drop(self, decision: Sweep) -> Generator[None, None, None]:
         scratches = [item.name for item in decision.items if item.kind == "scratch"]
         # An index before its bodies: cut off in between, no snapshot is there that lacks one.
-        waiting = deque([*scratches, *sorted(decision.bodies, key=lambda path: (not path.startswith(_INDEX), path))])
+        waiting = deque([*scratches, *sorted(decision.bodies, key=lambda path: (not path.startswith(INDEX), path))])
         lock = FileLock(self._root / LOCK_FILE)
         try:
             while waiting:
@@ -214,11 +220,15 @@ class FolderCollection:
             lock.close()
         for known in self._over:
             forget(known)
+        for path in self._aside:
+            path.unlink(missing_ok=True)
 
     def _slice(self, waiting: deque[str]) -> Generator[None, None, None]:
         """Remove what waits, as far as the time goes and nobody uses it again."""
-        kept = self._used_again()
-        end = time.monotonic() + HOLD
+        began = time.monotonic()
+        kept = yield from self._used_again()
+        # Looking takes of the time too; but some of it is for removing, or this would never end.
+        end = max(began + HOLD, time.monotonic() + HOLD * _AT_LEAST)
         while waiting:
             path = waiting.popleft()
             if path not in kept:
@@ -227,15 +237,29 @@ class FolderCollection:
             if time.monotonic() >= end:
                 return
 
-    def _used_again(self) -> set[str]:
+    def _used_again(self) -> Generator[None, None, set[str]]:
         """What was put or restored since the survey began, with all that it has."""
         kept: set[str] = set()
-        for path, status in self._files(_INDEX, SCRATCH):
+        for path, status in self._files(INDEX, SCRATCH):
             if status.st_mtime >= self._began:
-                record = _scratch(self._root / path) if path.startswith(f"{SCRATCH}/") else None
                 kept.add(path)
-                kept |= self._held(path if record is None else _index(record.tree)) or frozenset()
+                index = self._index_of(path)
+                if index not in self._trees and (held := self._held(index)) is not None:
+                    self._trees[index] = held
+                kept |= self._trees.get(index, frozenset())
+            yield
         return kept
+
+    def _index_of(self, path: str) -> str:
+        """The path of the index that a scratch entry has; any other path as it is."""
+        record = self._record(path) if path.startswith(f"{SCRATCH}/") else None
+        try:
+            return path if record is None else index_path(record.tree)
+        except ContentLost:
+            return path
+
+    def _record(self, path: str) -> ScratchRecord | None:
+        return read_record(self._root / path, path.split("/")[1], None)
 
 
 def _listed(folder: Path) -> list[os.DirEntry[str]]:
@@ -244,24 +268,3 @@ def _listed(folder: Path) -> list[os.DirEntry[str]]:
             return sorted(listing, key=lambda item: item.name)
     except (FileNotFoundError, NotADirectoryError):
         return []
-
-
-def _scratch(path: Path) -> ScratchRecord | None:
-    try:
-        with path.open("rb") as file:
-            return msgspec.json.decode(file.read(LARGEST), type=ScratchRecord)
-    except (msgspec.MsgspecError, FileNotFoundError):
-        return None
-
-
-def _place(digest: str) -> str:
-    hexadecimal = digest.removeprefix("sha256:")
-    return f"{hexadecimal[:2]}/{hexadecimal}"
-
-
-def _index(digest: str) -> str:
-    return f"{_INDEX}/{_place(digest)}"
-
-
-def _digest(path: str) -> str:
-    return "sha256:" + path.rpartition("/")[2]

@@ -22,6 +22,7 @@ import anyio.to_thread
 
 from senro.adapters.fs.beside import remove_folder
 from senro.adapters.fs.copying import write_all
+from senro.adapters.fs.runs import LEDGER
 from senro.domain.errors import StoreError
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class FolderLedger:
         if b"\n" in line or not line:
             raise ValueError("an event is one line that is not empty")
         async with self._lock:
-            await _in_thread(str(self._folder / "events.jsonl"), lambda: self._append(line + b"\n"))
+            await _in_thread(str(self._folder / LEDGER), lambda: self._append(line + b"\n"))
 
     @asynccontextmanager
     async def open_log(self, step_folder: str, attempt: int) -> AsyncIterator[StepLog]:
@@ -170,7 +171,7 @@ def _make(run_dir: Path, moment: str, token: str) -> tuple[Path, int]:
     folder = _new_folder(run_dir, moment, token)
     (folder / "logs").mkdir()
     (folder / "workspaces").mkdir(mode=0o700)
-    return folder, os.open(folder / "events.jsonl", _APPEND, 0o644)
+    return folder, os.open(folder / LEDGER, _APPEND, 0o644)
 
 
 def _new_folder(run_dir: Path, moment: str, token: str) -> Path:

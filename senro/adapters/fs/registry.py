@@ -17,12 +17,14 @@ import msgspec
 
 from senro.adapters.fs.copying import write_all
 from senro.adapters.fs.locks import NO_LOCKS, FileLock, wait_for
+from senro.adapters.fs.runs import LEDGER, read_history
 from senro.adapters.fs.work import drive
 from senro.domain.errors import StoreError
-from senro.domain.history import History, history, read_ledger
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator
+
+    from senro.domain.history import History
 
 FOLDER = "runs"
 
@@ -124,12 +126,12 @@ def _known(entry: Path) -> KnownRun | None:
 
 
 def _told(folder: Path) -> History | None:
-    ledger = folder / "events.jsonl"
     try:
-        return history(read_ledger(ledger.read_bytes()))
+        return read_history(folder)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise StoreError(
-            str(ledger), f"what the run still needs cannot be read: {error.strerror}; make it readable, or remove it"
+            str(folder / LEDGER),
+            f"what the run still needs cannot be read: {error.strerror}; make it readable, or remove it",
         ) from error

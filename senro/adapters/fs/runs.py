@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LEDGER = "events.jsonl"
+"""The name of a run's ledger in its folder."""
+
+
+def read_history(folder: Path) -> History:
+    """What the ledger of the run in this folder tells. Raises OSError."""
+    return history(read_ledger((folder / LEDGER).read_bytes()))
 
 
 class FolderRuns:
@@ -28,12 +34,11 @@ class FolderRuns:
 
     async def history(self, run: str) -> History:
         """See `ports.runs.Runs.history`."""
-        path = self._folder / run / LEDGER
+        folder = self._folder / run
         try:
-            data = await anyio.to_thread.run_sync(path.read_bytes)
+            return await anyio.to_thread.run_sync(read_history, folder)
         except OSError as error:
-            raise StoreError(str(path), f"the run's events cannot be read: {error.strerror}") from error
-        return history(read_ledger(data))
+            raise StoreError(str(folder / LEDGER), f"the run's events cannot be read: {error.strerror}") from error
 
     def _ids(self) -> list[str]:
         try:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
+from senro.adapters.fs.copying import write_all
 from senro.domain.errors import ContentLost, StoreError
 from senro.domain.scratch_lookup import ScratchEntry
 from senro.domain.scratch_record import FORMAT, LARGEST, ScratchRecord, decode_record, encode_record
@@ -90,14 +91,14 @@ class FolderScratchStore:
         return self._root / cache / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
 
     def _read(self, cache: str, key: str) -> ScratchRecord | None:
-        return _decoded(self._path(cache, key), cache, key)
+        return read_record(self._path(cache, key), cache, key)
 
     def _all(self, cache: str) -> list[ScratchRecord]:
         try:
             paths = sorted((self._root / cache).glob("*.json"))
         except OSError as error:
             raise StoreError(str(self._root / cache), f"it cannot be read: {error.strerror}") from error
-        return [record for path in paths if (record := _decoded(path, cache, None)) is not None]
+        return [record for path in paths if (record := read_record(path, cache, None)) is not None]
 
     def _write(self, record: ScratchRecord) -> bool:
         path = self._path(record.cache, record.key)
@@ -106,7 +107,7 @@ class FolderScratchStore:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
                 _write_synced(aside, encode_record(record))
-                if path.exists() and _decoded(path, record.cache, record.key) is None:
+                if path.exists() and read_record(path, record.cache, record.key) is None:
                     _remove(path)  # damage, which would stand in the way for ever
                 os.link(aside, path)
             finally:
@@ -123,13 +124,14 @@ class FolderScratchStore:
 def _write_synced(path: Path, data: bytes) -> None:
     opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o400)
     try:
-        os.write(opened, data)
+        write_all(opened, data)
         os.fsync(opened)
     finally:
         os.close(opened)
 
 
-def _decoded(path: Path, cache: str, key: str | None) -> ScratchRecord | None:
+def read_record(path: Path, cache: str, key: str | None) -> ScratchRecord | None:
+    """The record there, of this cache, under this key if one is given; None for none. Raises `StoreError`."""
     try:
         with path.open("rb") as file:
             return decode_record(file.read(LARGEST), cache, key)

@@ -17,27 +17,24 @@ it never works while a snapshot is put, so what `put` found to be there is there
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from senro.adapters.fs.beside import Beside
 from senro.adapters.fs.copying import changed, copy_checked, fill, write_all
+from senro.adapters.fs.layout import body_path, index_path, read_index
 from senro.adapters.fs.locks import shared
 from senro.adapters.fs.work import Naming, drive
 from senro.adapters.fs.writing import Writing
-from senro.domain.errors import ContentLost, StoreError, TreeError
-from senro.domain.tree import decode, encode
+from senro.domain.errors import ContentLost, StoreError
+from senro.domain.tree import encode
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from senro.domain.tree import Entry, Tree
-
-_DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 
 _LONGEST_WAIT = 600.0
 """Seconds that a snapshot waits for `senro cache gc`, which reads every index and removes files."""
@@ -75,7 +72,7 @@ class FolderContentStore:
                 writing = Writing(root)
                 try:
                     yield from _put_bodies(writing, tree, folder)
-                    index = f"index/{_place(tree.digest)}"
+                    index = index_path(tree.digest)
                     data = encode(tree)
                     if writing.holds(index, len(data)):
                         os.utime(index, dir_fd=root)
@@ -95,22 +92,9 @@ class FolderContentStore:
         return tree.digest
 
     def _get(self, digest: str) -> Generator[None, None, Tree]:
-        path = self._root / "index" / _place(digest)
+        path = self._root / index_path(digest)
         yield
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            raise ContentLost(str(path), "the snapshot is not held here; run the step that makes it again") from None
-        except OSError as error:
-            raise StoreError(str(path), f"the snapshot cannot be read: {error.strerror}") from error
-        if hashlib.sha256(data).hexdigest() != path.name:
-            raise ContentLost(str(path), "the snapshot does not match its digest; remove this file and run again")
-        try:
-            return decode(data, links="keep")  # a tree that was taken, by whatever rules
-        except TreeError as error:
-            raise ContentLost(
-                str(path), f"the snapshot is no tree ({error}); remove this file and run again"
-            ) from error
+        return read_index(path)
 
     def _restore(self, digest: str, folder: str) -> Generator[None, None, Tree]:
         with Naming(str(self._root)):
@@ -131,7 +115,7 @@ class FolderContentStore:
             try:
                 yield from fill(beside, tree, root, _body, self._damaged)
                 with suppress(OSError):  # a store that one may only read keeps no times
-                    os.utime(f"index/{_place(tree.digest)}", dir_fd=root)
+                    os.utime(index_path(tree.digest), dir_fd=root)
             finally:
                 os.close(root)
             beside.swap()
@@ -168,12 +152,5 @@ def _put_bodies(writing: Writing, tree: Tree, folder: str) -> Generator[None, No
         os.close(source)
 
 
-def _place(digest: str) -> str:
-    match = _DIGEST.fullmatch(digest)
-    if not match:
-        raise ContentLost(digest, "this is no digest; a snapshot is named sha256:<64 hexadecimal digits>")
-    return f"{match[1][:2]}/{match[1]}"
-
-
 def _body(entry: Entry) -> str:
-    return f"body/{_place(entry.digest)}"
+    return body_path(entry.digest)

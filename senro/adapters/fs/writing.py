@@ -14,8 +14,8 @@ _SYNCS = 8
 """Syncs at a time. A sync mostly waits, and a disk that is asked for several answers several times as fast (3,000
 files of 6 kB on ext4: 1.3 s one by one, 0.4 s so)."""
 
-_FORGOTTEN = 24 * 3600
-"""Seconds after which a file in `tmp/` is taken for what a killed process left."""
+FORGOTTEN = 24 * 3600
+"""Seconds after which a file that is being written is taken for what a killed process left."""
 
 
 class Writing:
@@ -50,7 +50,7 @@ class Writing:
         opened = os.open(temporary, flags, 0o444, dir_fd=self._root)
         self._open.append((opened, temporary, path))
         if self._count == 1:
-            self._forget(os.fstat(opened).st_mtime - _FORGOTTEN)
+            self._forget(os.fstat(opened).st_mtime - FORGOTTEN)
         return opened
 
     def publish(self) -> None:

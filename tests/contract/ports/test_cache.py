@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from senro.adapters.fs import FolderCache, FolderContentStore, FolderPersistentStore, FolderScratchStore, registered
+from senro.adapters.fs.cache import FolderCollection
 from senro.adapters.fs.locks import FileLock
 from senro.domain.cache_gc import sweep
 from senro.domain.errors import StoreError
@@ -229,6 +230,39 @@ async def test_a_run_that_registers_meanwhile(scene: Scene) -> None:
     assert names(scene.root / "runs") == ["r1-0.json"]
 
 
+async def test_what_killed_runs_had_begun_to_write_goes(scene: Scene) -> None:
+    """An entry of a run that was killed as it registered, and of a scratch entry that never was one, go in a day."""
+    await save(scene.scratch, scene.folder / "a", "k", b"one")
+    (scene.root / "runs").mkdir()
+    runs, scratches = scene.root / "runs", scene.root / "scratch" / "mod"
+    for name, age in (("new", 80_000), ("old", 90_000)):
+        for path in (runs / f"{name}-0.json", scratches / f".{name}"):
+            path.write_bytes(b"")
+            os.utime(path, (time.time() - age,) * 2)
+    async with scene.cache.collecting() as collection:
+        await collection.survey()
+    assert len(names(runs)) == 2  # nothing was dropped
+    await collect(scene.cache, max_age=None)
+    assert names(runs) == ["new-0.json"]
+    assert len(names(scratches)) == 2
+    assert names(scratches)[0] == ".new"
+
+
+async def test_a_run_that_registers_for_days_stays(scene: Scene) -> None:
+    """Who has the lock of an entry is alive, however old the entry is."""
+    (scene.root / "runs").mkdir(parents=True)
+    lock = FileLock(scene.root / "runs" / "r1-0.json")
+    try:
+        assert lock.take(exclusive=True)
+        os.utime(lock.opened, (1, 1))
+        await collect(scene.cache)
+        assert names(scene.root / "runs") == ["r1-0.json"]
+    finally:
+        lock.close()
+    await collect(scene.cache)
+    assert names(scene.root / "runs") == []
+
+
 async def test_a_snapshot_waits_while_something_is_dropped(scene: Scene) -> None:
     """Neither a put nor a restore begins while the lock is held to drop; both go on when it is given back."""
     tree = await scene.put("a")
@@ -290,6 +324,50 @@ async def test_a_long_drop_lets_others_in(scene: Scene, monkeypatch: pytest.Monk
         await collection.drop(decision)
         assert taken == 1  # long before the end
     assert await scene.held(*trees) == [False, False, False, True, False, False]
+
+
+async def test_what_is_used_meanwhile_is_read_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In however many slices the rest is dropped, an index is read once: as it was surveyed, or as it came."""
+    trees = [await scene.put(f"t{number}") for number in range(6)]
+    monkeypatch.setattr("senro.adapters.fs.cache.HOLD", 0.0)  # one file a slice
+    read: list[str] = []
+    reading = Path.read_bytes
+
+    def noted(path: Path) -> bytes:
+        read.append(path.name)
+        return reading(path)
+
+    async with scene.cache.collecting() as collection:
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "read_bytes", noted)
+            survey = await collection.survey()
+            await scene.content.put(trees[3], str(scene.folder / "t3"))
+            new = await scene.put("new")
+            entry = await save(scene.scratch, scene.folder / "entry", "k", b"scratch")
+            await collection.drop(sweep(survey.items, survey.bodies, now=1e11, max_age=0, max_size=None))
+    assert sorted(read) == sorted(tree.digest[7:] for tree in (*trees, new, entry))
+    assert await scene.held(*trees, new) == [False, False, False, True, False, False, True]
+
+
+async def test_slices_do_some_dropping(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it takes longer than a slice to see what was used meanwhile, each slice drops more than one file."""
+    for number in range(20):
+        await scene.put(f"t{number}")
+    monkeypatch.setattr("senro.adapters.fs.cache.HOLD", 0.05)
+    slices = 0
+    used_again = FolderCollection._used_again
+
+    def slow(collection: FolderCollection) -> Generator[None, None, set[str]]:
+        nonlocal slices
+        slices += 1
+        end = time.monotonic() + 0.06
+        while time.monotonic() < end:
+            yield
+        return (yield from used_again(collection))
+
+    monkeypatch.setattr(FolderCollection, "_used_again", slow)
+    await collect(scene.cache)
+    assert slices < 40  # of two files each
 
 
 @pytest.mark.slow  # runs and collectors in a race
