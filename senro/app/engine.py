@@ -221,7 +221,7 @@ class Engine:
         if gone == "unconfirmed" and outcome.did_run == "no" and _may_yet_start(running.removal):
             outcome = replace(outcome, did_run="maybe")
         ended = outcome.kind in ("succeeded", "failed") or outcome.did_run == "no"
-        alive = not ended and (gone == "unconfirmed" or (gone == "was_gone" and outcome.may_be_alive))
+        alive = not ended and (gone == "unconfirmed" or (gone in ("was_gone", "forced") and outcome.may_be_alive))
         return replace(outcome, may_be_alive=alive), gone != "unconfirmed" and not alive
 
     async def _put_away(self, removal: Removal) -> None:

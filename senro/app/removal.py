@@ -160,9 +160,7 @@ class Removal:
         namespace = pod_target(attempt.step).namespace or ""
         await attempt.recorder.record(
             PodDeleted(
-                at=attempt.recorder.now(),
-                step=attempt.step.id,
-                attempt=identity.attempt,
+                **attempt.moment,
                 namespace=namespace,
                 pod=identity.name,
                 confirmed=confirmed,

@@ -214,17 +214,29 @@ class TestRemoval:
 
     @pytest.mark.parametrize(
         ("goes", "unsafe", "attempts"),
-        [("by itself", False, 1), ("by itself", True, 2), ("when deleted", False, 2), ("never", False, 1)],
+        [
+            ("by itself", False, 1),
+            ("by itself", True, 2),
+            ("when deleted", False, 2),
+            ("never", False, 1),
+            ("forced", False, 1),
+        ],
     )
     async def test_a_step_on_a_silent_node(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, goes: str, unsafe: bool, attempts: int
     ) -> None:
-        """An object that somebody else removed says nothing of the process: only what was put away is repeated."""
+        """An object that others removed, or that went by force, says nothing of the process: it may be alive."""
         monkeypatch.setattr(pod_attempt, "LOG_DRAIN_SECONDS", 0.01)  # its log never ends
+        monkeypatch.setattr("senro.app.clean_ups.FORCE_SECONDS", 0.0)
         plan = pod_plan(retry=retry.on_infra(attempts=2, unsafe=unsafe))
         site = Site(tmp_path, plan, course=in_turn(stays(waiting(), running(), silent()), runs_for()))
         if goes == "never":
             site.cluster.fail("delete_pod", refused("delete pod", 403, "Forbidden", "cannot delete pods"))
+        site.cluster.stubborn = goes == "forced"
+
+        async def cancel() -> None:
+            await reach(lambda: bool(site.cluster.graces))
+            site.engine.cancel()
 
         async def vanish() -> None:
             await reach(lambda: any(isinstance(event, StepRunning) for event in site.app.ledger.events))
@@ -236,6 +248,8 @@ class TestRemoval:
             async with anyio.create_task_group() as group:
                 if goes == "by itself":
                     group.start_soon(vanish)
+                if goes == "forced":
+                    group.start_soon(cancel)
                 await site.run()
         first = site.outcomes[0]
         assert (first.kind, first.may_be_alive) == ("infra", goes != "when deleted")
