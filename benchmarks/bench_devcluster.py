@@ -38,12 +38,22 @@ class Connection:
         self._socket = socket.create_connection((host, port))
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._in, self._out, server_hostname=host)
+        try:
+            self._shake_hands()
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def _shake_hands(self) -> None:
         while True:
             try:
                 self._tls.do_handshake()
             except ssl.SSLWantReadError:
                 self._flush()
-                self._in.write(self._socket.recv(65_536))
+                data = self._socket.recv(65_536)
+                if not data:
+                    raise ConnectionError("the server closed the connection within the handshake") from None
+                self._in.write(data)
             else:
                 break
         self._flush()

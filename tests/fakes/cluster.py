@@ -424,6 +424,7 @@ class FakeCluster:
         meta = manifest["metadata"]
         key = (meta["namespace"], meta["name"])
         asked = f"update lease {key[0]}/{key[1]}"
+        self._may("update", key[0], asked)
         stored = self.leases.get(key)
         if stored is None:
             raise refused(asked, 404, "NotFound", f'leases "{key[1]}" not found')
@@ -434,9 +435,11 @@ class FakeCluster:
         return _decoded(changed)
 
     def _delete_lease(self, key: Key, uid: str, version: str) -> None:
+        asked = f"delete lease {key[0]}/{key[1]}"
+        self._may("delete", key[0], asked)
         stored = self.leases.get(key)
         if stored is not None:
-            self._hold(f"delete lease {key[0]}/{key[1]}", stored, uid, version)
+            self._hold(asked, stored, uid, version)
             del self.leases[key]
 
     def _hold(self, asked: str, stored: Mapping[str, Any], uid: str, version: str) -> None:

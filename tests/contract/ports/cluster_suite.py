@@ -214,6 +214,23 @@ class ClusterSuite:
         with pytest.raises(Forbidden, match="cannot get resource"):
             await site.cluster.read_pod("kube-system", "any")
 
+    async def test_leases_that_are_not_ours(self, site: Site) -> None:
+        """Neither read nor written where the identity may not, whatever is there."""
+        attempt, now = AttemptIdentity("run", "w.s", 1, "nonce"), datetime(2026, 11, 29, 12, tzinfo=UTC)
+        ours = Terms(site.namespace, site.unique(), "claim", attempt)
+        theirs = Terms("kube-system", ours.workspace, "claim", attempt)
+        lease = await site.cluster.create_lease(ours.created(now))
+        uid, version = lease.state
+        with pytest.raises(Forbidden, match="cannot get resource"):
+            await site.cluster.read_lease("kube-system", theirs.name)
+        with pytest.raises(Forbidden, match="cannot create resource"):
+            await site.cluster.create_lease(theirs.created(now))
+        with pytest.raises(Forbidden, match="cannot update resource"):
+            await site.cluster.replace_lease(theirs.renewed(lease, now))
+        with pytest.raises(Forbidden, match="cannot delete resource"):
+            await site.cluster.delete_lease("kube-system", theirs.name, uid=uid, version=version)
+        await site.cluster.delete_lease(site.namespace, ours.name, uid=uid, version=version)
+
     async def test_a_log(self, site: Site) -> None:
         """A followed log brings each line with its time, to the last one, and ends with the container."""
         async with site.running("sh", "-c", "for n in 1 2 3; do echo line $n; sleep 0.1; done; printf end") as pod:
