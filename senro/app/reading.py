@@ -231,7 +231,7 @@ class _Measuring:
 
     async def take(self, data: bytes, received: int, staged: int) -> None:
         """`data` came, `received` bytes in all. Raises `BeginAgain`."""
-        if len(self._sample) < SAMPLE_BYTES:
+        if PROBE_FROM <= received and len(self._sample) < SAMPLE_BYTES:
             self._sample += data
         if received < self._next:
             return
@@ -243,6 +243,7 @@ class _Measuring:
         expected = max(staged, 2 * received)
         if self._packing.has and self._packing.could_pay("out", expected):
             self._packing.ratio = await self._trees.ratio_of(bytes(self._sample))
+            self._sample.clear()  # what comes later may pack otherwise
             again = self._packing.again("out", expected, received)
             if again is not None:
                 raise again

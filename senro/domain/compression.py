@@ -23,8 +23,8 @@ PROBE_TO: Final = 1280 * 1024
 """Bytes of a transfer between which its rate is measured. What comes before fills buffers and pays for the way there
 and back; a transfer that is shorter is over before anything could be won."""
 
-SAMPLE_BYTES: Final = 1 << 20
-"""Bytes of the content that are packed to see how well it does."""
+SAMPLE_BYTES: Final = 256 * 1024
+"""Bytes of the content that are packed to see how well it does: a MiB would cost as much as sending several."""
 
 KNOWN_SECONDS: Final = 120.0
 """How long a measured rate is believed: a link that recovers should not be packed for the rest of a long run."""
