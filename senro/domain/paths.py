@@ -90,8 +90,8 @@ def link_problem(path: str, target: str, links: Container[str] = ()) -> str:
         return f"the link is absolute ({shortened(target)})"
     if ".." not in target:
         return ""
-    parents = path.count("/")
-    names: list[str] = []  # what follows those of the parents that are left
+    above = path.rpartition("/")[0]
+    names: list[str] = []  # what follows `above`
     turns = 0
     for segment in target.split("/"):
         if segment in {"", "."}:
@@ -102,13 +102,13 @@ def link_problem(path: str, target: str, links: Container[str] = ()) -> str:
             turns += 1
             if turns > MAX_TURNS:
                 return f"the link goes up again after a name more than {MAX_TURNS} times ({shortened(target)})"
-            if "/".join([*path.split("/")[:parents], *names]) in links:
+            if "/".join([above, *names] if above else names) in links:
                 return f"the link goes through another link and up again ({shortened(target)})"
             names.pop()
-        elif not parents:
+        elif not above:
             return f"the link leaves the tree ({shortened(target)})"
         else:
-            parents -= 1
+            above = above.rpartition("/")[0]
     return ""
 
 

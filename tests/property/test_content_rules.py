@@ -197,6 +197,21 @@ def test_no_copy_where_it_would_be_excluded() -> None:
     assert kept(*members, rules=follow) == expected
 
 
+@pytest.mark.parametrize("follow", [False, True])
+def test_very_many_links_are_looked_at_in_slices(*, follow: bool) -> None:
+    """However many links came, what is done between two yields is bounded."""
+
+    def slices(count: int) -> int:
+        manifest = Manifest((0,), rules={0: ContentRules(follow=follow)})
+        manifest.admit(Member(0, "f", "file"))
+        manifest.digested(0, "f", digest_of(b""))
+        for number in range(count):
+            manifest.admit(Member(0, f"l{number}", "link", target="f"))
+        return sum(1 for _ in manifest.contents())
+
+    assert slices(8000) > slices(10) + 3
+
+
 def test_what_was_made_and_must_go() -> None:
     """The outermost of what is excluded, and no link: links are made at the end, of what stays."""
     manifest = Manifest((0, 1), rules={0: OUT})

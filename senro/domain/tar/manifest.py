@@ -10,7 +10,7 @@ from senro.domain.errors import TreeError
 from senro.domain.excludes import compile_excludes
 from senro.domain.followed_links import COPIES_FACTOR, COPIES_FREE, followed
 from senro.domain.printable import printable
-from senro.domain.tree import Entry, Tree
+from senro.domain.tree import Entry, Tree, check_links
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Mapping
@@ -186,10 +186,13 @@ class _Part:
         yield
         left_out = tuple(sorted((printable(path), what) for path, what in self._left_out.items()))
         rules = self._rules
-        tree = Tree(tuple(kept), left_out=left_out, links="keep" if rules.follow else rules.links)
+        tree = Tree(tuple(kept), left_out=left_out, links="keep")
+        yield
         copies: Mapping[str, str] = {}
         if rules.follow:
             tree, copies = yield from followed(tree, self.excludes)
+        elif rules.links == "refuse":
+            yield from check_links(tree.entries)
         outermost = (
             path for path, entry in excluded.items() if entry.kind != "link" and path.rpartition("/")[0] not in excluded
         )
