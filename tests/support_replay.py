@@ -40,8 +40,8 @@ _SETTLE = 4.0
 _HURRY_AFTER, _HURRY = 1.5, 0.5
 """After so long the cluster's own clock is moved by so many seconds at each look: back-offs, graces, silent nodes."""
 
-_SHORT_GAP = 0.05
-"""A recorded gap of so many seconds at most is kept: what came between is a matter of milliseconds."""
+_LOOK = 0.02
+"""Seconds until the next look where nothing changes meanwhile: it is the clock that is waited for."""
 
 
 @dataclass
@@ -132,7 +132,6 @@ class Replay:
         self._lock = threading.Lock()
         self._expected: dict[str, list[tuple[int, Any]]] = {}
         self._given_up: set[int] = set()
-        self._asked_at, self._asked = 0.0, time.monotonic()
 
     def run(self) -> list[Outcome]:
         """Everything in its order; the outcomes by position."""
@@ -167,10 +166,6 @@ class Replay:
             self._expected.setdefault(pod, []).append((position, state(exchange["response"].get("json"))))
             return
         self._reach()
-        gap = exchange["at"] - self._asked_at
-        if 0 < gap <= _SHORT_GAP:
-            time.sleep(max(0.0, gap - (time.monotonic() - self._asked)))
-        self._asked_at, self._asked = exchange["at"], time.monotonic()
         identity = identity_of(self.scenario, position, self.world)
         client = self.world.client(identity)
         if request["path"].endswith("/exec") and "sec-websocket-protocol" in request["headers"]:
@@ -209,12 +204,14 @@ class Replay:
             position, last = expected[-1]
             times = sum(value == last for value in _changes(value for _, value in expected))
             begun = time.monotonic()
+            version = self.cluster.version
             while self._seen(name).count(last) < times and position not in self._given_up:
                 if time.monotonic() > end:
                     self._given_up.add(position)
                 if time.monotonic() - begun > _HURRY_AFTER:
                     self.cluster.advance(_HURRY)
-                time.sleep(0.02)
+                self.cluster.changed_since(version, within=_LOOK)
+                version = self.cluster.version
 
     def _seen(self, name: str) -> list[Any]:
         """Every state the pod was in so far, None at the end where it is gone."""

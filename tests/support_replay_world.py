@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -38,6 +39,12 @@ OPTIONS: dict[str, Any] = {"toleration_seconds": 10, "capacity": {"cpu": "2"}}
 _KEPT_SHORT = re.compile(r"<(\d+) characters, beginning '(.*)'>", re.DOTALL)
 _LONG = 100_000
 """A longer string was kept as its length and its beginning (recordings/README.md)."""
+
+_PATIENCE = 10.0
+"""Seconds that a pod may take for what is waited for."""
+
+_SILENT = 0.5
+"""Seconds after which a command that has said nothing is taken for one that says nothing."""
 
 _INFORMATION = ("gave up waiting", "the garbage collector", "followed from", "read once more", "kubelet")
 
@@ -168,11 +175,14 @@ class World:
         self._delete("r-watched", 0)
 
     def until(self, name: str, holds: Any) -> None:
-        """Poll the pod until it holds."""
-        end = time.monotonic() + 10
+        """Look at the pod at each change until it holds."""
+        end = time.monotonic() + _PATIENCE
+        version = self.cluster.version
         while not holds(self.pod(name)):
-            assert time.monotonic() < end, f"{name} did not come to what was waited for"
-            time.sleep(0.01)
+            left = end - time.monotonic()
+            assert left > 0, f"{name} did not come to what was waited for"
+            self.cluster.changed_since(version, within=left)
+            version = self.cluster.version
 
     def _delete(self, name: str, grace: int) -> None:
         answer = self.administrator.request(
@@ -197,12 +207,18 @@ class World:
 
     def _until_it_speaks(self, name: str) -> None:
         """The recorded commands say `up` when their trap is set; one that says nothing is not waited for long."""
-        end = time.monotonic() + 0.5
-        while time.monotonic() < end:
-            answer = self.administrator.get(f"/api/v1/namespaces/ci/pods/{name}/log")
-            if answer.status_code == 200 and answer.content:
-                return
-            time.sleep(0.01)
+        self.until(name, lambda pod: pod is None or any("waiting" not in state for state in _states(pod)))
+        path, timeout = f"/api/v1/namespaces/ci/pods/{name}/log", httpx.Timeout(_PATIENCE, read=_SILENT)
+        with (
+            suppress(httpx.ReadTimeout),
+            self.administrator.stream("GET", path, params={"follow": "true"}, timeout=timeout) as answer,
+        ):
+            next(answer.iter_raw(), b"")
+
+
+def _states(pod: Object) -> list[Object]:
+    """The state of each of its containers that has one."""
+    return [status["state"] for status in pod["status"].get("containerStatuses") or []]
 
 
 def identity_of(scenario: str, position: int, world: World) -> str:

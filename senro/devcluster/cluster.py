@@ -336,6 +336,25 @@ class DevCluster:
             raise TypeError("only a cluster with a VirtualClock can be moved: DevCluster(clock=VirtualClock())")
         self._portal.call(self._clock.advance, seconds)
 
+    @property
+    def version(self) -> int:
+        """The resourceVersion of the last change."""
+        return self._storage.version
+
+    def changed_since(self, version: int, *, within: float) -> bool:
+        """Wait until something changes after that `version`, so many of this machine's seconds at most; whether it did.
+
+        Who reads the version first, and then looks, misses nothing. From another thread.
+        """
+
+        async def wait() -> bool:
+            with anyio.move_on_after(within):
+                while self._storage.version == version:
+                    await self._storage.changed()
+            return self._storage.version != version
+
+        return self._portal.call(wait)
+
     def _call(self, function: Callable[[], object]) -> None:
         if threading.get_ident() == self._thread:
             function()

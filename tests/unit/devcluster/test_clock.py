@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import anyio
 import pytest
@@ -131,3 +132,15 @@ def test_an_exec_that_nothing_moves_in_ends_after_hours(moved: Client, name: str
         moved.cluster.advance(4 * 3600)
         result = session.finish()
     assert (result.close_code, result.status) == (None, None)
+
+
+def test_a_change_is_waited_for() -> None:
+    """Until it happens, also where it did before the call; where nothing does, no longer than was said."""
+    with DevClusterThread(clock=VirtualClock(frozen=True)) as cluster, ThreadPoolExecutor(1) as thread:
+        version = cluster.version
+        assert not cluster.changed_since(version, within=0.01)
+        waiting = thread.submit(cluster.changed_since, version, within=20)
+        cluster.create_claim("ci", "a")
+        assert waiting.result()
+        assert cluster.version > version
+        assert cluster.changed_since(version, within=0)
