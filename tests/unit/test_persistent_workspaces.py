@@ -277,6 +277,17 @@ async def test_put_back_beside_what_cannot_be_removed(scene: Scene, monkeypatch:
     assert "it could not be removed (Device or resource busy); remove it by hand" in scene.of(Noted)[0].message
 
 
+async def test_killed_after_it_was_shut(scene: Scene) -> None:
+    """Where the killed step took the rights from the folder itself, what is put back can be entered again."""
+    await scene.whole("a")
+    async with scene.run() as app:
+        await app.workspaces.prepare(step_of(app), again=False)
+        scene.content.chmod(0o055)
+    async with scene.run():
+        assert names(scene.content) == ["a", "first"]
+        assert scene.content.stat().st_mode & 0o777 == 0o755
+
+
 async def test_killed_while_it_was_made(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Content whose first snapshot was never taken is of no known kind, and is evicted."""
 

@@ -151,7 +151,8 @@ class Beside(OpenFolder):
     def swap(self) -> None:
         """Put the new tree in the destination's place. On an error the old one is there again."""
         with Naming(str(self.destination)):
-            self.built.chmod(0o755 if self._mode is None else self._mode)
+            # Whatever rights a step took from its own folder: with those of before we could not enter the new one.
+            self.built.chmod(0o755 if self._mode is None else self._mode | 0o700)
             if self._mode is not None:
                 self.destination.rename(self.old)
             try:
@@ -212,10 +213,14 @@ def swap_all(folders: Sequence[Beside]) -> None:
 
 def remove_folder(folder: Path) -> Generator[None, None, None]:
     """Remove the folder and all in it, following no link; nothing there is fine. Raises OSError."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW
     try:
-        root = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW)
+        root = os.open(folder, flags)
     except FileNotFoundError:
         return
+    except PermissionError:
+        folder.chmod(0o700)  # a step may have taken them from itself; it is no link, that would be another error
+        root = os.open(folder, flags)
     try:
         yield from _empty(root, "")
     finally:

@@ -156,6 +156,30 @@ async def test_measured_as_far_as_we_may_read(
         assert await lease.measure() == size
 
 
+async def test_evicted_whatever_rights_are_left(store: FolderPersistentStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A content that a step shut against everybody goes as any other, as this user, who is not root, can have it."""
+    opening = os.open
+
+    def as_user(path: str | Path, flags: int, *more: int, dir_fd: int | None = None) -> int:
+        try:
+            mode = os.stat(path, dir_fd=dir_fd, follow_symlinks=False).st_mode
+        except FileNotFoundError:
+            mode = 0o700
+        if not mode & 0o400:
+            raise PermissionError(13, "Permission denied", str(path))
+        return opening(path, flags, *more, dir_fd=dir_fd)
+
+    async with store.lease("deps", since=SINCE) as lease:
+        fill(lease.folder)
+        fill(f"{lease.folder}/in")
+        for folder in (Path(lease.folder) / "in", Path(lease.folder)):
+            folder.chmod(0)
+        monkeypatch.setattr(os, "open", as_user)
+        assert await lease.look() == Found(0, 0)
+        await lease.evict()
+        assert names(Path(lease.folder).parent) == ["holder.json", "lock"]
+
+
 async def test_what_cannot_be_understood(store: FolderPersistentStore, tmp_path: Path) -> None:
     """A record that is none is nothing; a holder that is none is told as another run."""
     async with store.lease("deps", since=SINCE) as lease:
