@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from senro.app.recorder import Recorder
 from senro.app.scratch_keys import CacheKeys
-from senro.domain.errors import StoreError, StoreUnavailable
+from senro.domain.errors import StoreError, StoreUnavailable, TreeError
 from senro.domain.events import CacheDegraded
 from senro.domain.scratch_lookup import Candidate, ScratchEntry, Where, ranked
 from senro.domain.tree import Tree
@@ -51,7 +51,8 @@ class ScratchStores:
         """Put the best entry that is whole into the folder; None, and nothing is there, where no entry fits.
 
         The key itself is looked for here, then there; only then the restore keys, in both. What came from there is
-        kept here, so that it is looked for here the next time. Raises `TreeError` where the folder cannot be written.
+        kept here, so that it is looked for here the next time. What cannot be read or written is a note: a cache fails
+        no step, which then fails by its own where the folder cannot be made at all.
         """
         tried: set[tuple[str, Where]] = set()
         places: tuple[Where, ...] = ("local", "remote")
@@ -107,17 +108,17 @@ class ScratchStores:
             return None
         try:
             tree = await store.restore(cache, one.entry.key, folder)
-        except StoreError as error:
+        except (StoreError, TreeError) as error:
             await self._failed(cache, error)
             return None
         if one.where == "remote":
             try:
                 await self.local.save(cache, one.entry, tree, folder)
-            except StoreError as error:
+            except (StoreError, TreeError) as error:
                 await self._failed(cache, error)
         return tree
 
-    async def _failed(self, cache: str, error: StoreError) -> None:
+    async def _failed(self, cache: str, error: StoreError | TreeError) -> None:
         if isinstance(error, StoreUnavailable):
             await self.degrade(error.path, error.message)
         else:

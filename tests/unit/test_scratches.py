@@ -1,4 +1,7 @@
-"""The scratch caches of a run: what is restored, what is saved, and what is said of what is not."""
+"""The scratch caches of a run: what is restored, what is saved, and what is said of what is not.
+
+More than 500 lines: one scene of two stores in memory serves all of it.
+"""
 
 from __future__ import annotations
 
@@ -199,6 +202,29 @@ async def test_the_next_best(tmp_path: Path) -> None:
     async with again.open():
         assert read_folder(await again.start("a")) == Tree()
     assert again.kinds == ["Noted"] * 5 + ["ScratchMissed"]
+
+
+@pytest.mark.parametrize("error", [StoreError("/cache", "No space left"), TreeError("f", "io", "Too many open files")])
+async def test_an_entry_that_cannot_be_had_now(tmp_path: Path, error: Exception) -> None:
+    """What this machine lacks while an entry is restored, or kept here, fails no step: said so, the next is tried."""
+    scene = Scene(tmp_path, POD)
+    await scene.save(scene.local, "k")
+    await scene.save(scene.remote, "k")
+    scene.local.fails = {"restore": [error], "save": [error]}
+    async with scene.open():
+        assert read_folder(await scene.start("a")) == OLD
+    assert scene.kinds == ["Noted", "Noted", "ScratchRestored"]
+    assert all(str(error) in event.message for event in scene.told if isinstance(event, Noted))
+
+
+async def test_no_entry_can_be_had_now(tmp_path: Path) -> None:
+    """Where none can be, the step starts from nothing."""
+    scene = Scene(tmp_path, POD, shared=False)
+    await scene.save(scene.local, "k")
+    scene.local.fails = {"restore": [TreeError("f", "io", "Too many open files")]}
+    async with scene.open():
+        assert read_folder(await scene.start("a")) == Tree()
+    assert scene.kinds == ["Noted", "ScratchMissed"]
 
 
 async def test_unavailable_from_the_start(tmp_path: Path) -> None:
