@@ -1,3 +1,8 @@
+"""Whole runs of the engine against a cluster in memory, with whatever befalls their pods.
+
+More than 500 lines: orders, removals, limits and cancellations share the same sites, failures and moments.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
