@@ -231,7 +231,7 @@ class _Measuring:
 
     async def take(self, data: bytes, received: int, staged: int) -> None:
         """`data` came, `received` bytes in all. Raises `BeginAgain`."""
-        if PROBE_FROM <= received and len(self._sample) < SAMPLE_BYTES:
+        if received >= PROBE_FROM and len(self._sample) < SAMPLE_BYTES:
             self._sample += data
         if received < self._next:
             return

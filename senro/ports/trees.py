@@ -59,7 +59,7 @@ class Archive(Protocol):
         ...
 
     async def read(self) -> bytes:
-        """The next piece as it crosses, 64 to 128 KiB except at the end; b"" at the end.
+        """The next piece as it crosses, 256 to 512 KiB except at the end; b"" at the end.
 
         Raises `TreeError` naming the file if one changed or vanished since it was walked: the archive so far is
         torn and must not be used.

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-DEPTH = 4
-"""Pieces between the thread and the loop: a MiB at 256 KiB each."""
+DEPTH = 2
+"""Pieces between the thread and the loop."""
 
 
 class ReadAhead(Generic[T]):

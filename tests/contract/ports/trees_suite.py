@@ -41,7 +41,7 @@ from tests.support_hostile import REFUSED
 
 pytestmark = pytest.mark.anyio
 
-PIECE = 256 * 1024
+PIECE = 512 * 1024
 
 SMALL = Tree((directory("d"), file("d/run", b"#!/bin/sh\n", executable=True), file("e"), link("l", "d/run")))
 SMALL_CONTENTS = {"d/run": b"#!/bin/sh\n", "e": b""}
@@ -143,7 +143,7 @@ class TreesSuite:
             assert (opened.taken, opened.members) == (opened.length, len(tree.entries))
         data = b"".join(pieces)
         assert len(data) < opened.length - 500_000
-        assert all(len(piece) <= PIECE + 20_000 for piece in pieces)
+        assert all(len(piece) <= 2 * PIECE for piece in pieces)
         for number, cut in enumerate((1_000, 70_000, len(data))):
             async with trees.unpack({0: str(tmp_path / f"y{number}")}) as unpacking:
                 for at in range(0, len(data), cut):
@@ -353,7 +353,7 @@ class TreesSuite:
         assert b"".join(await pack(trees, [Packed(0, str(folder), made[0])])) == archive(*made)
 
     async def test_pack_pieces(self, trees: Trees, tmp_path: Path) -> None:
-        """Pieces have 64 to 128 KiB, but the last one may be shorter."""
+        """Pieces have 256 to 512 KiB, but the last one may be shorter."""
         tree, contents = big()
         folder = folder_with(tmp_path / "x", tree, contents)
         pieces = await pack(trees, [Packed(0, str(folder), tree)])
