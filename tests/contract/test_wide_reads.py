@@ -1,0 +1,70 @@
+"""How an exec reads below its TLS: widely, whatever the libraries between ask for."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from anyio.abc import ByteStream
+from anyio.streams.tls import TLSStream
+
+from senro.adapters.apiserver.exec_session import READ_BYTES
+from senro.adapters.apiserver.wide import Wide
+from senro.domain.exec_protocol import Stdout
+from tests.fakes.network import server_frame
+from tests.fakes.server import SWITCHING, read_head, tls_server
+from tests.support_apiserver import configuration, connected
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_an_exec_reads_widely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that an exec receives below its TLS comes in pieces of READ_BYTES, whatever the libraries between do."""
+    size, passed = 2 * 1024 * 1024, 0
+    receive = Wide.receive
+
+    async def counting(self: Wide, max_bytes: int = 65536) -> bytes:
+        nonlocal passed
+        data = await receive(self, max_bytes)
+        passed += len(data)
+        return data
+
+    async def handler(stream: TLSStream) -> None:
+        await read_head(stream)
+        await stream.send(SWITCHING.format(protocol="v4.channel.k8s.io").encode())
+        await stream.send(server_frame(b"\x01" + b"x" * size))
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr(Wide, "receive", counting)
+    async with (
+        tls_server(handler) as port,
+        connected(configuration(port)) as cluster,
+        cluster.exec("ci", "a", "step", ["true"], stdin=False, idle_seconds=20) as session,
+    ):
+        assert await session.receive() == Stdout(b"x" * size)
+    assert passed >= size - 65536  # some may have come with the 101
+
+
+async def test_a_wide_stream_asks_for_more() -> None:
+    """The stream below is asked for at least as much as was said; all else reaches it as it is."""
+    asked: list[object] = []
+
+    class Below(ByteStream):
+        async def receive(self, max_bytes: int = 65536) -> bytes:
+            asked.append(max_bytes)
+            return b"data"
+
+        async def send(self, item: bytes) -> None:
+            asked.append(item)
+
+        async def send_eof(self) -> None:
+            asked.append("eof")
+
+        async def aclose(self) -> None:
+            asked.append("closed")
+
+    wide = Wide(Below(), READ_BYTES)
+    assert [await wide.receive(), await wide.receive(2 * READ_BYTES)] == [b"data", b"data"]
+    await wide.send(b"out")
+    await wide.send_eof()
+    await wide.aclose()
+    assert asked == [READ_BYTES, 2 * READ_BYTES, b"out", "eof", "closed"]
