@@ -17,12 +17,22 @@ from senro.adapters.apiserver.configuration import Configuration, Credential, To
 from senro.adapters.apiserver.exchanges import exchanges as exchanges_of
 from senro.adapters.apiserver.rest import Rest
 from senro.adapters.apiserver.tokens import Authorization
+from senro.adapters.apiserver.websocket import accept_for
 from senro.ports.cluster import Cluster
 from tests.fakes.clock import FakeChance, FakeClock
 from tests.fakes.server import server_authority
 
 RECORDINGS = Path(__file__).parent / "contract" / "recordings"
 SERVER = "https://apiserver.example:6443"
+
+SWITCHING = (
+    "HTTP/1.1 101 Switching Protocols\r\n"
+    "Upgrade: websocket\r\n"
+    "Connection: Upgrade\r\n"
+    f"Sec-WebSocket-Accept: {accept_for(b'0000000000000001')}\r\n"
+    "Sec-WebSocket-Protocol: {protocol}\r\n\r\n"
+)
+"""A 101 to the first exec of a `FakeChance`; fill in the subprotocol."""
 
 Exchange = dict[str, Any]
 

@@ -11,8 +11,8 @@ from senro.adapters.apiserver.exec_session import READ_BYTES
 from senro.adapters.apiserver.wide import Wide
 from senro.domain.exec_protocol import Stdout
 from tests.fakes.network import server_frame
-from tests.fakes.server import SWITCHING, read_head, tls_server
-from tests.support_apiserver import configuration, connected
+from tests.fakes.server import read_head, tls_server
+from tests.support_apiserver import SWITCHING, configuration, connected
 
 pytestmark = pytest.mark.anyio
 

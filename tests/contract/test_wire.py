@@ -15,7 +15,6 @@ from anyio.streams.tls import TLSAttribute, TLSStream
 from senro.adapters.apiserver import Configuration, connect
 from senro.adapters.apiserver.configuration import ClientCertificate, Token
 from senro.adapters.apiserver.tls import stream_client, tls_context, user_agent
-from senro.adapters.apiserver.websocket import accept_for
 from senro.domain.errors import StreamBroken, Unreachable
 from senro.domain.exec_protocol import Ended, ExitCode, Stdout
 from tests.fakes.certificates import authority
@@ -28,19 +27,11 @@ from tests.fakes.server import (
     read_head,
     tls_server,
 )
-from tests.support_apiserver import configuration, connected
+from tests.support_apiserver import SWITCHING, configuration, connected
 
 pytestmark = pytest.mark.anyio
 
 VERSION = b'{"gitVersion": "v1.36.2"}'
-NONCE = b"0000000000000001"
-SWITCHING = (
-    "HTTP/1.1 101 Switching Protocols\r\n"
-    "Upgrade: websocket\r\n"
-    "Connection: Upgrade\r\n"
-    f"Sec-WebSocket-Accept: {accept_for(NONCE)}\r\n"
-    "Sec-WebSocket-Protocol: {protocol}\r\n\r\n"
-)
 
 
 async def answer_http1(stream: TLSStream, body: bytes = VERSION) -> bytes:
