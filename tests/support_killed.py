@@ -1,12 +1,15 @@
-"""Runs of a persistent workspace, one after the other in a process of its own, for a test that kills it.
+"""Runs of a persistent workspace, one after the other in a process of its own that is killed at some moment.
 
 Each run's step gives every file of the workspace the run's number, one file after the other: content in which two files
-differ is half of something. `python -m tests.support_killed FOLDER` prints a line before the first run.
+differ is half of something. `python -m tests.support_killed FOLDER MOMENT` kills itself as it comes to so many changes
+of files and folders.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -20,6 +23,8 @@ from tests.support_app import App, pod_plan
 from tests.support_files import names
 
 FILES = 12
+CHANGES = frozenset({"open", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink"})
+"""The interpreter's audit events before which the process may be killed."""
 
 
 def plan_of(max_size: int = 10**6) -> Plan:
@@ -50,19 +55,29 @@ async def run(folder: Path, generation: int | None, *, max_size: int = 10**6) ->
         if generation is not None:
             for path in files:
                 path.write_bytes(str(generation).encode())
-                await anyio.sleep(0.001)
+                await anyio.lowlevel.checkpoint()
         await app.workspaces.keep(step, 1)
         await app.workspaces.release()
     return found
 
 
-async def main(folder: Path) -> None:
-    """Runs without an end; every third one is evicted for its size."""
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
+def die_at(moment: int) -> None:
+    """Let this process be killed, with whatever its other threads are doing, at the change of that number from now."""
+    left = itertools.count(moment - 1, -1)
+
+    def count(event: str, _: object) -> None:
+        if event in CHANGES and next(left) == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(count)
+
+
+async def main(folder: Path, moment: int) -> None:
+    """Runs until that moment; every third one is evicted for its size."""
+    die_at(moment)
     for generation in itertools.count(1):
         await run(folder, generation, max_size=1 if generation % 3 == 0 else 10**6)
 
 
 if __name__ == "__main__":
-    anyio.run(main, Path(sys.argv[1]))
+    anyio.run(main, Path(sys.argv[1]), int(sys.argv[2]))

@@ -98,6 +98,10 @@ class Racer:
     """By uid, from when the pod was asked for until it was seen gone."""
 
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    moved: anyio.Event = field(default_factory=anyio.Event)
+    """Set with its next call, or its end."""
+
+    over: bool = False
     app: App = field(init=False)
     ended: bool = False
 
@@ -117,6 +121,7 @@ class Racer:
         if self.died is not None:
             await anyio.sleep_forever()
         self.calls += 1
+        self._move()
         if self.calls != self.dies_at:
             return await request()
         if self.dies_after:
@@ -128,7 +133,23 @@ class Racer:
         self.scope.cancel()
         return await anyio.sleep_forever()
 
+    def _move(self) -> None:
+        moved, self.moved = self.moved, anyio.Event()
+        moved.set()
+
+    async def came_to(self, call: int) -> None:
+        """Return with its call of that number, or its end."""
+        while self.calls < call and not self.over:
+            await self.moved.wait()
+
     async def race(self, folder: Path, plan: Plan) -> None:
+        try:
+            await self._race(folder, plan)
+        finally:
+            self.over = True
+            self._move()
+
+    async def _race(self, folder: Path, plan: Plan) -> None:
         self.app = app = App(folder, plan)
         pods = ClusterServices(cluster=self._dying(), watch=self._watch, lease_seconds=LEASE_SECONDS)
         services = replace(app.services, clock=self.clock, chance=SystemChance(), pods=pods)
@@ -254,18 +275,18 @@ async def race(dev: DevCluster, cluster: Cluster, number: int, folder: Path, cou
         return Racer(cluster, OwnClock(draw), dies, draw.random() < 0.5)
 
     two, third = [racer(mortal=True), racer(mortal=True)], racer(mortal=False)
-    late = draw.choice([0.0, draw.uniform(0, 0.5), draw.uniform(0, 2)])
+    late = draw.choice([0, draw.randint(1, LAST_CALL // 3), draw.randint(1, LAST_CALL)])
 
-    async def run(one: Racer, after: float, place: str) -> None:
-        await anyio.sleep(after)
+    async def run(one: Racer, after: int, place: str) -> None:
+        await two[0].came_to(after)
         await one.race(folder / place, plan)
 
     with anyio.fail_after(90):
         async with anyio.create_task_group() as group:
-            group.start_soon(run, two[0], 0.0, "a")
+            group.start_soon(run, two[0], 0, "a")
             group.start_soon(run, two[1], late, "b")
         # Whatever the two left, it is free or expires.
-        await run(third, 0.0, "c")
+        await run(third, 0, "c")
     check_holders([*two, third])
     check_pods([*two, third], counted)
     for one in (*two, third):

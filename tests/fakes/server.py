@@ -78,14 +78,14 @@ def alpn_of(stream: TLSStream) -> str | None:
 
 
 class Http2Server:
-    """Answers every HTTP/2 request of a connection with `body`, each after `delay` seconds, in any order.
+    """Answers every HTTP/2 request of a connection with `body`, each after so many `turns` of the event loop.
 
     With `until`, no answer is given before that.
     """
 
-    def __init__(self, body: bytes, *, delay: float = 0, until: anyio.Event | None = None) -> None:
+    def __init__(self, body: bytes, *, turns: int = 0, until: anyio.Event | None = None) -> None:
         self._body = body
-        self._delay = delay
+        self._turns = turns
         self._until = until
         self.connections = 0
         self.ended = 0
@@ -105,7 +105,8 @@ class Http2Server:
                 await stream.send(connection.data_to_send())
 
         async def answer(stream_id: int) -> None:
-            await anyio.sleep(self._delay)
+            for _ in range(self._turns):
+                await anyio.lowlevel.checkpoint()
             if self._until is not None:
                 await self._until.wait()
             self.answered += 1
