@@ -158,7 +158,7 @@ class ExecProtocol:
         """Whether the last event has come."""
         return self._session
 
-    def send(self, data: bytes) -> bytes:
+    def send(self, data: bytes | memoryview) -> bytes:
         """The one message that carries `data` to stdin: send it unfragmented, the server ignores FIN.
 
         Never empty and at most STDIN_LIMIT bytes: the server skips the one and drops the connection for the other.

@@ -89,7 +89,7 @@ class ExecSession(Protocol):
         """`v5.channel.k8s.io` or `v4.channel.k8s.io`, as the server chose."""
         ...
 
-    async def send(self, data: bytes) -> None:
+    async def send(self, data: bytes | memoryview) -> None:
         """Send to the command's stdin; returns when the transport took it. At most 128 KiB a call is sensible.
 
         Raises `StreamBroken` once the stream has ended; what was sent may or may not have been read.

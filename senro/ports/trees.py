@@ -58,11 +58,12 @@ class Archive(Protocol):
         """How many entries begin in them."""
         ...
 
-    async def read(self) -> bytes:
+    async def read(self) -> bytes | memoryview:
         """The next piece as it crosses, 256 to 512 KiB except at the end; b"" at the end.
 
-        Raises `TreeError` naming the file if one changed or vanished since it was walked: the archive so far is
-        torn and must not be used.
+        Its memory is used again: copy or send what it holds before the next call, and keep nothing of it. Raises
+        `TreeError` naming the file if one changed or vanished since it was walked: the archive so far is torn and
+        must not be used.
         """
         ...
 

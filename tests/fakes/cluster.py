@@ -176,11 +176,11 @@ class FakeExec:
     def subprotocol(self) -> str:
         return V5 if self._far.stdin else V4
 
-    async def send(self, data: bytes) -> None:
+    async def send(self, data: bytes | memoryview) -> None:
         if self.over.is_set():
             raise StreamBroken(self._asked, cause="the stream has ended")
         try:
-            await self._far._input.send(data)
+            await self._far._input.send(bytes(data))
             self._far.sent += 1
         except anyio.BrokenResourceError:
             raise StreamBroken(self._asked, cause="nobody reads") from None

@@ -257,7 +257,7 @@ class WorkspaceMachine(RuleBasedStateMachine):
         parts = self.app.workspaces.packed(self.there)
         async with self.app.services.trees.pack(parts, sentinel=sentinel_name(NONCE)) as archive:
             while piece := await archive.read():
-                pieces.append(piece)
+                pieces.append(bytes(piece))
         with image.running(STAGE_COMMAND) as image.stage:
             assert image.stage_with(b"".join(pieces), mounts=1) == (0, PROOF, b"")
             assert image.released()

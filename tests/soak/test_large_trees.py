@@ -43,7 +43,7 @@ async def send(command: list[str], folder: Path, tree: Tree) -> bytes:
         assert process.stdin is not None
         assert process.stdout is not None
         while piece := await archive.read():
-            await process.stdin.send(piece)
+            await process.stdin.send(bytes(piece))
         await process.stdin.aclose()
         said = b"".join([data async for data in process.stdout])
         assert await process.wait() == 0

@@ -77,7 +77,7 @@ class WebSocketExec:
         """What the server chose, which is what was offered."""
         return self._subprotocol
 
-    async def send(self, data: bytes) -> None:
+    async def send(self, data: bytes | memoryview) -> None:
         """Send to stdin, in messages of at most MESSAGE_BYTES."""
         for start in range(0, len(data), WRITE_BYTES):
             end = min(start + WRITE_BYTES, len(data))

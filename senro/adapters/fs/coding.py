@@ -37,7 +37,7 @@ _STEP = 1 << 18  # bytes unpacked at a time: a few kilobytes may stand for gigab
 class Packer(Protocol):
     """Packs a stream: `compress` may hold bytes back, `flush` ends the stream."""
 
-    def compress(self, data: bytes, /) -> bytes:
+    def compress(self, data: bytes | memoryview, /) -> bytes:
         """What the data brings to send."""
         ...
 

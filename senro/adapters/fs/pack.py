@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+from itertools import cycle
 from typing import TYPE_CHECKING
 
-from senro.adapters.fs.ahead import ReadAhead
+from senro.adapters.fs.ahead import DEPTH, ReadAhead
 from senro.adapters.fs.coding import packer
 from senro.adapters.fs.copying import changed
 from senro.adapters.fs.work import PIECE, Naming
@@ -15,7 +16,7 @@ from senro.domain.tar import END, archive_length, member_header, padding
 from senro.domain.tree import EMPTY_FILE, Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     from senro.domain.compression import Coding
     from senro.ports.trees import Packed
@@ -60,7 +61,7 @@ class FolderArchive:
         """See `ports.trees.Archive.members`."""
         return self._members
 
-    async def read(self) -> bytes:
+    async def read(self) -> bytes | memoryview:
         """See `ports.trees.Archive.read`."""
         if self._torn:
             raise TreeError("", "torn", "an earlier read of the archive failed or was cancelled; pack it again")
@@ -78,7 +79,7 @@ class FolderArchive:
         self._torn = True
         await self._ahead.close()
 
-    def _coded(self, coding: Coding) -> Generator[tuple[bytes, int, int], None, None]:
+    def _coded(self, coding: Coding) -> Generator[tuple[bytes | memoryview, int, int], None, None]:
         """The pieces as they cross, with the bytes and entries that they bring it to; packed ones fill a message."""
         packing, taken, held = packer(coding), 0, bytearray()
         for piece in self._read():
@@ -94,8 +95,9 @@ class FolderArchive:
             held += packing.flush()
             yield bytes(held), taken, self._begun
 
-    def _read(self) -> Generator[bytes, None, None]:
+    def _read(self) -> Generator[bytes | memoryview, None, None]:
         held = bytearray()
+        buffers = None
         for part in self._parts:
             with Naming(part.folder):
                 root = os.open(part.folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
@@ -107,7 +109,8 @@ class FolderArchive:
                         if entry.size < _ENOUGH:
                             held += _small_file(root, entry)
                         else:
-                            yield from _large_file(root, entry, held)
+                            buffers = buffers or _Buffers()
+                            yield from _large_file(root, entry, held, buffers)
                         held += bytes(padding(entry.size))
                     if len(held) >= _ENOUGH:
                         yield bytes(held)
@@ -136,7 +139,24 @@ def _small_file(root: int, entry: Entry) -> bytes:
     return data
 
 
-def _large_file(root: int, entry: Entry, held: bytearray) -> Generator[bytes, None, None]:
+class _Buffers:
+    """Memory for pieces, used again and again: asking the system for half a MiB each time costs as much as reading it.
+
+    As many as are in use at once: those that wait, one that is being sent, and the `free` one, which is being filled.
+    """
+
+    def __init__(self) -> None:
+        self._all: Iterator[memoryview] = cycle([memoryview(bytearray(PIECE)) for _ in range(DEPTH + 2)])
+        self.free = next(self._all)
+
+    def handed_out(self) -> None:
+        """What was filled is a piece now: go on with the one that was handed out longest ago."""
+        self.free = next(self._all)
+
+
+def _large_file(
+    root: int, entry: Entry, held: bytearray, buffers: _Buffers
+) -> Generator[bytes | memoryview, None, None]:
     """Add the file's content to `held`, in full pieces."""
     opened = _open(root, entry)
     try:
@@ -144,12 +164,13 @@ def _large_file(root: int, entry: Entry, held: bytearray) -> Generator[bytes, No
         digest = hashlib.sha256()
         left = entry.size
         while left:
-            data = os.read(opened, min(left, PIECE - len(held)))
+            data = buffers.free[: os.readv(opened, [buffers.free[: min(left, PIECE - len(held))]])]
             if not data:
                 raise changed(entry, f"it ended {left} bytes early")
             digest.update(data)
             left -= len(data)
             if not held and len(data) == PIECE:
+                buffers.handed_out()
                 yield data
                 continue
             held += data

@@ -242,6 +242,23 @@ async def test_prune_what_the_system_keeps(tmp_path: Path, monkeypatch: pytest.M
     assert (caught.value.path, caught.value.rule) == ("e", "io")
 
 
+async def test_a_piece_stays_until_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However far the thread runs ahead, it writes over no piece before the next one is asked for."""
+    contents = {name: os.urandom(3 * work.PIECE + number) for number, name in enumerate(("a", "b", "c"))}
+    tree = Tree(tuple(file(name, content) for name, content in contents.items()))
+    folder, whole, at = folder_with(tmp_path / "x", tree, contents), archive(tree, contents), 0
+    waiting: Queue[Any] = Queue(ahead.DEPTH)
+    monkeypatch.setattr(ahead, "Queue", lambda _: waiting)
+    async with FolderTrees().pack([Packed(0, str(folder), tree)]) as opened:
+        with anyio.fail_after(30):
+            while piece := await opened.read():
+                while not waiting.full() and at + (ahead.DEPTH + 2) * work.PIECE < len(whole):
+                    await anyio.lowlevel.checkpoint()
+                assert piece == whole[at : at + len(piece)]
+                at += len(piece)
+    assert at == len(whole)
+
+
 async def test_cancelled_read_tears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a read that was cancelled the archive cannot be read on: a piece may be lost."""
     tree, contents = big()
@@ -468,15 +485,15 @@ async def test_kernel_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ho
 
 async def test_file_cut_while_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is cut, written to or unreadable while its bytes go out ends the archive by its name."""
-    content = b"x" * 500_000
+    content = b"x" * 3_000_000
     tree = Tree((file("a", content),))
     folder = folder_with(tmp_path / "x", tree, {"a": content})
-    read = os.read
+    read = os.readv
 
     for change in ("cut", "written", "broken"):
 
-        def reading(opened: int, count: int, change: str = change) -> bytes:
-            data = read(opened, count)
+        def reading(opened: int, buffers: list[memoryview], change: str = change) -> int:
+            size = read(opened, buffers)
             if change == "cut":
                 os.truncate(folder / "a", 200_000)
             elif change == "written":
@@ -485,10 +502,10 @@ async def test_file_cut_while_packed(tmp_path: Path, monkeypatch: pytest.MonkeyP
                 os.utime(folder / "a", (1, 1))
             else:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
-            return data
+            return size
 
         (folder / "a").write_bytes(content)
-        monkeypatch.setattr("senro.adapters.fs.pack.os.read", reading)
+        monkeypatch.setattr("senro.adapters.fs.pack.os.readv", reading)
         with pytest.raises(TreeError) as caught:
             await pack(FolderTrees(), [Packed(0, str(folder), tree)])
         monkeypatch.undo()
@@ -610,7 +627,7 @@ async def test_memory(tmp_path: Path) -> None:
             port.unpack({0: str(tmp_path / "y")}) as unpacking,
         ):
             while piece := await packing.read():
-                await unpacking.write(piece)
+                await unpacking.write(bytes(piece))
             await unpacking.finish()
             await unpacking.replace()
         assert tracemalloc.get_traced_memory()[1] < 6 << 20

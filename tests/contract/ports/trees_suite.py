@@ -91,7 +91,7 @@ async def read_all(opened: Archive) -> list[bytes]:
     """The pieces of an archive to its end."""
     pieces = []
     while piece := await opened.read():
-        pieces.append(piece)
+        pieces.append(bytes(piece))
     return pieces
 
 
