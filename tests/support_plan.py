@@ -138,6 +138,7 @@ def steps(draw: st.DrawFn) -> Step:
             retry=draw(st.none() | st.just(Retry(attempts=2, on="infra"))),
             timeout=draw(st.none() | seconds),
             no_snapshot=draw(st.booleans()),
+            pure=not claims and draw(st.booleans()),
         )
     )
 

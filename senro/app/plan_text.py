@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -30,8 +31,7 @@ def plan_text(plan: Plan) -> str:
         if planned.needs:
             lines.append(f"  needs      {', '.join(planned.needs)}")
         lines += [f"  mounts     {_mount(step, mount)}" for mount in step.mounts]
-        if step.no_snapshot:
-            lines.append("  nothing that it does to its mounts is kept: later steps see them as they were before")
+        lines += _promised(step)
         if step.workdir:
             lines.append(f"  workdir    {step.workdir}")
         if step.env:
@@ -49,6 +49,13 @@ def plan_text(plan: Plan) -> str:
     lines += [f"workspace {one.name}: {_content(one, claims.get(one.name, ''))}" for one in plan.workspaces]
     lines += [f"scratch cache {cache.name}: under {cache.key}" for cache in plan.scratches]
     return "\n".join(lines) + "\n"
+
+
+def _promised(step: Step) -> Iterator[str]:
+    if step.no_snapshot:
+        yield "  nothing that it does to its mounts is kept: later steps see them as they were before"
+    if step.pure:
+        yield "  pure: what it leaves follows from its command, image, variables and mounts"
 
 
 def pods_text(plan: Plan) -> str:

@@ -28,7 +28,8 @@ class Step:
     `secrets` maps an environment variable to the name of a secret: the variable holds the path of a file.
     `timeout` is seconds from the start of the command. With `continue_on_error` a failure does not stop what needs
     this step. With `no_snapshot` nothing that it does to its mounts is read back or kept: a later step sees each
-    workspace as it was before.
+    workspace as it was before. `pure` says that what the step leaves follows from its command, image, variables and
+    mounts alone; `build` refuses it of a step that mounts a claim, and no step is skipped for it.
     """
 
     workflow: str
@@ -44,6 +45,7 @@ class Step:
     timeout: float | None = None
     continue_on_error: bool = False
     no_snapshot: bool = False
+    pure: bool = False
 
     @property
     def id(self) -> str:
@@ -78,6 +80,7 @@ class Workflow:
         timeout: Duration | None = None,
         continue_on_error: bool = False,
         no_snapshot: bool = False,
+        pure: bool = False,
     ) -> Step:
         """Add a step. It starts as soon as its needs are settled: steps of a workflow are not in a row by themselves.
 
@@ -98,6 +101,7 @@ class Workflow:
             timeout=None if timeout is None else seconds(timeout),
             continue_on_error=continue_on_error,
             no_snapshot=no_snapshot,
+            pure=pure,
         )
         self.steps.append(step)
         return step

@@ -107,6 +107,7 @@ class StepDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     timeout: float | None = None
     continue_on_error: bool = False
     no_snapshot: bool = False
+    pure: bool = False
 
 
 class PlanDocument(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -176,6 +177,7 @@ def _step(planned: PlannedStep) -> StepDocument:
         timeout=step.timeout,
         continue_on_error=step.continue_on_error,
         no_snapshot=step.no_snapshot,
+        pure=step.pure,
     )
 
 

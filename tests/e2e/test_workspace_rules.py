@@ -241,6 +241,24 @@ def test_no_snapshot_is_said_in_the_plan(bench: Bench) -> None:
     assert "nothing that it does to its mounts is kept: later steps see them as they were before" in done.stdout
 
 
+def test_a_pure_step_with_a_claim_is_refused(bench: Bench) -> None:
+    """At build, naming workspace and claim; without the claim the plan says that the step is pure."""
+    written = (
+        "import senro\n"
+        "from senro import k8s\n"
+        "p = senro.Pipeline('p')\n"
+        "w = p.workflow('w', on=k8s.Pod('example.org/runner@sha256:' + '0' * 64, namespace='ci', claims=CLAIMS))\n"
+        "w.step('make', ['make'], mounts=[senro.Workspace('cache').at('/cache', 'ro')], pure=True)\n"
+    )
+    (bench.folder / "claiming.py").write_text("CLAIMS = {'cache': 'senro-build-cache'}\n" + written)
+    (bench.folder / "carrying.py").write_text("CLAIMS = {}\n" + written)
+    refused = bench.cli("plan", "claiming.py")
+    assert refused.returncode != 0
+    assert "w.make: the step is pure, but mounts the workspace cache" in refused.stderr
+    assert "stands for the claim senro-build-cache" in refused.stderr
+    assert "pure: what it leaves follows from its command" in bench.cli("plan", "carrying.py").stdout
+
+
 def test_nothing_ran_where_a_first_content_is_refused(bench: Bench) -> None:
     """Links of a first content that leave are refused each by name before any step or pod."""
     (bench.folder / "project").mkdir()

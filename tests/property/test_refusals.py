@@ -114,6 +114,7 @@ STEPS: list[tuple[dict[str, Any], str]] = [
     ({"mounts": [ScratchCache("a", key="x").at("/a"), ScratchCache("a", key="x").at("/b")]}, "workspace-twice"),
     ({"mounts": [ScratchMount(cast("ScratchCache", "a"), "/a")]}, "type"),
     ({"no_snapshot": "yes"}, "type"),
+    ({"pure": "yes"}, "type"),
     # the environment
     *(({"env": {name: "x"}}, "env-name") for name in ("", "1A", "A=B", "A B", "..", ".", "..A", "ä", "A\n")),
     *(({"env": {name: "x"}}, "env-reserved") for name in ("SENRO_", "SENRO_RUN", "SENRO_K8S_TOKEN", "SENRO_X")),
@@ -440,6 +441,10 @@ def claim_of_two_names() -> Pipeline:
     return pipeline
 
 
+def pure_with_a_claim() -> Pipeline:
+    return two(mounts=[SRC.at("/src", "ro")], on=CLAIMING, pure=True)[0]
+
+
 def claim_with_content() -> Pipeline:
     pipeline, _ = two(mounts=[Workspace("src", path=".").at("/src")], on=CLAIMING)
     return pipeline
@@ -494,6 +499,12 @@ WHOLE: list[tuple[Pipeline, str, str, str]] = [
     (claim_here_carried_there(), "w.b", "claim-differs", "is carried here and the claim c of ci in w.a"),
     (claim_in_two_namespaces(), "w.b", "claim-differs", "is the claim c of cd here and the claim c of ci in w.a"),
     (claim_of_two_names(), "w.b", "claim-names", "the claim c is the workspace other here and src in w.a"),
+    (
+        pure_with_a_claim(),
+        "w.a",
+        "claim-pure",
+        "is pure, but mounts the workspace src, which stands for the claim c",
+    ),
     (claim_with_content(), "w.a", "claim-content", "stands for the claim c, whose content is its own"),
     (two_writers(), "w.b", "lost-update", "this step and w.a mount the workspace src"),
     (reader_and_writer(), "w.b", "lost-update", "add needs"),

@@ -1,4 +1,4 @@
-"""The rules of scratch caches and of claims across steps: who may share one, and with whom."""
+"""The rules of scratch caches and of claims across steps: who may share one, with whom, and what it makes of a step."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ _Claim = tuple[str, str]
 
 
 def refuse_shared_claims(graph: Graph) -> Iterator[Refusal]:
-    """A workspace that a claim stands for has no content of senro's, and no claim goes by the names of two of them."""
+    """A workspace that a claim stands for has no content of senro's, and no claim goes by the names of two of them.
+
+    What a step leaves in a claim, and finds there, is told by no digest: such a step is not pure.
+    """
     first: dict[str, tuple[_Claim | None, str]] = {}
     names: dict[_Claim, tuple[str, str]] = {}
     for step_id, step in graph.steps.items():
@@ -48,11 +51,20 @@ def refuse_shared_claims(graph: Graph) -> Iterator[Refusal]:
             if not isinstance(mount, Mount) or not mount.name:
                 continue
             claim = claims.get(mount.name)
+            if claim is not None and step.pure:
+                yield Refusal(step_id, "claim-pure", _impure(mount.name, claim[1]))
             known, elsewhere = first.setdefault(mount.name, (claim, step_id))
             if known != claim:
                 yield Refusal(step_id, "claim-differs", _mixed(mount.name, claim, known, elsewhere))
             elif claim is not None and elsewhere == step_id:
                 yield from _of_claim(step_id, mount.workspace, claim, names)
+
+
+def _impure(workspace: str, claim: str) -> str:
+    return (
+        f"the step is pure, but mounts the workspace {workspace}, which stands for the claim {claim}: whoever has that "
+        "claim changes what the step finds; leave out pure=True, or carry the workspace"
+    )
 
 
 def _of_claim(

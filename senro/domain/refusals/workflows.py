@@ -119,6 +119,7 @@ def _read_step(draft: _Draft, known: _Known, reader: Reader) -> Step:
         timeout=None if step.timeout is None else reader.seconds(step.timeout, "timeout", "timeout"),
         continue_on_error=reader.flag(step.continue_on_error, "continue_on_error"),
         no_snapshot=reader.flag(step.no_snapshot, "no_snapshot"),
+        pure=reader.flag(step.pure, "pure"),
     )
     refuse_overlap(target_env, env, secrets, reader)
     identity = AttemptIdentity(_RUN_ID, read.id, MOST_ATTEMPTS, _RUN_ID)
