@@ -1,17 +1,13 @@
 """What the embedded cluster carries: bytes through one exec each way, two hundred pods at once, fifty execs at once.
 
-Run it as `python benchmarks/bench_devcluster.py`. The client of the transfers is a process of its own, so that what is
-measured is the server: it sends frames of 128 KiB with a mask of zeroes, and looks at nothing that it receives.
+Run it as `python benchmarks/bench_devcluster.py`. The client of the execs is senro's own, in a process of its own.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import os
-import socket
 import ssl
-import struct
 import subprocess
 import sys
 import threading
@@ -20,69 +16,21 @@ import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from urllib.parse import urlencode
 
+import anyio
+
+from senro.adapters.apiserver import connect, read_configuration
+from senro.adapters.clock import SystemChance, SystemClock
 from senro.devcluster import IMAGE, DevCluster, DevClusterThread
+from senro.domain.exec_protocol import Ended, ExitCode, Stdout
+from senro.ports.cluster import Cluster, ExecSession
 
 SIZE = 512 * 1024 * 1024
-FRAME = 128 * 1024
+PIECE = 512 * 1024
 ROUNDS = 5
+EXECS = 50
 WANTED = 200
 """MB/s, each way (issue B)."""
-
-
-class Connection:
-    """TLS over a socket. A frame's records go out in one write: `SSLSocket` makes a system call for every 16 KiB."""
-
-    def __init__(self, context: ssl.SSLContext, host: str, port: int) -> None:
-        self._socket = socket.create_connection((host, port))
-        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._in, self._out, server_hostname=host)
-        try:
-            self._shake_hands()
-        except BaseException:
-            self._socket.close()
-            raise
-
-    def _shake_hands(self) -> None:
-        while True:
-            try:
-                self._tls.do_handshake()
-            except ssl.SSLWantReadError:
-                self._flush()
-                data = self._socket.recv(65_536)
-                if not data:
-                    raise ConnectionError("the server closed the connection within the handshake") from None
-                self._in.write(data)
-            else:
-                break
-        self._flush()
-
-    def sendall(self, data: bytes) -> None:
-        """Send all of it."""
-        self._tls.write(data)
-        self._flush()
-
-    def recv(self, size: int) -> bytes:
-        """Some bytes; b"" at the end."""
-        while True:
-            try:
-                return self._tls.read(size)
-            except ssl.SSLWantReadError:
-                data = self._socket.recv(256 * 1024)
-                if not data:
-                    return b""
-                self._in.write(data)
-            except ssl.SSLZeroReturnError:
-                return b""
-
-    def close(self) -> None:
-        """Close the socket."""
-        self._socket.close()
-
-    def _flush(self) -> None:
-        if self._out.pending:
-            self._socket.sendall(self._out.read())
 
 
 class Api:
@@ -105,74 +53,67 @@ class Api:
             found: dict[str, object] = json.load(answer)
             return found
 
-    def exec(self, pod: str, command: list[str], protocol: str, *, stdin: bool) -> tuple[Connection, bytes]:
-        """A connection behind its 101, and what came with that."""
-        query = [("container", "step"), *(("command", word) for word in command), ("stdout", "1"), ("stderr", "1")]
-        query += [("stdin", "1")] if stdin else []
-        host, port = self.server.removeprefix("https://").split(":")
-        lines = [
-            f"GET /api/v1/namespaces/ci/pods/{pod}/exec?{urlencode(query)} HTTP/1.1",
-            f"Host: {host}",
-            f"Authorization: Bearer {self.token}",
-            "Connection: Upgrade",
-            "Upgrade: websocket",
-            "Sec-WebSocket-Version: 13",
-            f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}",
-            f"Sec-WebSocket-Protocol: {protocol}",
-        ]
-        raw = Connection(self.context, host, int(port))
-        raw.sendall("\r\n".join([*lines, "", ""]).encode())
-        received = b""
-        while b"\r\n\r\n" not in received:
-            received += raw.recv(4096)
-        head, _, rest = received.partition(b"\r\n\r\n")
-        if not head.startswith(b"HTTP/1.1 101"):
-            raise RuntimeError(head.decode())
-        return raw, rest
 
-
-def frame_of(payload: bytes) -> bytes:
-    """A client's frame, masked with zeroes."""
-    size = len(payload)
-    if size < 126:
-        return struct.pack("!BB", 0x82, 0x80 | size) + bytes(4) + payload
-    if size < 65_536:
-        return struct.pack("!BBH", 0x82, 0xFE, size) + bytes(4) + payload
-    return struct.pack("!BBQ", 0x82, 0xFF, size) + bytes(4) + payload
-
-
-def receive_all(raw: Connection, received: int) -> tuple[int, bytes]:
-    """How many bytes came up to the end, and the last of them."""
-    end = b""
-    while data := raw.recv(1024 * 1024):
-        received += len(data)
-        end = (end + data[-400:])[-400:]
-    return received, end
-
-
-def transfer(api: Api, way: str) -> float:
-    """MB/s of one exec."""
+async def transfer(cluster: Cluster, way: str) -> float:
+    """MB/s of one exec, counted at its receiving end."""
     began = time.perf_counter()
     if way == "out":
-        raw, rest = api.exec("bench", ["head", "-c", str(SIZE), "/dev/zero"], "v4.channel.k8s.io", stdin=False)
-        received, end = receive_all(raw, len(rest))
-        assert received > SIZE
+        command, got = ["head", "-c", str(SIZE), "/dev/zero"], 0
+        async with cluster.exec("ci", "bench", "step", command, stdin=False, idle_seconds=60) as session:
+            while isinstance(event := await session.receive(), Stdout):
+                got += len(event.data)
     else:
-        raw, _ = api.exec("bench", ["sh", "-c", "cat >/dev/null; echo"], "v5.channel.k8s.io", stdin=True)
-        frame = frame_of(b"\x00" + bytes(FRAME))
-        for _ in range(SIZE // FRAME):
-            raw.sendall(frame)
-        raw.sendall(frame_of(b"\xff\x00"))
-        _, end = receive_all(raw, 0)
-    assert b'"status":"Success"' in end, end
-    raw.close()
+        said = b""
+        async with (
+            cluster.exec("ci", "bench", "step", ["wc", "-c"], stdin=True, idle_seconds=60) as session,
+            anyio.create_task_group() as group,
+        ):
+            group.start_soon(feed, session)
+            while isinstance(event := await session.receive(), Stdout):
+                said += event.data
+        got = int(said)
+    assert (got, event) == (SIZE, Ended(ExitCode(0)))
     return SIZE / 1e6 / (time.perf_counter() - began)
 
 
-def client(way: str) -> None:
-    """The other process: print the rate."""
-    api = Api(os.environ["SENRO_K8S_SERVER"], os.environ["SENRO_K8S_CA_FILE"], os.environ["BENCH_TOKEN"])
-    print(transfer(api, way))
+async def feed(session: ExecSession) -> None:
+    """SIZE bytes of stdin."""
+    piece = bytes(PIECE)
+    for _ in range(SIZE // PIECE):
+        await session.send(piece)
+    await session.close_stdin()
+
+
+async def many_execs(cluster: Cluster, count: int) -> float:
+    """Seconds for so many execs at once in one pod, each of which must come back with its own word."""
+    open_now, all_open, right = 0, anyio.Event(), 0
+
+    async def one(number: int) -> None:
+        nonlocal open_now, right
+        command, said = ["sh", "-c", f"read line; echo {number}-$line"], b""
+        async with cluster.exec("ci", "bench", "step", command, stdin=True, idle_seconds=60) as session:
+            open_now += 1
+            if open_now == count:
+                all_open.set()
+            await all_open.wait()
+            await session.send(b"word\n")
+            while isinstance(event := await session.receive(), Stdout):
+                said += event.data
+        right += (said, event) == (f"{number}-word\n".encode(), Ended(ExitCode(0)))
+
+    began = time.perf_counter()
+    async with anyio.create_task_group() as group:
+        for number in range(count):
+            group.start_soon(one, number)
+    assert right == count, f"{right} of {count} were right"
+    return time.perf_counter() - began
+
+
+async def client(what: str) -> None:
+    """The other process: print a figure."""
+    configuration = read_configuration(os.environ, now=SystemClock().now())
+    async with connect(configuration, clock=SystemClock(), chance=SystemChance()) as cluster:
+        print(await (many_execs(cluster, EXECS) if what == "execs" else transfer(cluster, what)))
 
 
 def manifest(name: str, command: list[str]) -> dict[str, object]:
@@ -216,40 +157,16 @@ def many_pods(api: Api, cluster: DevCluster, count: int) -> None:
     print(f"{count} pods deleted after {time.perf_counter() - began:.1f} s")
 
 
-def many_execs(api: Api, count: int) -> None:
-    """So many execs at once in one pod, each of which must come back with its own word."""
-    together = threading.Barrier(count)
-
-    def one(number: int) -> bool:
-        raw, rest = api.exec("bench", ["sh", "-c", f"read line; echo {number}-$line"], "v5.channel.k8s.io", stdin=True)
-        together.wait(60)
-        raw.sendall(frame_of(b"\x00word\n"))
-        told = rest
-        while data := raw.recv(65_536):
-            told += data
-        return f"{number}-word\n".encode() in told and b'"status":"Success"' in told
-
-    began = time.perf_counter()
-    with ThreadPoolExecutor(count) as threads:
-        right = sum(threads.map(one, range(count)))
-    print(f"{count} execs at once: {right} right, {time.perf_counter() - began:.1f} s")
-    assert right == count
+def from_client(environment: dict[str, str], what: str) -> float:
+    """The figure that a client in a process of its own prints."""
+    command = [sys.executable, __file__, "--client", what]
+    return float(subprocess.run(command, env={**os.environ, **environment}, check=True, stdout=subprocess.PIPE).stdout)
 
 
-def transfers(environment: dict[str, str], token: str, way: str) -> str:
+def transfers(environment: dict[str, str], way: str) -> str:
     """Some rounds one way, in a sentence: what came through, and what the cluster's own processor time would allow."""
     busy = time.process_time()
-    rates = sorted(
-        float(
-            subprocess.run(
-                [sys.executable, __file__, "--client", way],
-                env={**os.environ, **environment, "BENCH_TOKEN": token},
-                check=True,
-                capture_output=True,
-            ).stdout
-        )
-        for _ in range(ROUNDS)
-    )
+    rates = sorted(from_client(environment, way) for _ in range(ROUNDS))
     allowed = ROUNDS * SIZE / 1e6 / (time.process_time() - busy)
     median = rates[ROUNDS // 2]
     verdict = "" if median >= WANTED else f", less than {WANTED}"
@@ -266,13 +183,13 @@ def main() -> None:
         api.call("POST", "/api/v1/namespaces/ci/pods", manifest("bench", ["sleep", "6000"]))
         wait_for(lambda: phase_of(cluster, "bench", "Running") == 1, 30)
         for way in ("out", "in"):
-            print(transfers(environment, token, way))
-        many_execs(api, 50)
+            print(transfers(environment, way))
+        print(f"{EXECS} execs at once: {EXECS} right, {from_client(environment, 'execs'):.1f} s")
         many_pods(api, cluster, 200)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--client"]:
-        client(sys.argv[2])
+        anyio.run(client, sys.argv[2])
     else:
         main()

@@ -468,6 +468,12 @@ def foreign_step() -> Pipeline:
     return pipeline
 
 
+def foreign_workflow() -> Pipeline:
+    pipeline, _ = two()
+    pipeline.workflows.append(cast("Workflow", "w"))
+    return pipeline
+
+
 def unnamed(name: Any) -> Pipeline:
     pipeline = Pipeline("p")
     pipeline.workflow("w").step(name, ["true"])
@@ -508,6 +514,7 @@ WHOLE: list[tuple[Pipeline, str, str, str]] = [
     (claim_with_content(), "w.a", "claim-content", "stands for the claim c, whose content is its own"),
     (two_writers(), "w.b", "lost-update", "this step and w.a mount the workspace src"),
     (reader_and_writer(), "w.b", "lost-update", "add needs"),
+    (foreign_workflow(), "p", "type", "workflow 2 is 'w'; add workflows by pipeline.workflow(...)"),
     (foreign_step(), "w", "workflow", "step 2 is of workflow 'other'"),
     *((unnamed(name), "w.step 1", "name", "the step's name") for name in ("", " a", "a\n", "a" * 254, "\x1b[2J")),
     (unnamed(None), "w.step 1", "type", "the step's name is None"),
