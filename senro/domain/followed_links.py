@@ -6,8 +6,9 @@ Links are resolved as the kernel does it (path_resolution(7)), but never out of 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from senro.domain.errors import TreeError
 from senro.domain.paths import MAX_PATH, raw, refused_links, shortened

@@ -7,12 +7,12 @@ import os
 import random
 import re
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from senro.domain.errors import TreeError
 from senro.domain.paths import MAX_TURNS, check_path, check_target, link_problem, raw, text

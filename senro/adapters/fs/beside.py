@@ -17,12 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from senro.adapters.fs.work import Naming
+from senro.adapters.fs.work import Naming, io_error
 from senro.domain.errors import TreeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY = 0o755
 _OWNER = 0o700
 _DEEP = 900  # of 4095 bytes, a character having four at most; the name of one more entry fits
@@ -57,14 +58,18 @@ class OpenFolder:
 
     def create(self, path: str, *, executable: bool) -> int:
         """Create a file in it that does not exist, and open it to write and read. The caller closes it."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with Naming(path), _Apart(path):
-            opened = os.open(path, flags, 0o600, dir_fd=self.root)
-            try:
-                os.fchmod(opened, 0o755 if executable else 0o644)
-            except BaseException:
-                os.close(opened)
-                raise
+        # Two contexts would cost as much as the calls do, for each small file.
+        try:
+            opened = os.open(path, _NEW, 0o600, dir_fd=self.root)
+        except FileExistsError as error:
+            raise _same_name(path) from error
+        except OSError as error:
+            raise io_error(path, error) from error
+        try:
+            os.fchmod(opened, 0o755 if executable else 0o644)
+        except OSError as error:
+            os.close(opened)
+            raise io_error(path, error) from error
         return opened
 
     def link(self, path: str, target: str) -> None:
@@ -117,12 +122,16 @@ class _Apart:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         """Exchange the error."""
         if isinstance(error, FileExistsError):
-            raise TreeError(
-                self._path,
-                "case",
-                "this machine's file system has another name for the same: one that differs in case or in its Unicode "
-                "form alone; rename one of them, or run on a file system that tells them apart",
-            ) from error
+            raise _same_name(self._path) from error
+
+
+def _same_name(path: str) -> TreeError:
+    return TreeError(
+        path,
+        "case",
+        "this machine's file system has another name for the same: one that differs in case or in its Unicode form "
+        "alone; rename one of them, or run on a file system that tells them apart",
+    )
 
 
 class Beside(OpenFolder):

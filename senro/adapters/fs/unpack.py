@@ -13,7 +13,7 @@ from senro.adapters.fs.ahead import WriteBehind
 from senro.adapters.fs.beside import Beside, swap_all
 from senro.adapters.fs.coding import Unpacker
 from senro.adapters.fs.copying import copy_file, put_copies, write_all
-from senro.adapters.fs.work import PIECE, Naming, drive
+from senro.adapters.fs.work import PIECE, Naming, drive, io_error
 from senro.domain.errors import TreeError
 from senro.domain.tar import ArchiveReader, Data, EndOfArchive, Manifest, Member
 
@@ -123,6 +123,7 @@ class FolderUnpacking:
     def _take(self, data: bytes) -> Generator[None, None, None]:
         for piece in self._unpacker.feed(data):
             yield from self._take_archive(piece)
+            yield
 
     def _take_archive(self, data: bytes) -> Generator[None, None, None]:
         self._unpacked += len(data)
@@ -131,9 +132,9 @@ class FolderUnpacking:
                 self._file.write(event.data)
             elif isinstance(event, Member):
                 yield from self._begin_member(event)
+                yield
             elif not isinstance(event, EndOfArchive):
                 self._end_file()
-            yield
 
     def _begin_member(self, member: Member) -> Generator[None, None, None]:
         placement = self._manifest.admit(member)
@@ -195,6 +196,8 @@ class FolderUnpacking:
 
 
 class _OpenFile:
+    __slots__ = ("digest", "index", "opened", "path")
+
     def __init__(self, index: int, path: str, opened: int) -> None:
         self.index = index
         self.path = path
@@ -203,8 +206,10 @@ class _OpenFile:
 
     def write(self, data: bytes | memoryview) -> None:
         self.digest.update(data)
-        with Naming(self.path):
+        try:
             write_all(self.opened, data)
+        except OSError as error:
+            raise io_error(self.path, error) from error
 
 
 def _check_apart(destinations: Mapping[int, str]) -> None:

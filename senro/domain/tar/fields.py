@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 from zlib import adler32
 
 from senro.domain.errors import TreeError
@@ -16,12 +16,10 @@ _MAGICS = {
     b"ustar  \0": False,  # GNU and busybox: other things stand where the prefix would
     bytes(8): False,  # before POSIX
 }
-_OCTAL = re.compile(rb" *([0-7]*)[ \0]*\Z")
 _RECORD = re.compile(rb"(\d{1,9}) ")
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """A header block, taken apart: names are bytes without their padding, numbers are checked."""
 
     name: bytes
@@ -34,7 +32,7 @@ class Header:
 def read_header(block: bytes) -> Header:
     """Take a header block apart. Raises `TreeError`: rules `checksum`, `format`, `size`."""
     # The sum counts its own field as spaces (POSIX ustar).
-    if _number(block[148:156], "checksum") != byte_sum(block) - byte_sum(block[148:156]) + 8 * 32:
+    if _number(block[148:156], "checksum") != byte_sum(block[:148]) + 8 * 32 + byte_sum(block[156:]):
         raise TreeError("", "checksum", "a member's header does not match its checksum; the archive is damaged")
     has_prefix = _MAGICS.get(block[257:265])
     if has_prefix is None:
@@ -57,6 +55,8 @@ def byte_sum(block: bytes) -> int:
     The lower half of an Adler-32 (RFC 1950) is 1 + the sum modulo 65521, so it is exact for 256 bytes, and it takes
     a tenth of the time that `sum` does, for each header of each file.
     """
+    if len(block) <= 256:
+        return (adler32(block) & 0xFFFF) - 1
     return (adler32(block[:256]) & 0xFFFF) + (adler32(block[256:]) & 0xFFFF) - 2
 
 
@@ -78,10 +78,10 @@ def read_pax(body: bytes) -> dict[bytes, bytes]:
 
 
 def _number(field: bytes, rule: str) -> int:
-    """An octal number, or one in base 256 (GNU; never negative here)."""
+    """An octal number between spaces, NULs behind it, or one in base 256 (GNU; never negative here)."""
     if field[0] == 0x80:
         return int.from_bytes(field[1:], "big")
-    match = _OCTAL.match(field)
-    if not match:
+    digits = field.lstrip(b" ").rstrip(b" \0")
+    if digits.translate(None, b"01234567"):
         raise TreeError("", rule, f"a member's header holds {field!r} where a number belongs")
-    return int(match[1] or b"0", 8)
+    return int(digits or b"0", 8)

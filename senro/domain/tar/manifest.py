@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from senro.domain.content_rules import PLAIN, ContentRules
 from senro.domain.errors import TreeError
@@ -18,8 +21,7 @@ if TYPE_CHECKING:
     from senro.domain.tar.reader import Member
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True, gc=False):
     """What to make on disk for a member: first the directories, outermost first, then the entry.
 
     `entry` is None where nothing is to be made: for a root, and for what is left out. With `replaces`, a file or link
@@ -93,8 +95,7 @@ class Manifest:
         """The file's content is whole and has this digest."""
         entries = self._parts[index].entries
         entry = entries[path]
-        # dataclasses.replace would cost more than all else that is done for a small file here.
-        entries[path] = Entry(path, "file", executable=entry.executable, size=entry.size, digest=digest)
+        entries[path] = replace(entry, digest=digest)
 
     def contents(self) -> Generator[None, None, Mapping[int, Content]]:
         """What came, by index; it may be left at each yield.

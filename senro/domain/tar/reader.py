@@ -26,6 +26,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
+
 from senro.domain.errors import TreeError
 from senro.domain.paths import MAX_NAME, check_path, check_target, text
 from senro.domain.tar.fields import BLOCK, Header, read_header, read_pax
@@ -45,6 +47,7 @@ MAX_MEMBERS = 4_000_000
 
 _MAX_EXTENSIONS = 8  # GNU tar writes at most one of each of its four kinds before a member
 _FILES = {b"0", b"\0", b"7"}
+_OTHERS = {b"1", b"2", b"5"}
 _SPECIAL = {b"3": "a character device", b"4": "a block device", b"6": "a fifo"}
 _NAMES = {
     b"S": "a sparse file",
@@ -53,10 +56,10 @@ _NAMES = {
     b"D": "a directory of an incremental backup",
 }
 _ZERO_BLOCK = bytes(BLOCK)
+_EXTENSIONS = {b"x", b"g", b"L", b"K"}
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(msgspec.Struct, frozen=True, gc=False):
     """A member begins. `kind` "hardlink" repeats the content of the earlier member `target` of the same tree.
 
     The root of a tree comes as a directory whose path is "". `size` bytes of `Data` follow for a file. A fifo or a
@@ -72,8 +75,7 @@ class Member:
     lost: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(msgspec.Struct, frozen=True, gc=False):
     """A piece of the content of the file that began last; never empty."""
 
     data: bytes | memoryview
@@ -88,6 +90,8 @@ class EndOfMember:
 class EndOfArchive:
     """Both end blocks are there. Nothing but zeros may follow."""
 
+
+_END_OF_MEMBER = EndOfMember()
 
 Event = Member | Data | EndOfMember | EndOfArchive
 """What `ArchiveReader.receive_data` returns."""
@@ -155,7 +159,7 @@ class ArchiveReader:
         if self._extension is None:
             events.append(Data(piece))
             if not self._left:
-                events.append(EndOfMember())
+                events.append(_END_OF_MEMBER)
             return
         kind, body = self._extension
         body += piece
@@ -174,7 +178,7 @@ class ArchiveReader:
         if self._zero_blocks:
             raise TreeError("", "end", "something other than zeros follows the end of the archive")
         header = read_header(block)
-        if header.kind in {b"x", b"g", b"L", b"K"}:
+        if header.kind in _EXTENSIONS:
             self._begin_extension(header)
         else:
             self._begin_member(header, events)
@@ -209,32 +213,30 @@ class ArchiveReader:
             raise TreeError(shown, "limit", f"the name has more than {MAX_NAME} bytes")
         # Before POSIX a directory was a file whose name ends in a slash.
         kind = b"5" if header.kind == b"\0" and name.endswith(b"/") else header.kind
-        if kind not in {b"1", b"2", b"5"} and kind not in _FILES and kind not in _SPECIAL:
+        if kind not in _FILES and kind not in _OTHERS and kind not in _SPECIAL:
             what = _NAMES.get(kind, f"of the unknown kind {kind!r}")
             raise TreeError(shown, "type", f"the member is {what}; only what a file system has may come back")
-        if any(keyword.startswith(b"GNU.sparse.") for keyword in pending):
+        if pending and any(keyword.startswith(b"GNU.sparse.") for keyword in pending):
             raise TreeError(shown, "type", "the member is a sparse file; only whole files may come back")
         size = _size(pending.get(b"size"), header.size, shown)
         index, path = self._place(name, directory=kind == b"5", shown=shown)
-        member = self._member(index, path, kind, header, pending.get(b"linkpath", header.target))
-        if member.kind != "file":
-            if size:
-                raise TreeError(shown, "size", f"a {member.kind} with {size} bytes of content")
-            events.append(member)
-        else:
+        if kind in _FILES:
             executable, lost = bool(header.mode & EXECUTABLE), lost_bits(header.mode)
             events.append(Member(index, path, "file", executable=executable, size=size, lost=lost))
             self._left = size
             self._padding = -size % BLOCK
             if not size:
-                events.append(EndOfMember())
+                events.append(_END_OF_MEMBER)
+        else:
+            member = self._member(index, path, kind, header, pending.get(b"linkpath", header.target))
+            if size:
+                raise TreeError(shown, "size", f"a {member.kind} with {size} bytes of content")
+            events.append(member)
         self.members += bool(path)
         if self.members > MAX_MEMBERS:
             raise TreeError(shown, "limit", f"the archive has more than {MAX_MEMBERS} members")
 
     def _member(self, index: int, path: str, kind: bytes, header: Header, target: bytes) -> Member:
-        if kind in _FILES:
-            return Member(index, path, "file")
         if kind == b"5":
             return Member(index, path, "directory")
         if kind in _SPECIAL:

@@ -9,6 +9,7 @@ time, and of the mode only the executable bit. An archive for a user whom nobody
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from senro.domain.errors import TreeError
@@ -31,12 +32,13 @@ _PREFIX = 155
 _LAST_OCTAL_SIZE = 0o77777777777
 _NO_SIZE = b"00000000000\0"
 _ZERO = b"0000000\0"
+_OWNERS = _ZERO + _ZERO
 
 # What follows the checksum but the type and the link, and what stands before it but the name and the size.
 _MODES = {b"0": b"0000644\0", b"x": b"0000755\0", b"5": b"0000755\0", b"2": b"0000777\0"}
 _OPEN_MODES = {b"0": b"0000666\0", b"x": b"0000777\0", b"5": b"0000777\0", b"2": b"0000777\0"}
 _MIDDLE = _NO_SIZE
-_TAIL = b"ustar\x0000" + bytes(64) + _ZERO + _ZERO
+_TAIL = b"ustar\x0000" + bytes(64) + _OWNERS
 _PAX_NAME = b"PaxHeaders"
 
 
@@ -101,10 +103,16 @@ def _header(name: bytes, mode: bytes, size: int, kind: bytes, target: bytes, *, 
         length = b"%011o\0" % size
     else:
         length = b"\x80" + size.to_bytes(11, "big")
-    front = name.ljust(_NAME, b"\0") + mode + _ZERO + _ZERO + length + _MIDDLE
+    front = b"%b%b%b%b" % (name.ljust(_NAME, b"\0"), mode, _OWNERS, length + _MIDDLE)
+    back, known = _back(kind, target, prefix)
+    return b"%b%06o\0 %b" % (front, byte_sum(front) + 8 * 32 + known, back)
+
+
+@lru_cache(maxsize=64)
+def _back(kind: bytes, target: bytes, prefix: bytes) -> tuple[bytes, int]:
+    """What follows the checksum, and its sum: for nearly all members the same."""
     back = kind + target.ljust(_NAME, b"\0") + _TAIL + prefix.ljust(_PREFIX + 12, b"\0")
-    checksum = byte_sum(front) + 8 * 32 + byte_sum(back)
-    return b"%b%06o\0 %b" % (front, checksum, back)
+    return back, byte_sum(back)
 
 
 def _split(name: bytes) -> tuple[bytes, bytes]:
