@@ -23,7 +23,7 @@ PROBE_TO: Final = 1280 * 1024
 """Bytes of a transfer between which its rate is measured. What comes before fills buffers and pays for the way there
 and back; a transfer that is shorter is over before anything could be won."""
 
-SAMPLE_BYTES: Final = 256 * 1024
+SAMPLE_BYTES: Final = 128 * 1024
 """Bytes of the content that are packed to see how well it does: a MiB would cost as much as sending several."""
 
 KNOWN_SECONDS: Final = 120.0

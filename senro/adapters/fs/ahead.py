@@ -7,11 +7,14 @@ and hashed. A hop to a worker thread for each piece would let them take turns in
 from __future__ import annotations
 
 import threading
+from itertools import cycle
 from queue import Empty, Full, Queue
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import anyio.lowlevel
 import anyio.to_thread
+
+from senro.adapters.fs.work import PIECE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -20,6 +23,39 @@ T = TypeVar("T")
 
 DEPTH = 2
 """Pieces between the thread and the loop."""
+
+
+class Buffers:
+    """Memory for pieces, which are filled one after the other.
+
+    It is used again: pages that the system makes anew for each piece cost as much as what is done with it. There are as
+    many pieces as can be in use at once: `DEPTH` that wait, one that the other side has, and one that is being filled.
+    """
+
+    def __init__(self) -> None:
+        self._all = cycle([memoryview(bytearray(PIECE)) for _ in range(DEPTH + 2)])
+        self._free = next(self._all)
+        self.filled = 0
+
+    @property
+    def room(self) -> memoryview:
+        """What is left of the piece. Say by `fill` how much of it was written."""
+        return self._free[self.filled :]
+
+    def fill(self, count: int) -> None:
+        """So many more bytes of the piece are there."""
+        self.filled += count
+
+    def put(self, data: bytes | memoryview) -> None:
+        """Add bytes for which there is room."""
+        self._free[self.filled : self.filled + len(data)] = data
+        self.filled += len(data)
+
+    def take(self) -> memoryview:
+        """The piece, to be handed over; the next one begins."""
+        piece = self._free[: self.filled]
+        self._free, self.filled = next(self._all), 0
+        return piece
 
 
 class ReadAhead(Generic[T]):
@@ -78,14 +114,14 @@ class ReadAhead(Generic[T]):
 class WriteBehind:
     """Gives pieces to `take` in a thread, in order. `close` it on every path."""
 
-    def __init__(self, take: Callable[[bytes], Generator[None, None, None]]) -> None:
+    def __init__(self, take: Callable[[memoryview], Generator[None, None, None]]) -> None:
         self._take = take
-        self._queue: Queue[bytes | None] = Queue(DEPTH)
+        self._queue: Queue[memoryview | None] = Queue(DEPTH)
         self._error: BaseException | None = None
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
-    async def put(self, piece: bytes) -> None:
+    async def put(self, piece: memoryview) -> None:
         """Hand the piece over, or wait until there is room. Raises what `take` raised for an earlier one."""
         self._raise()
         if self._thread is None:

@@ -36,6 +36,7 @@ class OpenFolder:
     def __init__(self, root: int) -> None:
         self.root = root
         self._made: set[str] = set()
+        self._as_asked: set[int] = set()
 
     def above(self, path: str) -> None:
         """Make the directories that stand above `path`."""
@@ -58,19 +59,28 @@ class OpenFolder:
 
     def create(self, path: str, *, executable: bool) -> int:
         """Create a file in it that does not exist, and open it to write and read. The caller closes it."""
+        mode = 0o755 if executable else 0o644
         # Two contexts would cost as much as the calls do, for each small file.
         try:
-            opened = os.open(path, _NEW, 0o600, dir_fd=self.root)
+            opened = os.open(path, _NEW, mode, dir_fd=self.root)
         except FileExistsError as error:
             raise _same_name(path) from error
         except OSError as error:
             raise io_error(path, error) from error
-        try:
-            os.fchmod(opened, 0o755 if executable else 0o644)
-        except OSError as error:
-            os.close(opened)
-            raise io_error(path, error) from error
+        if mode not in self._as_asked:
+            try:
+                self._set_mode(opened, mode)
+            except OSError as error:
+                os.close(opened)
+                raise io_error(path, error) from error
         return opened
+
+    def _set_mode(self, opened: int, mode: int) -> None:
+        """Look at the first file of a mode: what the umask or an ACL leaves of it, they leave for every other one."""
+        if stat.S_IMODE(os.fstat(opened).st_mode) == mode:
+            self._as_asked.add(mode)
+        else:
+            os.fchmod(opened, mode)
 
     def link(self, path: str, target: str) -> None:
         """Make a symbolic link in it."""

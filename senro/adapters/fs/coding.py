@@ -68,16 +68,17 @@ class Unpacker:
         self._head: bytes | None = b""
         self._inner: _Gzip | _Zstd | None = None
 
-    def feed(self, data: bytes) -> Iterator[bytes]:
+    def feed(self, data: bytes | memoryview) -> Iterator[bytes | memoryview]:
         """The content that the data brings, in pieces. Raises `TreeError` (rule `checksum`, `end`) for damage."""
         if self._head is not None:
-            self._head += data
-            if len(self._head) < len(_ZSTD_MAGIC):
+            head = self._head + data
+            if len(head) < len(_ZSTD_MAGIC):
+                self._head = head
                 return
-            data, self._head = self._head, None
-            if data.startswith(_GZIP_MAGIC):
+            data, self._head = head, None
+            if head.startswith(_GZIP_MAGIC):
                 self._inner = _Gzip()
-            elif data.startswith(_ZSTD_MAGIC):
+            elif head.startswith(_ZSTD_MAGIC):
                 self._inner = _Zstd()
         if self._inner is None:
             if data:
@@ -104,7 +105,7 @@ class _Gzip:
     def whole(self) -> bool:
         return self._inner.eof
 
-    def feed(self, data: bytes) -> Iterator[bytes]:
+    def feed(self, data: bytes | memoryview) -> Iterator[bytes]:
         while data:
             if self._inner.eof:
                 raise _after_the_end()
@@ -125,7 +126,7 @@ class _Zstd:
     def whole(self) -> bool:
         return self._inner.eof
 
-    def feed(self, data: bytes) -> Iterator[bytes]:
+    def feed(self, data: bytes | memoryview) -> Iterator[bytes]:
         while True:
             if self._inner.eof:
                 if data:

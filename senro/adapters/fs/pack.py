@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import os
-from itertools import cycle
 from typing import TYPE_CHECKING
 
-from senro.adapters.fs.ahead import DEPTH, ReadAhead
+from senro.adapters.fs.ahead import Buffers, ReadAhead
 from senro.adapters.fs.coding import packer
 from senro.adapters.fs.copying import changed
 from senro.adapters.fs.work import PIECE, Naming
 from senro.domain.errors import TreeError
 from senro.domain.tar import END, archive_length, member_header, padding
+from senro.domain.tar.fields import BLOCK
 from senro.domain.tree import EMPTY_FILE, Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Generator, Sequence
 
     from senro.domain.compression import Coding
     from senro.ports.trees import Packed
 
 _ENOUGH = PIECE // 2
-"""Bytes at which a piece is handed out between two members: a header and its PAX header fit into the other half."""
+"""Bytes of a file that is read in pieces, and of packed bytes that are handed out; half a piece."""
 
 
 _SAMPLE_PIECE = 16 * 1024
@@ -95,88 +95,72 @@ class FolderArchive:
             held += packing.flush()
             yield bytes(held), taken, self._begun
 
-    def _read(self) -> Generator[bytes | memoryview, None, None]:
-        held = bytearray()
-        buffers = None
+    def _read(self) -> Generator[memoryview, None, None]:
+        buffers = Buffers()
         for part in self._parts:
             with Naming(part.folder):
                 root = os.open(part.folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
             try:
                 for entry in part.tree.entries:
                     self._begun += 1
-                    held += member_header(part.index, entry, open_to_all=self._open_to_all)
+                    header = member_header(part.index, entry, open_to_all=self._open_to_all)
+                    small = entry.size < _ENOUGH
+                    if buffers.filled + len(header) + (entry.size + BLOCK if small else 0) > PIECE:
+                        yield buffers.take()
+                    buffers.put(header)
                     if entry.kind == "file":
-                        if entry.size < _ENOUGH:
-                            held += _small_file(root, entry)
+                        if small:
+                            _small_file(root, entry, buffers)
                         else:
-                            buffers = buffers or _Buffers()
-                            yield from _large_file(root, entry, held, buffers)
-                        held += bytes(padding(entry.size))
-                    if len(held) >= _ENOUGH:
-                        yield bytes(held)
-                        held.clear()
+                            yield from _large_file(root, entry, buffers)
+                        buffers.put(bytes(padding(entry.size)))  # a piece ends between two blocks, so there is room
             finally:
                 os.close(root)
-        held += self._tail
-        yield bytes(held)
+        if len(self._tail) > len(buffers.room):
+            yield buffers.take()
+        buffers.put(self._tail)
+        yield buffers.take()
 
 
-def _small_file(root: int, entry: Entry) -> bytes:
-    """The content of a file that fits into a piece: one read, whose digest says whether it is what was promised."""
-    opened = _open(root, entry)
+def _small_file(root: int, entry: Entry, buffers: Buffers) -> None:
+    """Add the content of a file that fits into the piece: one read, whose digest says whether it is what was promised.
+
+    There is room for one byte more, which only a file has that has grown.
+    """
+    opened, room, size = _open(root, entry), buffers.room, 0
     try:
-        data = os.read(opened, entry.size + 1)
-        while 0 < len(data) < entry.size and (more := os.read(opened, entry.size + 1 - len(data))):
-            data += more
+        while more := os.readv(opened, [room[size : entry.size + 1]]):
+            size += more
+            if size >= entry.size:
+                break
     except OSError as error:
         raise changed(entry, error.strerror or str(error)) from error
     finally:
         os.close(opened)
-    if len(data) != entry.size:
-        raise changed(entry, f"it has {'more' if len(data) > entry.size else 'fewer'} than {entry.size} bytes")
-    if "sha256:" + hashlib.sha256(data).hexdigest() != entry.digest:
+    if size != entry.size:
+        raise changed(entry, f"it has {'more' if size > entry.size else 'fewer'} than {entry.size} bytes")
+    if "sha256:" + hashlib.sha256(room[:size]).hexdigest() != entry.digest:
         raise changed(entry, "its content is another")
-    return data
+    buffers.fill(size)
 
 
-class _Buffers:
-    """Memory for pieces, used again and again: asking the system for half a MiB each time costs as much as reading it.
-
-    As many as are in use at once: those that wait, one that is being sent, and the `free` one, which is being filled.
-    """
-
-    def __init__(self) -> None:
-        self._all: Iterator[memoryview] = cycle([memoryview(bytearray(PIECE)) for _ in range(DEPTH + 2)])
-        self.free = next(self._all)
-
-    def handed_out(self) -> None:
-        """What was filled is a piece now: go on with the one that was handed out longest ago."""
-        self.free = next(self._all)
-
-
-def _large_file(
-    root: int, entry: Entry, held: bytearray, buffers: _Buffers
-) -> Generator[bytes | memoryview, None, None]:
-    """Add the file's content to `held`, in full pieces."""
+def _large_file(root: int, entry: Entry, buffers: Buffers) -> Generator[memoryview, None, None]:
+    """Add the file's content, in full pieces."""
     opened = _open(root, entry)
     try:
         before = os.fstat(opened)
         digest = hashlib.sha256()
         left = entry.size
         while left:
-            data = buffers.free[: os.readv(opened, [buffers.free[: min(left, PIECE - len(held))]])]
-            if not data:
+            room = buffers.room[:left]
+            size = os.readv(opened, [room])
+            if not size:
                 raise changed(entry, f"it ended {left} bytes early")
-            digest.update(data)
-            left -= len(data)
-            if not held and len(data) == PIECE:
-                buffers.handed_out()
-                yield data
-                continue
-            held += data
-            if len(held) == PIECE:
-                yield bytes(held)
-                held.clear()
+            digest.update(room[:size])
+            buffers.fill(size)
+            left -= size
+            if buffers.filled == PIECE:
+                yield buffers.take()
         after = os.fstat(opened)
     except OSError as error:
         raise changed(entry, error.strerror or str(error)) from error

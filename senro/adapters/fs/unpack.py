@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from senro.adapters.fs.ahead import WriteBehind
+from senro.adapters.fs.ahead import Buffers, WriteBehind
 from senro.adapters.fs.beside import Beside, swap_all
 from senro.adapters.fs.coding import Unpacker
 from senro.adapters.fs.copying import copy_file, put_copies, write_all
-from senro.adapters.fs.work import PIECE, Naming, drive, io_error
+from senro.adapters.fs.work import Naming, drive, io_error
 from senro.domain.errors import TreeError
 from senro.domain.tar import ArchiveReader, Data, EndOfArchive, Manifest, Member
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
     from senro.domain.content_rules import ContentRules
-    from senro.domain.tree import Tree
+    from senro.domain.tree import Entry, Tree
 
 
 class FolderUnpacking:
@@ -38,8 +38,7 @@ class FolderUnpacking:
         self._unpacker = Unpacker()
         self._unpacked = 0
         self._manifest = Manifest(destinations, rules=rules)
-        self._buffer: list[bytes] = []
-        self._buffered = 0
+        self._buffers = Buffers()
         self._behind = WriteBehind(self._take)
         self._received = 0
         self._open: _OpenFile | None = None
@@ -68,11 +67,13 @@ class FolderUnpacking:
         """See `ports.trees.Unpacking.write`. Small pieces are collected; what they hold may be found out later."""
         self._expect("receiving")
         self._received += len(data)
-        self._buffer.append(data)
-        self._buffered += len(data)
         # Most pieces are a few KiB: a turn of the event loop for each would cost more than all that is done with them.
-        if self._buffered >= PIECE:
+        rest = memoryview(data)
+        while len(rest) >= (room := len(self._buffers.room)):
+            self._buffers.put(rest[:room])
+            rest = rest[room:]
             await self._flush()
+        self._buffers.put(rest)
 
     async def finish(self) -> Mapping[int, Tree]:
         """See `ports.trees.Unpacking.finish`."""
@@ -112,52 +113,54 @@ class FolderUnpacking:
             self._folders[index] = Beside(destination)
 
     async def _flush(self) -> None:
-        data = b"".join(self._buffer)
-        self._buffer.clear()
-        self._buffered = 0
         # Until it is handed over the archive has a hole.
         self._state = "broken"
-        await self._behind.put(data)
+        await self._behind.put(self._buffers.take())
         self._state = "receiving"
 
-    def _take(self, data: bytes) -> Generator[None, None, None]:
+    def _take(self, data: memoryview) -> Generator[None, None, None]:
         for piece in self._unpacker.feed(data):
             yield from self._take_archive(piece)
             yield
 
-    def _take_archive(self, data: bytes) -> Generator[None, None, None]:
+    def _take_archive(self, data: bytes | memoryview) -> Generator[None, None, None]:
         self._unpacked += len(data)
         for event in self._reader.receive_data(data):
             if isinstance(event, Data):
                 self._file.write(event.data)
             elif isinstance(event, Member):
-                yield from self._begin_member(event)
+                copied = self._begin_member(event)
+                if copied is not None:
+                    yield from self._copy(event.index, *copied)
                 yield
             elif not isinstance(event, EndOfArchive):
                 self._end_file()
 
-    def _begin_member(self, member: Member) -> Generator[None, None, None]:
+    def _begin_member(self, member: Member) -> tuple[Entry, str] | None:
+        """Make what can be made at once; the entry that is still to be made, and the path that it is a copy of."""
         placement = self._manifest.admit(member)
         folder = self._folders[member.index]
         for path in placement.directories:
             folder.directory(path)
         entry = placement.entry
-        if entry is None:
-            return
+        if entry is None or entry.kind == "link":
+            return None
         if entry.kind == "directory":
             folder.directory(entry.path)
-            return
-        if entry.kind == "link":
-            return
+            return None
         if placement.replaces:
             folder.remove(entry.path)
+        if placement.copy_of:
+            return entry, placement.copy_of
+        self._open = _OpenFile(member.index, entry.path, folder.create(entry.path, executable=entry.executable))
+        return None
+
+    def _copy(self, index: int, entry: Entry, source_path: str) -> Generator[None, None, None]:
+        folder = self._folders[index]
         opened = folder.create(entry.path, executable=entry.executable)
-        if not placement.copy_of:
-            self._open = _OpenFile(member.index, entry.path, opened)
-            return
         try:
             with Naming(entry.path):
-                source = os.open(placement.copy_of, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=folder.root)
+                source = os.open(source_path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=folder.root)
                 try:
                     yield from copy_file(source, opened, entry.size)
                 finally:

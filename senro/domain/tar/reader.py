@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from senro.domain.errors import TreeError
-from senro.domain.paths import MAX_NAME, check_path, check_target, text
+from senro.domain.paths import MAX_NAME, check_path, check_target, raw, text
 from senro.domain.tar.fields import BLOCK, Header, read_header, read_pax
 from senro.domain.tree import EXECUTABLE, lost_bits
 
@@ -115,7 +115,7 @@ class ArchiveReader:
         self._zero_blocks = 0
         self.members = 0
 
-    def receive_data(self, data: bytes) -> list[Event]:
+    def receive_data(self, data: bytes | memoryview) -> list[Event]:
         """What these bytes bring. Raises `TreeError`."""
         events: list[Event] = []
         view = memoryview(data)
@@ -206,20 +206,22 @@ class ArchiveReader:
                 raise TreeError("", "pax", "a global header would give every member one name or size")
 
     def _begin_member(self, header: Header, events: list[Event]) -> None:
-        pending, self._pending, self._extensions = self._pending, {}, 0
-        name = pending.get(b"path", header.name)
-        shown = text(name[:MAX_NAME])
-        if len(name.removesuffix(b"/")) > MAX_NAME:  # a directory's slash is no part of its path
-            raise TreeError(shown, "limit", f"the name has more than {MAX_NAME} bytes")
+        name, size, target = header.name, header.size, header.target
+        if self._pending:
+            name, size, target = self._extended(name, size, target)
+        self._extensions = 0
+        if (
+            len(name) > MAX_NAME and len(name.removesuffix(b"/")) > MAX_NAME
+        ):  # a directory's slash is no part of its path
+            raise TreeError(_shown(name), "limit", f"the name has more than {MAX_NAME} bytes")
         # Before POSIX a directory was a file whose name ends in a slash.
         kind = b"5" if header.kind == b"\0" and name.endswith(b"/") else header.kind
         if kind not in _FILES and kind not in _OTHERS and kind not in _SPECIAL:
             what = _NAMES.get(kind, f"of the unknown kind {kind!r}")
-            raise TreeError(shown, "type", f"the member is {what}; only what a file system has may come back")
-        if pending and any(keyword.startswith(b"GNU.sparse.") for keyword in pending):
-            raise TreeError(shown, "type", "the member is a sparse file; only whole files may come back")
-        size = _size(pending.get(b"size"), header.size, shown)
-        index, path = self._place(name, directory=kind == b"5", shown=shown)
+            raise TreeError(_shown(name), "type", f"the member is {what}; only what a file system has may come back")
+        if size > MAX_SIZE:
+            raise TreeError(_shown(name), "size", f"the member claims {size} bytes; at most {MAX_SIZE} are taken")
+        index, path = self._place(name, directory=kind == b"5", shown=name)
         if kind in _FILES:
             executable, lost = bool(header.mode & EXECUTABLE), lost_bits(header.mode)
             events.append(Member(index, path, "file", executable=executable, size=size, lost=lost))
@@ -228,13 +230,26 @@ class ArchiveReader:
             if not size:
                 events.append(_END_OF_MEMBER)
         else:
-            member = self._member(index, path, kind, header, pending.get(b"linkpath", header.target))
+            member = self._member(index, path, kind, header, target)
             if size:
-                raise TreeError(shown, "size", f"a {member.kind} with {size} bytes of content")
+                raise TreeError(_shown(name), "size", f"a {member.kind} with {size} bytes of content")
             events.append(member)
         self.members += bool(path)
         if self.members > MAX_MEMBERS:
-            raise TreeError(shown, "limit", f"the archive has more than {MAX_MEMBERS} members")
+            raise TreeError(_shown(name), "limit", f"the archive has more than {MAX_MEMBERS} members")
+
+    def _extended(self, name: bytes, size: int, target: bytes) -> tuple[bytes, int, bytes]:
+        """Name, size and link target, as the extension headers before the member have them."""
+        pending, self._pending = self._pending, {}
+        name = pending.get(b"path", name)
+        if any(keyword.startswith(b"GNU.sparse.") for keyword in pending):
+            raise TreeError(_shown(name), "type", "the member is a sparse file; only whole files may come back")
+        record = pending.get(b"size")
+        if record is not None:
+            if not record.isdigit() or len(record) > 20:
+                raise TreeError(_shown(name), "pax", f"a PAX header gives the size {text(record[:40])!r}")
+            size = int(record)
+        return name, size, pending.get(b"linkpath", target)
 
     def _member(self, index: int, path: str, kind: bytes, header: Header, target: bytes) -> Member:
         if kind == b"5":
@@ -246,12 +261,12 @@ class ArchiveReader:
         if kind == b"2":
             check_target(path, text(target))
             return Member(index, path, "link", target=text(target))
-        to, earlier = self._place(target, directory=False, shown=path)
+        to, earlier = self._place(target, directory=False, shown=raw(path))
         if to != index:
             raise TreeError(path, "hardlink", f"the hard link leads to another tree (`{text(target)}`)")
         return Member(index, path, "hardlink", target=earlier, lost=lost_bits(header.mode))
 
-    def _place(self, name: bytes, *, directory: bool, shown: str) -> tuple[int, str]:
+    def _place(self, name: bytes, *, directory: bool, shown: bytes) -> tuple[int, str]:
         """Tree and path of a member. GNU tar puts `./` before names and a slash after a directory's."""
         while name.startswith(b"./"):
             name = name[2:]
@@ -261,18 +276,14 @@ class ArchiveReader:
         index = self._indexes.get(head)
         if index is None:
             check_path(text(name))
-            raise TreeError(shown, "index", "the name does not begin with the number of a mount that comes back")
+            raise TreeError(
+                _shown(shown), "index", "the name does not begin with the number of a mount that comes back"
+            )
         path = text(rest)
         if path or not directory:
             check_path(path)
         return index, path
 
 
-def _size(record: bytes | None, size: int, shown: str) -> int:
-    if record is not None:
-        if not record.isdigit() or len(record) > 20:
-            raise TreeError(shown, "pax", f"a PAX header gives the size {text(record[:40])!r}")
-        size = int(record)
-    if size > MAX_SIZE:
-        raise TreeError(shown, "size", f"the member claims {size} bytes; at most {MAX_SIZE} are taken")
-    return size
+def _shown(name: bytes) -> str:
+    return text(name[:MAX_NAME])

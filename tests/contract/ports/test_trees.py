@@ -410,9 +410,13 @@ async def test_refused_by_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
     opened = open_files()
-    monkeypatch.setattr(f"senro.adapters.fs.beside.os.{call}", refuse)
-    with pytest.raises(TreeError, match="not permitted"):
-        await unpack(FolderTrees(), archive(SMALL, SMALL_CONTENTS), {0: str(tmp_path / "ws")})
+    umask = os.umask(0o077)  # without one no mode needs to be set
+    try:
+        monkeypatch.setattr(f"senro.adapters.fs.beside.os.{call}", refuse)
+        with pytest.raises(TreeError, match="not permitted"):
+            await unpack(FolderTrees(), archive(SMALL, SMALL_CONTENTS), {0: str(tmp_path / "ws")})
+    finally:
+        os.umask(umask)
     monkeypatch.undo()
     assert names(tmp_path) == []
     assert open_files() == opened
@@ -680,6 +684,28 @@ async def test_mutated_stays_inside(
     else:
         assert read_folder(destination) == found[0]
     assert names(top) == ["ws"]
+
+
+@pytest.mark.parametrize("umask", [0, 0o027, 0o777])
+async def test_modes_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    """Every file is 0644 or 0755, every directory 0755: the first of each kind, and those after it."""
+    tree = Tree(
+        (
+            directory("d"),
+            *(file(name, b"x") for name in ("a", "d/b")),
+            *(file(name, b"x", executable=True) for name in ("c", "d/e")),
+        )
+    )
+    before = os.umask(umask)
+    try:
+        async with FolderTrees().unpack({0: str(tmp_path / "ws")}) as unpacking:
+            await unpacking.write(archive(tree, dict.fromkeys(("a", "d/b", "c", "d/e"), b"x")))
+            await unpacking.finish()
+            await unpacking.replace()
+    finally:
+        os.umask(before)
+    modes = {path: (tmp_path / "ws" / path).stat().st_mode & 0o7777 for path in ("a", "d/b", "c", "d/e", "d")}
+    assert modes == {"a": 0o644, "d/b": 0o644, "c": 0o755, "d/e": 0o755, "d": 0o755}
 
 
 async def test_links_only_at_the_end(tmp_path: Path) -> None:
