@@ -33,6 +33,11 @@ KEEPALIVE_IDLE_SECONDS = 30
 """A peer that vanished without a word is noticed by TCP itself: three probes, 10 s apart, after this much silence."""
 
 
+UNSENT_BYTES = 1024 * 1024
+"""What the system takes from us before it can send it. A ping waits behind all of it, and megabytes are the default: on
+a slow link that is a second in which nobody knows how slow it is."""
+
+
 def user_agent() -> str:
     """What senro calls itself in a request and in the audit log."""
     try:
@@ -76,7 +81,7 @@ def _client(configuration: Configuration, *, http2: bool, limits: httpx.Limits) 
         limits=limits,
         trust_env=False,
         proxy=proxy,
-        socket_options=_keepalive(),
+        socket_options=_socket_options(),
     )
     return httpx.AsyncClient(
         transport=transport,
@@ -89,7 +94,7 @@ def _client(configuration: Configuration, *, http2: bool, limits: httpx.Limits) 
     )
 
 
-def _keepalive() -> list[tuple[int, int, int]]:
+def _socket_options() -> list[tuple[int, int, int]]:
     options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
     named = {
         # Linux says TCP_KEEPIDLE, macOS TCP_KEEPALIVE.
@@ -97,6 +102,7 @@ def _keepalive() -> list[tuple[int, int, int]]:
         "TCP_KEEPALIVE": KEEPALIVE_IDLE_SECONDS,
         "TCP_KEEPINTVL": 10,
         "TCP_KEEPCNT": 3,
+        "TCP_NOTSENT_LOWAT": UNSENT_BYTES,
     }
     for name, value in named.items():
         option = getattr(socket, name, None)

@@ -48,7 +48,7 @@ def receive_widely(stream: httpcore.AsyncNetworkStream, least: int) -> None:
     """Let what lies below the TLS of this stream be asked for at least `least` bytes at a time.
 
     httpcore has no public name for what its own streams wrap (one for the upgrade, one for anyio's). Where it is kept
-    elsewhere nothing is changed, and reading is slower: tests/contract/test_wide_reads.py would say so.
+    elsewhere nothing is changed, and reading is slower: tests/contract/test_exec_sockets.py would say so.
     """
     tls: object = stream
     while isinstance(tls, httpcore.AsyncNetworkStream):

@@ -1,13 +1,16 @@
-"""How an exec reads below its TLS: widely, whatever the libraries between ask for."""
+"""What an exec does below its TLS: it reads widely, and leaves the system little that is not sent yet."""
 
 from __future__ import annotations
+
+import socket
 
 import anyio
 import pytest
 from anyio.abc import ByteStream
 from anyio.streams.tls import TLSStream
 
-from senro.adapters.apiserver.exec_session import READ_BYTES
+from senro.adapters.apiserver.exec_session import READ_BYTES, WebSocketExec
+from senro.adapters.apiserver.tls import UNSENT_BYTES
 from senro.adapters.apiserver.wide import Wide
 from senro.domain.exec_protocol import Stdout
 from tests.fakes.network import server_frame
@@ -42,6 +45,25 @@ async def test_an_exec_reads_widely(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         assert await session.receive() == Stdout(b"x" * size)
     assert passed >= size - 65536  # some may have come with the 101
+
+
+async def test_the_socket_of_an_exec() -> None:
+    """It notices a peer that vanished, and takes at most UNSENT_BYTES before it can send them."""
+
+    async def handler(stream: TLSStream) -> None:
+        await read_head(stream)
+        await stream.send(SWITCHING.format(protocol="v4.channel.k8s.io").encode())
+        await anyio.sleep_forever()
+
+    async with (
+        tls_server(handler) as port,
+        connected(configuration(port)) as cluster,
+        cluster.exec("ci", "a", "step", ["true"], stdin=False, idle_seconds=20) as session,
+    ):
+        assert isinstance(session, WebSocketExec)
+        raw = session._stream.get_extra_info("socket")  # the port has no word for it
+        assert raw.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == UNSENT_BYTES
 
 
 async def test_a_wide_stream_asks_for_more() -> None:
