@@ -212,8 +212,9 @@ left_out() {{
 count=0; sockets=0
 members() {{
   for f in "$1"/* "$1"/.[!.]* "$1"/..?*; do
-    if [ ! -e "$f" ] && [ ! -L "$f" ]; then continue; fi
     if left_out "$f"; then continue; fi
+    if [ -f "$f" ]; then count=$((count+1)); continue; fi
+    if [ ! -e "$f" ] && [ ! -L "$f" ]; then continue; fi
     if [ -S "$f" ]; then
       sockets=$((sockets+1))
       if [ "$sockets" -le {NAMED_SOCKETS} ]; then echo "{SOCKET_WORD} $f" >&2; fi
@@ -227,7 +228,8 @@ for root in "$@"; do case $root in --exclude=*) ;; *) members "$root" ;; esac; d
 echo "{MEMBERS_WORD} $count $sockets" >&2
 """
 """A busybox tar may be built without --exclude: then all of it crosses, and is left out where it comes in. Members
-are counted by the shell alone: `find` is missing from many images, and a name may hold a newline. The exit
+are counted by the shell alone: `find` is missing from many images, and a name may hold a newline. Most are files, so
+that is asked first. The exit
 codes of a pipe's two ends come out through 3, into the command substitution, while the archive goes out through 4."""
 
 

@@ -61,7 +61,15 @@ _ALWAYS: dict[str, tuple[Key, ...]] = {
 }
 
 _MAY: dict[str, tuple[Key, ...]] = {
-    _PIPES: (("exit-zero", 7), ("logs", 9), ("logs", 12), ("logs", 13), ("logs", 14), ("logs", 18)),
+    _PIPES: (
+        ("exit-zero", 7),
+        ("logs", 9),
+        ("logs", 12),
+        ("logs", 13),
+        ("logs", 14),
+        ("logs", 18),
+        ("oom-child", 7),
+    ),
     _SCHEDULER: (("logs", 1),),
     _MOMENT: (("refused", 10),),
     _TICKS: (("logs-interrupted", 5),),
