@@ -152,6 +152,8 @@ def _large_file(root: int, entry: Entry, buffers: Buffers) -> Generator[memoryvi
         digest = hashlib.sha256()
         left = entry.size
         while left:
+            if not buffers.room:
+                yield buffers.take()
             room = buffers.room[:left]
             size = os.readv(opened, [room])
             if not size:
@@ -159,8 +161,6 @@ def _large_file(root: int, entry: Entry, buffers: Buffers) -> Generator[memoryvi
             digest.update(room[:size])
             buffers.fill(size)
             left -= size
-            if buffers.filled == PIECE:
-                yield buffers.take()
         after = os.fstat(opened)
     except OSError as error:
         raise changed(entry, error.strerror or str(error)) from error

@@ -686,6 +686,20 @@ async def test_mutated_stays_inside(
     assert names(top) == ["ws"]
 
 
+@pytest.mark.parametrize("size", [work.PIECE // 2, work.PIECE, work.PIECE + 1])
+async def test_however_full_a_piece_is(tmp_path: Path, size: int) -> None:
+    """A file of any size may begin at any block of a piece, the last one too: the archive is the domain's."""
+    for filled in range(work.PIECE // 512 - 4, work.PIECE // 512 + 3):
+        names = [f"d{number:04}" for number in range(filled)]
+        content = os.urandom(size)
+        tree = Tree((*(directory(name) for name in names), file("x", content), directory("y")))
+        folder = tmp_path / str(filled)
+        folder.mkdir()
+        (folder / "x").write_bytes(content)
+        pieces = await pack(FolderTrees(), [Packed(0, str(folder), tree)])
+        assert b"".join(pieces) == archive(tree, {"x": content})
+
+
 @pytest.mark.parametrize("umask", [0, 0o027, 0o777])
 async def test_modes_whatever_the_umask(tmp_path: Path, umask: int) -> None:
     """Every file is 0644 or 0755, every directory 0755: the first of each kind, and those after it."""
