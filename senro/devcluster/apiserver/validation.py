@@ -215,6 +215,22 @@ def _check_mounts(place: str, mounts: list[Object], volumes: set[str]) -> list[C
         elif ":" in path:
             causes.append(Cause.invalid(f"{where}.mountPath", quoted(path), "must not contain ':'"))
         mounted.add(path)
+        causes += _check_sub_paths(where, mount)
+    return causes
+
+
+def _check_sub_paths(where: str, mount: Object) -> list[Cause]:
+    """What may stand below a volume: a path that stays in it, said in one way. The kubelet looks again at the links."""
+    causes: list[Cause] = []
+    if mount.get("subPath") and mount.get("subPathExpr"):
+        words = "subPathExpr and subPath are mutually exclusive"
+        causes.append(Cause.invalid(f"{where}.subPathExpr", quoted(mount["subPathExpr"]), words))
+    for field in ("subPath", "subPathExpr"):
+        path = mount.get(field) or ""
+        if path.startswith("/"):
+            causes.append(Cause.invalid(f"{where}.{field}", quoted(path), "must be a relative path"))
+        elif ".." in path.split("/"):
+            causes.append(Cause.invalid(f"{where}.{field}", quoted(path), "must not contain '..'"))
     return causes
 
 

@@ -33,7 +33,10 @@ _SERVICE = {
 
 
 class ConfigError(Exception):
-    """CreateContainerConfigError: a reference that leads nowhere (recording create-container-config-error)."""
+    """CreateContainerConfigError: a reference that leads nowhere (recording create-container-config-error).
+
+    Or a sub-path that leads out of its volume.
+    """
 
 
 class Sources:

@@ -200,6 +200,9 @@ class Starter:
                 )
             sources = Sources(pod["metadata"]["namespace"], self._find, self._field)
             env = environment(container, hostname, int(user or 0), sources)
+            mounted = mounts(
+                container, volumes, read_only_volumes(spec), lambda text: expand(text, env), self._folder / "shared"
+            )
         except ConfigError as error:
             self._recorder.warning(pod, "Failed", f"Error: {error}", container=where)
             raise NotStartedError("CreateContainerConfigError", str(error)) from error
@@ -216,7 +219,7 @@ class Starter:
             env=env,
             workdir=container.get("workingDir") or "/",
             hostname=hostname,
-            mounts=mounts(container, volumes, read_only_volumes(spec), lambda text: expand(text, env)),
+            mounts=mounted,
             user=user,
             group=context.get("runAsGroup"),
             read_only_root=bool(context.get("readOnlyRootFilesystem")) or image.read_only_root,

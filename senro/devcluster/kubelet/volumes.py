@@ -6,16 +6,17 @@ import base64
 import contextlib
 import os
 import posixpath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from senro.devcluster.apiserver.resources import CONFIG_MAPS
 from senro.devcluster.apiserver.status import SECRETS
 from senro.devcluster.containers.runtime import Mount
 from senro.devcluster.kubelet.amounts import whole
+from senro.devcluster.kubelet.environment import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from senro.devcluster.kubelet.environment import Find
     from senro.devcluster.objects import Object
@@ -145,19 +146,46 @@ def read_only_volumes(spec: Object) -> frozenset[str]:
 
 
 def mounts(
-    container: Object, volumes: Mapping[str, Path], read_only: frozenset[str], expand: Callable[[str], str]
+    container: Object,
+    volumes: Mapping[str, Path],
+    read_only: frozenset[str],
+    expand: Callable[[str], str],
+    shared: Path,
 ) -> tuple[Mount, ...]:
-    """A container's volume mounts, sub-paths made where they are missing; those of `read_only` volumes are that."""
+    """A container's volume mounts, sub-paths made where they are missing; those of `read_only` volumes are that.
+
+    `shared` is the pod's own folder that mapped containers move volumes to. `ConfigError` where a sub-path leads out of
+    its volume or cannot be made, in the kubelet's words.
+    """
     found: list[Mount] = []
     for mount in container.get("volumeMounts") or []:
         source = volumes[mount["name"]]
         below = mount.get("subPath") or expand(mount.get("subPathExpr") or "")
+        if posixpath.isabs(below):
+            raise ConfigError(f"error SubPath `{below}` must not be an absolute path")
+        if ".." in below.split("/"):
+            raise ConfigError(f"unable to provision SubPath `{below}`: must not contain '..'")
         if below:
-            source = source / posixpath.normpath(below)
-            if not source.exists():
-                source.mkdir(parents=True)
-                source.chmod(0o777)
+            try:
+                source = _below(source, below, shared)
+            # Through a file, too long for a name, with a NUL, out by a link: a kubelet says the same of them all.
+            except (OSError, ValueError) as error:
+                words = (
+                    f'failed to prepare subPath for volumeMount "{mount["name"]}" of container "{container["name"]}"'
+                )
+                raise ConfigError(words) from error
         found.append(
             Mount(source, mount["mountPath"], read_only=mount["name"] in read_only or bool(mount.get("readOnly")))
         )
     return tuple(found)
+
+
+def _below(volume: Path, path: str, shared: Path) -> Path:
+    """A sub-path with its links followed, made where it is missing; ValueError where a link leads out of the volume."""
+    found = Path(os.path.realpath(volume / path))
+    if not any(found.is_relative_to(os.path.realpath(folder)) for folder in (volume, shared)):
+        raise ValueError("a link leads out of the volume")
+    if not found.exists():
+        found.mkdir(parents=True)
+        found.chmod(0o777)
+    return found
