@@ -6,6 +6,7 @@ bytes that are not UTF-8 are kept by `surrogateescape`, as the operating system 
 
 from __future__ import annotations
 
+import posixpath
 from typing import TYPE_CHECKING
 
 from senro.domain.errors import TreeError
@@ -28,8 +29,8 @@ NAMED_CHARACTERS = 16 * 1024
 SHOWN_CHARACTERS = 200
 """Characters of a path or a target within a sentence: either may have `MAX_NAME`, and a pod chooses them."""
 
-MAX_TURNS = 40
-"""How often the target of a link that may not leave its tree may go up again after a name: each time is looked at."""
+MAX_LOOKS = 40
+"""After how many names the target of a link that may not leave its tree may go up again: each is looked at."""
 
 
 def raw(text: str) -> bytes:
@@ -83,8 +84,9 @@ def link_problem(path: str, target: str, links: Container[str] = ()) -> str:
     """What keeps the link at `path` from its tree, in words; "" for one that points into the tree, or at its root.
 
     `links` holds the paths of the tree's links. The parents of `path` are directories, so `..` at the front
-    of a target goes where it seems to; after a name it does so only if that name is no link, hence that is a problem.
-    Where no link of a tree has one, no chain of them leads out. A target that does not exist is fine.
+    of a target goes where it seems to; after names it does so only if none of them is a link, hence that is a problem:
+    what follows a link lies elsewhere, and may be a link there. Where no link of a tree has one, no chain of them leads
+    out. A target that does not exist is fine.
     """
     if target.startswith("/"):
         return f"the link is absolute ({shortened(target)})"
@@ -92,19 +94,22 @@ def link_problem(path: str, target: str, links: Container[str] = ()) -> str:
         return ""
     above = path.rpartition("/")[0]
     names: list[str] = []  # what follows `above`
-    turns = 0
+    known = 0  # so many of them are no links
+    looks = 0
     for segment in target.split("/"):
         if segment in {"", "."}:
             continue
         if segment != "..":
             names.append(segment)
         elif names:
-            turns += 1
-            if turns > MAX_TURNS:
-                return f"the link goes up again after a name more than {MAX_TURNS} times ({shortened(target)})"
-            if "/".join([above, *names] if above else names) in links:
+            unknown = range(known + 1, len(names) + 1)
+            looks += len(unknown)
+            if looks > MAX_LOOKS:
+                return f"the link goes up again after more than {MAX_LOOKS} names ({shortened(target)})"
+            if any(posixpath.join(above, *names[:count]) in links for count in unknown):
                 return f"the link goes through another link and up again ({shortened(target)})"
             names.pop()
+            known = len(names)
         elif not above:
             return f"the link leaves the tree ({shortened(target)})"
         else:
