@@ -9,6 +9,9 @@ PATTERN = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
 """The expression that the apiserver quotes when it refuses one."""
 
 _NUMBER = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))([A-Za-z]*)([+-]?[0-9]*)")
+_MOST_DIGITS = 100
+_LARGEST_EXPONENT = 100
+"""An apiserver caps what is larger than 2**63-1 without computing it; here it is no quantity, and as quickly."""
 _SUFFIXES = {
     "n": Fraction(1, 10**9),
     "u": Fraction(1, 10**6),
@@ -20,15 +23,23 @@ _SUFFIXES = {
 
 
 def parse_quantity(value: object) -> Fraction | None:
-    """The number, or None where it is none. JSON numbers are taken as well as strings."""
+    """The number, or None where it is none. JSON numbers are taken as well as strings.
+
+    One of more than 100 digits, or with an exponent beyond 100, is none.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    if isinstance(value, int) and abs(value) >= 10**_MOST_DIGITS:
         return None
     found = _NUMBER.fullmatch(str(value))
     if found is None:
         return None
     number, suffix, exponent = found.groups()
-    if suffix in {"e", "E"} and exponent:
-        return Fraction(number) * Fraction(10) ** int(exponent)
+    if len(number.strip("+-").replace(".", "")) > _MOST_DIGITS:
+        return None
+    if suffix in {"e", "E"} and exponent.strip("+-"):
+        power = int(exponent) if len(exponent) <= _MOST_DIGITS else _LARGEST_EXPONENT + 1
+        return Fraction(number) * Fraction(10) ** power if abs(power) <= _LARGEST_EXPONENT else None
     if exponent or suffix not in _SUFFIXES:
         return None
     return Fraction(number) * _SUFFIXES[suffix]

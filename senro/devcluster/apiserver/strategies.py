@@ -30,11 +30,17 @@ from senro.devcluster.apiserver.status import (
     PRIORITY_CLASSES,
     SECRETS,
     Cause,
-    bad_request,
     forbidden,
     invalid,
 )
-from senro.devcluster.apiserver.validation import LABEL_RULE, check_lease, check_metadata, check_pod, quoted
+from senro.devcluster.apiserver.validation import (
+    LABEL_RULE,
+    check_lease,
+    check_metadata,
+    check_pod,
+    decode_quantities,
+    quoted,
+)
 from senro.devcluster.kubelet.claims import CLASS, PROTECTION
 
 if TYPE_CHECKING:
@@ -149,6 +155,8 @@ def _update_namespace(current: Object, wanted: Object) -> Object:
 
 def _create_claim(document: Object) -> Object:
     spec = document.get("spec") or {}
+    for amounts in (spec.get("resources") or {}).values():
+        decode_quantities(CLAIMS, amounts)
     causes = check_metadata(document["metadata"])
     modes = spec.get("accessModes") or []
     if not modes:
@@ -253,12 +261,8 @@ def _update_binding(resource: Resource) -> Callable[[Object, Object], Object]:
 def _checked_quota(document: Object) -> Object:
     causes = check_metadata(document["metadata"])
     hard = (document.get("spec") or {}).get("hard") or {}
+    decode_quantities(QUOTAS, hard)
     for name, amount in hard.items():
-        if parse_quantity(amount) is None:
-            raise bad_request(
-                'ResourceQuota in version "v1" cannot be handled as a ResourceQuota: quantities must match the regular '
-                "expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-            )
         if (parse_quantity(amount) or 0) < 0:
             words = "must be greater than or equal to 0"
             causes.append(Cause.invalid(f"spec.hard[{name}]", quoted(amount), words))

@@ -113,11 +113,11 @@ def check_pod(resource: Resource, pod: Object) -> None:
     initial = spec.get("initContainers") or []
     for container in (*containers, *initial):
         for amounts in (container.get("resources") or {}).values():
-            _decode_quantities(resource, amounts)
+            decode_quantities(resource, amounts)
     for volume in spec.get("volumes") or []:
         size = (volume.get("emptyDir") or {}).get("sizeLimit")
         if size is not None:
-            _decode_quantities(resource, {"sizeLimit": size})
+            decode_quantities(resource, {"sizeLimit": size})
     causes = check_metadata(pod["metadata"])
     volumes, volume_causes = _check_volumes(spec.get("volumes") or [])
     causes += volume_causes
@@ -132,7 +132,8 @@ def check_pod(resource: Resource, pod: Object) -> None:
         raise invalid(resource.kind, pod["metadata"].get("name", ""), causes)
 
 
-def _decode_quantities(resource: Resource, amounts: Any) -> None:
+def decode_quantities(resource: Resource, amounts: Any) -> None:
+    """400 where one of the amounts of a map is no quantity."""
     if isinstance(amounts, dict) and any(parse_quantity(value) is None for value in amounts.values()):
         raise undecodable(resource, f"quantities must match the regular expression '{PATTERN}'")
 
