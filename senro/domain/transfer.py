@@ -215,7 +215,7 @@ members() {{
     if left_out "$f"; then continue; fi
     if [ -f "$f" ]; then count=$((count+1)); continue; fi
     if [ ! -e "$f" ] && [ ! -L "$f" ]; then continue; fi
-    if [ -S "$f" ]; then
+    if [ -S "$f" ] && [ ! -L "$f" ]; then
       sockets=$((sockets+1))
       if [ "$sockets" -le {NAMED_SOCKETS} ]; then echo "{SOCKET_WORD} $f" >&2; fi
       continue

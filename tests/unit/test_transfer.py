@@ -439,6 +439,27 @@ def test_sockets_are_left_out_and_not_counted(image: Image) -> None:
     assert far_count(err) == FarCount(1, 1, ("0/s",))
 
 
+def test_links_are_counted_whatever_they_lead_to(image: Image) -> None:
+    """To a socket, a fifo, a directory, a file, nothing or themselves: tar archives each as a link."""
+    volume = image.volumes / "0"
+    (volume / "d").mkdir()
+    (volume / "d" / "f").write_bytes(b"")
+    os.mkfifo(volume / "fifo")
+    with socket.socket(socket.AF_UNIX) as listening:
+        folder = os.open(volume, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            listening.bind(f"/proc/self/fd/{folder}/s")
+        finally:
+            os.close(folder)
+        for target in ("s", "fifo", "d", "d/f", "nothing"):
+            (volume / f"to-{target.replace('/', '-')}").symlink_to(target)
+        (volume / "to-itself").symlink_to("to-itself")
+        code, out, err = image.run(reading_command((0,)))
+    found = members_of(out, (0,))
+    assert (code, len(found)) == (0, 9)
+    assert far_count(err) == FarCount(9, 1, ("0/s",))
+
+
 def test_a_tree_comes_back_packed(image: Image) -> None:
     """The archive is the same, packed; tar's exit code comes out of the pipe."""
     make_folder(image.volumes / "0", TREE, CONTENTS)
