@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import anyio
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from senro.devcluster.kubelet.node import Node
     from senro.devcluster.objects import Object
     from senro.devcluster.storage import Storage
+
+_LOG = logging.getLogger("senro.devcluster")
 
 
 class Kubelet:
@@ -244,7 +247,7 @@ class Kubelet:
 
     async def _run(self, worker: PodWorker) -> None:
         try:
-            await worker.run()
+            await self._live(worker)
             while (pod := self._storage.find(PODS, worker.namespace, worker.name)) is not None:
                 if pod["metadata"]["uid"] != worker.uid:
                     break
@@ -253,6 +256,20 @@ class Kubelet:
             with anyio.CancelScope(shield=True):
                 await worker.forget()
             self._workers.pop(worker.uid, None)
+
+    async def _live(self, worker: PodWorker) -> None:
+        try:
+            await worker.run()
+        except Exception as error:  # noqa: BLE001 - one broken pod must not end the cluster; it is logged whole
+            _LOG.exception("pod %s/%s failed", worker.namespace, worker.name)
+            await worker.fail(_words(error))
+
+
+def _words(error: Exception) -> str:
+    """An error for people; of several the first."""
+    if isinstance(error, ExceptionGroup):
+        return _words(error.exceptions[0])
+    return f"the embedded cluster failed: {type(error).__name__}: {error}"
 
 
 def _run_and_step(labels: dict[str, str]) -> tuple[str, str]:

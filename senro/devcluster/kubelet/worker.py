@@ -177,6 +177,26 @@ class PodWorker:
             self.kill()
             self._services.claims.detach(self.uid)
 
+    async def fail(self, message: str) -> None:
+        """Fail the pod for an error of the kubelet's own that ended `run`; nothing of it runs any more.
+
+        A pod of which nothing has run is rejected; of another the statuses stay, for a command that did run must not
+        look as if it had not.
+        """
+        await self._reachable()
+        if not self.started:
+            self._reject("UnexpectedAdmissionError", message)
+        elif not self.state.final:
+            for state in (*self.state.containers.values(), *self.state.init_containers.values()):
+                if state.exit_code is None:
+                    state.give_up()
+            self.state.failed = self.state.final = True
+            self.state.sandbox_ready = False
+            self.state.reason, self.state.message = "InternalError", message
+            self._publish()
+        if self._being_deleted():
+            self._storage.remove(PODS, self.namespace, self.name, uid=self.uid)
+
     async def forget(self) -> None:
         """Give back the logs and the folder; the pod is gone from the API."""
         self._starter.close()
