@@ -7,21 +7,23 @@ and left alone. Before there is a pod it ends the attempt; a pod that has the cl
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
 
 import anyio
 
+from senro.app.bounding import answered_within
 from senro.app.objects import FIRST_PAUSE, LONGEST_PAUSE, LOOK_PAUSE, UNSEEN_SECONDS
 from senro.domain.attempt import claimed, pod_target
 from senro.domain.creation import TROUBLE_SECONDS, Again, Final, after_refusal, refused
 from senro.domain.durations import seconds
-from senro.domain.errors import AlreadyExists, ClusterError, Conflict, Forbidden, NotFound
+from senro.domain.errors import AlreadyExists, ClusterError, Conflict, Forbidden, NotFound, Unauthorized
 from senro.domain.events import LeaseAcquired, LeaseAwaited, LeaseLost, LeaseReleased
 from senro.domain.lease import Lease, Terms, told
 from senro.domain.leasing import (
+    ANSWERED,
     Create,
     Holding,
     Lost,
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from senro.app.attempt import Attempt
     from senro.app.services import ClusterServices
     from senro.ports.cluster import Manifest
+
+T = TypeVar("T")
 
 LOOK_SECONDS = 2.0
 """Seconds between two looks at a lease that somebody else holds, less a part of it by chance."""
@@ -69,7 +73,7 @@ class _Claim:
 
     `asked`: a write was sent that may have made its lease ours. `lapsed`: it was not renewed in time, and nobody is
     known to have it. `lost`: somebody else has it, or had. `words`: what the cluster said last when it refused. `why`:
-    how it was lost.
+    how it was lost. `renewing`: one renewal at a time.
     """
 
     terms: Terms
@@ -80,6 +84,7 @@ class _Claim:
     words: str = ""
     why: str = ""
     renewed: anyio.Event = field(default_factory=anyio.Event)
+    renewing: anyio.Lock = field(default_factory=anyio.Lock)
 
     @property
     def named(self) -> _Named:
@@ -144,6 +149,10 @@ class Claims:
         for claim in self._claims:
             await self._acquire(claim, deadline)
             self._start(claim)
+        for claim in self._claims:
+            # Through a trouble that is over now; its own renewal may sleep for some seconds yet.
+            with suppress(ClusterError):
+                await self._renew_due(claim)
         self.check()
 
     def check(self) -> None:
@@ -169,7 +178,7 @@ class Claims:
 
     async def _acquire(self, claim: _Claim, deadline: float) -> None:
         clock, terms, began = self._clock, claim.terms, self._clock.monotonic()
-        sighting, awaited, previous, pause = Sighting(), "", "", FIRST_PAUSE
+        sighting, awaited, shown, previous, pause = Sighting(), "", "", "", FIRST_PAUSE
         failing_since: float | None = None
         while True:
             try:
@@ -181,6 +190,7 @@ class Claims:
                     break
                 failing_since, pause = None, FIRST_PAUSE
                 wait, holder = self._until_the_next_look(claim, move), told(move.holder)
+                shown = self._show(claim, f", held by {holder}", shown)
                 if holder != awaited:
                     awaited = holder
                     await self._tell_awaited(claim, holder)
@@ -189,6 +199,8 @@ class Claims:
                 failing_since = clock.monotonic() if failing_since is None else failing_since
                 wait = max(pause, _least_wait(claim, error, clock.monotonic() - failing_since))
                 pause, said = min(pause * 2, LONGEST_PAUSE), str(error)
+                if wait >= LOOK_SECONDS:
+                    shown = self._show(claim, f": {said}", shown)
             left = deadline - clock.monotonic()
             if left <= 0:
                 raise ClaimRefused(self._not_free(claim, clock.monotonic() - began, said))
@@ -198,6 +210,13 @@ class Claims:
     def _until_the_next_look(self, claim: _Claim, wait: Wait) -> float:
         part = 0.75 + self._attempt.services.chance.fraction() / 4
         return min(wait.seconds, part * min(LOOK_SECONDS, claim.terms.seconds / 10))
+
+    def _show(self, claim: _Claim, words: str, shown: str) -> str:
+        """Tell the reporter what the claim is awaited for, unless that is `shown`; what is shown now."""
+        phase = f"waiting for the claim {claim.terms.claim}{words}"
+        if phase != shown:
+            self._attempt.phase(phase)
+        return phase
 
     def _not_free(self, claim: _Claim, waited: float, said: str) -> Infra:
         message = (
@@ -210,16 +229,25 @@ class Claims:
         """Write the lease. Raises `AlreadyExists` or `Conflict` where it is not any more what the move was for."""
         asked, now, terms = self._clock.monotonic(), self._attempt.services.clock.now(), claim.terms
         before, claim.asked = claim.asked, True
-        try:
+
+        async def write() -> Lease:
             if isinstance(move, Create):
-                lease = await self._cluster.create_lease(terms.created(now))
-            else:
-                write = terms.taken if isinstance(move, TakeOver) else terms.renewed
-                lease = await self._replace(write(move.lease, now))
+                return await self._cluster.create_lease(terms.created(now))
+            manifest = terms.taken if isinstance(move, TakeOver) else terms.renewed
+            return await self._replace(manifest(move.lease, now))
+
+        try:
+            lease = await self._in_time(claim, "create" if isinstance(move, Create) else "update", write)
         except (AlreadyExists, Conflict):
             claim.asked = before  # a write that was refused is not on its way; an earlier one may be
             raise
         claim.hold(lease, asked)
+
+    async def _in_time(self, claim: _Claim, verb: str, request: Callable[[], Awaitable[T]]) -> T:
+        """What is answered while the lease has time left; else it is looked at as after any answer that was lost."""
+        terms = claim.terms
+        asked = f"{verb} lease {terms.namespace}/{terms.name}"
+        return await answered_within(self._clock, terms.seconds / ANSWERED, asked, request)
 
     async def _replace(self, manifest: Manifest) -> Lease:
         try:
@@ -229,7 +257,6 @@ class Claims:
 
     async def _tell_awaited(self, claim: _Claim, holder: str) -> None:
         attempt = self._attempt
-        attempt.phase(f"waiting for the claim {claim.terms.claim}, held by {holder}")
         await attempt.recorder.record(LeaseAwaited(**attempt.moment, **claim.named, holder=holder))
 
     async def _tell_acquired(self, claim: _Claim, waited: float, previous: str) -> None:
@@ -246,20 +273,38 @@ class Claims:
         while claim.holding is not None and not claim.lost:
             await self._clock.sleep(max(0.0, claim.holding.due - self._clock.monotonic()))
             try:
-                await self._renew_once(claim, claim.holding)
+                await self._renew_due(claim)
             except ClusterError as error:
                 claim.words = str(error)
-                await self._clock.sleep(max(pause, _asked_for(error)))
+                await self._clock.sleep(max(pause, self._patience(claim, error)))
                 pause = min(pause * 2, LONGEST_PAUSE)
             else:
                 pause = FIRST_PAUSE
 
+    def _patience(self, claim: _Claim, error: ClusterError) -> float:
+        """Seconds for which the apiserver asks, as far as the lease allows.
+
+        While it is certain no more than half of what is left of that, so that it is renewed again before it is lost;
+        then no more than its duration.
+        """
+        asked, terms, holding = _asked_for(error), claim.terms, claim.holding
+        left = holding.certain_until - self._clock.monotonic() if holding is not None else 0.0
+        return min(asked, left / 2 if left > 0 else terms.seconds)
+
+    async def _renew_due(self, claim: _Claim) -> None:
+        """Renew it once if that is due. Each request is bounded, so that there is time for another."""
+        async with claim.renewing:
+            holding = claim.holding
+            if holding is not None and not claim.lost and self._clock.monotonic() >= holding.due:
+                await self._renew_once(claim, holding)
+
     async def _renew_once(self, claim: _Claim, holding: Holding) -> None:
         asked, terms = self._clock.monotonic(), claim.terms
         try:
-            lease = await self._replace(terms.renewed(holding.lease, self._attempt.services.clock.now()))
+            manifest = terms.renewed(holding.lease, self._attempt.services.clock.now())
+            lease = await self._in_time(claim, "update", lambda: self._replace(manifest))
         except Conflict:
-            found = await self._cluster.read_lease(terms.namespace, terms.name)
+            found = await self._in_time(claim, "read", lambda: self._cluster.read_lease(terms.namespace, terms.name))
             left = after_conflict(holding, found, holder=terms.holder)
             if isinstance(left, Lost):
                 claim.lost = True
@@ -345,7 +390,7 @@ class Claims:
             except Conflict:
                 lease = None
             except ClusterError as error:
-                claim.words, move = str(error), after_refusal(error)
+                claim.words, move = str(error), _while_giving_back(error)
                 if isinstance(move, Final):
                     return None
                 if lease is not None and move.lost:
@@ -379,6 +424,11 @@ def _previous(move: Create | TakeOver | Renew, before: str) -> str:
             return before
 
 
+def _while_giving_back(error: ClusterError) -> Again | Final:
+    """A token that is being rotated is refused for a moment, and giving up would shut the claim for a minute."""
+    return Again(0.0, lost=False) if isinstance(error, Unauthorized) else after_refusal(error)
+
+
 def _asked_for(error: ClusterError) -> float:
     """The seconds after which the apiserver asks to be asked again; 0 where it does not."""
     move = after_refusal(error)
@@ -386,11 +436,14 @@ def _asked_for(error: ClusterError) -> float:
 
 
 def _least_wait(claim: _Claim, error: ClusterError, seconds: float) -> float:
-    """Seconds to wait at least before asking again. Raises where that is useless, or has been for so many `seconds`."""
+    """Seconds to wait at least before asking again. Raises where that is useless, or has been for so many `seconds`.
+
+    What the apiserver asks for is cut to the time that troubles are sat out for: it is asked once more at its end.
+    """
     terms, late = claim.terms, isinstance(error, AlreadyExists | Conflict)
     move = after_refusal(error)
     if seconds < TROUBLE_SECONDS and (late or isinstance(move, Again)):
-        return _asked_for(error)
+        return min(_asked_for(error), TROUBLE_SECONDS - seconds)
     if late:
         message = (
             f"the lease {terms.name} of the claim {terms.claim} could not be had for {seconds:.0f} s, though it was "

@@ -23,6 +23,9 @@ from senro.domain.lease import Lease
 RENEWALS: Final = 3
 """How often a lease is renewed in its duration: two may fail, and nobody else can take it."""
 
+ANSWERED: Final = 6
+"""A write is given up after its duration by this, so that three renewals fit in before a holder is not certain."""
+
 CERTAIN: Final = 0.9
 """The part of its duration for which a holder is certain. The rest is for clocks that do not run alike."""
 

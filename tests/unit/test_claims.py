@@ -252,9 +252,10 @@ async def test_a_lease_that_lapsed(tmp_path: Path) -> None:
 
 
 async def test_a_lease_that_lapsed_and_is_not_ours_in_the_end(tmp_path: Path) -> None:
-    """A renewal that hangs while another takes the lease: uncertain in time, on the result, and left to the other."""
+    """Renewals that hang until another takes the lease: uncertain in time, on the result, and left to the other."""
     site = Site(tmp_path, plan_of(), course=stays(running()))
-    site.cluster.hang("replace_lease")
+    for _ in range(6):
+        site.cluster.hang("replace_lease")
     rival = Rival(site)
     await beside(site, at(site, (90, rival.take), (120, lambda: ends(site))))
     lapsed, lost = of(site, LeaseLost)
@@ -305,6 +306,96 @@ async def test_an_apiserver_that_asks_for_patience(tmp_path: Path, monkeypatch: 
     assert 9 <= again - renewed < 10
     assert 7 <= at_last - deleted < 8
     assert of(site, LeaseReleased)[0].freed
+
+
+@pytest.mark.parametrize("hangs", ["a renewal", "a renewal that lands", "the look after it"])
+async def test_a_renewal_that_is_never_answered(tmp_path: Path, hangs: str) -> None:
+    """It is given up while the lease has time left, and asked for again: nothing is lost by it."""
+    site = Site(tmp_path, plan_of(), course=stays(running()))
+
+    def hang() -> None:
+        if hangs == "the look after it":
+            site.cluster.fail("replace_lease", refused("update lease", 409, "Conflict", "modified"))
+            site.cluster.hang("read_lease")
+        else:
+            site.cluster.hang("replace_lease", effect=hangs == "a renewal that lands")
+
+    await beside(site, at(site, (10, hang), (200, lambda: ends(site))))
+    assert not of(site, LeaseLost)
+    assert site.outcomes[0].notes == ()
+    assert [event.freed for event in of(site, LeaseReleased)] == [True]
+
+
+@pytest.mark.parametrize("seconds", [40.0, 60.0, 3600.0])
+@pytest.mark.parametrize("times", [1, 2])
+async def test_patience_does_not_lose_a_lease(tmp_path: Path, seconds: float, times: int) -> None:
+    """However long the apiserver asks for, a lease is asked for again while it is certain."""
+    site = Site(tmp_path, plan_of(), course=stays(running()))
+    for _ in range(times):
+        site.cluster.fail("replace_lease", refused("update lease", 429, retry_after=seconds))
+    await beside(site, at(site, (100, lambda: ends(site))))
+    assert not of(site, LeaseLost)
+    assert [event.freed for event in of(site, LeaseReleased)] == [True]
+
+
+async def test_patience_ends_once_a_lease_has_lapsed(tmp_path: Path) -> None:
+    """A lease that lapsed is asked for again within its duration, whatever the apiserver asks for."""
+    site = Site(tmp_path, plan_of(), course=stays(running()))
+    for _ in range(12):
+        site.cluster.fail("replace_lease", refused("update lease", 429, retry_after=3600.0))
+    await beside(site, at(site, (600, lambda: ends(site))))
+    assert len(of(site, LeaseLost)) == 1
+    assert len(of(site, LeaseAcquired)) == 2
+
+
+@pytest.mark.parametrize("method", ["create_lease", "replace_lease"])
+@pytest.mark.parametrize("lands", [True, False])
+async def test_a_take_that_is_never_answered(tmp_path: Path, method: str, *, lands: bool) -> None:
+    """It is given up, looked at as any lost answer, and the lease is had while there is time left for the pod."""
+    site = Site(tmp_path, plan_of())
+    if method == "replace_lease":
+        await Rival(site).take()
+        site.cluster.leases["ci", HELD.name]["spec"]["holderIdentity"] = ""
+    site.cluster.hang(method, effect=lands)
+    await site.run()
+    assert site.outcomes[0].kind == "succeeded"
+    assert of(site, LeaseAcquired)[0].waited < 15
+    assert not site.cluster.leases
+
+
+async def test_a_claim_is_renewed_before_it_is_given_up(tmp_path: Path) -> None:
+    """The first of two lapsed and its next renewal is far: once the second is had, it is asked for once more."""
+    site = Site(tmp_path, plan_of(mounts=("ant", "zebra")))
+    rival = Rival(site, Terms("ci", "zebra", "senro-zebra", HELD.identity))
+    await rival.take()
+
+    def patience() -> None:
+        for _ in range(7):
+            site.cluster.fail("replace_lease", refused("update lease", 429, retry_after=3600.0))
+
+    def freed() -> None:
+        site.cluster.heal("replace_lease")
+        rival.free()
+
+    await beside(site, at(site, (10, patience), (50, lambda: None), (58, freed)))
+    assert [event.workspace for event in of(site, LeaseLost)] == ["ant"]
+    assert site.outcomes[0].kind == "succeeded"
+    assert not site.cluster.leases
+
+
+@pytest.mark.parametrize("method", ["read_lease", "create_lease"])
+@pytest.mark.parametrize(("times", "kind"), [(1, "succeeded"), (100, "infra")])
+async def test_patience_does_not_outlast_the_troubles(tmp_path: Path, method: str, times: int, kind: str) -> None:
+    """A claim is asked for once more at the end of the minute for which troubles are sat out, and that is shown."""
+    site = Site(tmp_path, plan_of())
+    for _ in range(times):
+        site.cluster.fail(method, refused("lease", 503, "", "away", retry_after=3600.0))
+    before = site.clock.monotonic()
+    await site.run()
+    assert site.outcomes[0].kind == kind
+    assert 60 <= site.clock.monotonic() - before < 70
+    phases = [told for _, _, _, told in site.app.told.states if told.startswith("waiting for the claim senro-cache")]
+    assert phases == ["waiting for the claim senro-cache: lease: the apiserver answered 503: away"]
 
 
 async def test_a_renewal_whose_answer_was_lost(tmp_path: Path) -> None:
@@ -625,8 +716,9 @@ async def test_giving_back_through_troubles(tmp_path: Path) -> None:
     site = Site(tmp_path, plan_of())
     site.cluster.fail("delete_lease", refused("delete lease", 409, "Conflict", "modified"))
     site.cluster.fail("delete_lease", refused("delete lease", 503, "", "away"))
+    site.cluster.fail("delete_lease", refused("delete lease", 401, "Unauthorized", "Unauthorized"))
     await site.run()
-    assert site.cluster.calls.count("delete_lease") == 3
+    assert site.cluster.calls.count("delete_lease") == 4
     assert of(site, LeaseReleased)[0].freed
     assert not site.cluster.leases
 
@@ -704,7 +796,8 @@ async def test_a_lease_that_was_refused_is_not_looked_for(tmp_path: Path) -> Non
     site.cluster.fail("create_lease", WON)
     async with anyio.create_task_group() as group:
         group.start_soon(site.run)
-        await until(lambda: site.clock.sleepers > 0)
+        await until(lambda: "create_lease" in site.cluster.calls)
+        await site.clock.advance(0)
         await Rival(site).take()
         looks = site.cluster.calls.count("read_lease")
         site.engine.cancel()

@@ -1,0 +1,39 @@
+"""A request that is given up when it is not answered in time."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import anyio
+
+from senro.domain.errors import Unreachable
+from senro.ports.clock import Clock
+
+T = TypeVar("T")
+
+
+async def answered_within(clock: Clock, seconds: float, asked: str, request: Callable[[], Awaitable[T]]) -> T:
+    """What `request` returns or raises; after so many seconds of `clock` it is cancelled.
+
+    That raises `Unreachable`, as a lost answer does: what was asked for, which `asked` names, may have taken effect.
+    """
+    answers: list[T] = []
+    failure: Exception | None = None
+
+    async def give_up() -> None:
+        await clock.sleep(seconds)
+        group.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(give_up)
+        try:
+            answers.append(await request())
+        except Exception as error:  # noqa: BLE001 - raised again below, out of the group
+            failure = error
+        group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    if not answers:
+        raise Unreachable(asked, cause=f"none within {seconds:g} s", sent=True)
+    return answers[0]
