@@ -16,6 +16,7 @@ from senro.domain.errors import TreeError
 from senro.domain.paths import MAX_PATH, raw
 from senro.domain.tar import END, ArchiveReader, Manifest, Member, archive_length, member_header, padding
 from senro.domain.tar import reader as reader_module
+from senro.domain.tar.manifest import IMPLIED_FREE
 from senro.domain.tree import Entry, Tree
 from tests.support_files import (
     BUSYBOX_TAR,
@@ -412,6 +413,20 @@ def test_hard_links_fill_no_disk() -> None:
     assert caught.value.rule == "limit"
     manifest.admit(Member(0, "d", "file", size=1000))
     manifest.admit(Member(0, "c", "hardlink", target="a"))
+
+
+def test_directories_that_no_member_is() -> None:
+    """Directories that only stand in the names of others are made, and bounded: by a constant or by the members."""
+    manifest = Manifest((0, 1))
+    deep = "/".join("d" * (IMPLIED_FREE // 2))
+    for place, name in enumerate(("a", "b")):
+        assert len(manifest.admit(Member(place, f"{deep}/{name}", "file")).directories) == IMPLIED_FREE // 2
+    with pytest.raises(TreeError, match="stand in the names of its members alone") as caught:
+        manifest.admit(Member(0, "x/f", "file"))
+    assert (caught.value.path, caught.value.rule) == ("x/f", "limit")
+    manifest = Manifest((0,))
+    for number in range(2 * IMPLIED_FREE):
+        manifest.admit(Member(0, f"{number}/f", "file"))
 
 
 def test_names_as_long_as_linux_takes() -> None:

@@ -38,6 +38,11 @@ class Placement(Struct, frozen=True, gc=False):
 _NOTHING = Placement((), None)
 
 
+IMPLIED_FREE = 1000
+"""Directories that need be no members, whatever came. A name may hold two thousand, and GNU and busybox tar send each
+directory before what is in it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Content:
     """What of the members of one tree stays, once its rules are applied.
@@ -70,13 +75,16 @@ class Manifest:
         self._copies_free = copies_free
         self._bytes = 0
         self._copies = 0
+        self._members = 0
+        self._implied = 0
 
     def admit(self, member: Member) -> Placement:
         """Say how to make the member.
 
         Raises `TreeError`: rule `parent` where something that is no directory stands above it (which is how a write
         through a link is refused), `duplicate` where its name came before as another kind, `hardlink` where no
-        file or link of the target's name came before. Excluded members keep these rules too: they say that the
+        file or link of the target's name came before, `limit` where hard links or directories of no member's would fill
+        a disk. Excluded members keep these rules too: they say that the
         archive is coherent.
         """
         part = self._parts[member.index]
@@ -89,7 +97,14 @@ class Manifest:
             return self._admit_hard_link(part, member)
         self._bytes += member.size
         entry = Entry(member.path, member.kind, executable=member.executable, size=member.size, target=member.target)
-        return part.place(entry, member.lost)
+        placement = part.place(entry, member.lost)
+        self._members += 1
+        if placement.directories:
+            self._implied += len(placement.directories)
+            if self._implied > max(IMPLIED_FREE, self._members):
+                most = f"more than {IMPLIED_FREE} directories, and more than there are members"
+                raise TreeError(member.path, "limit", f"{most}, stand in the names of its members alone")
+        return placement
 
     def digested(self, index: int, path: str, digest: str) -> None:
         """The file's content is whole and has this digest."""
