@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from senro.domain.creation import TROUBLE_SECONDS, Final, after_refusal
+from senro.domain.creation import TROUBLE_SECONDS, Final, after_refusal, may_be_stored
 from senro.domain.errors import AlreadyExists, ClusterError, Throttled, Unauthorized, Unavailable, Unreachable
 from senro.domain.names import ATTEMPT_UID_ANNOTATION
 from senro.domain.pod import Pod
@@ -50,12 +50,14 @@ async def create_pod(
     waiting: Waiting,
     *,
     ready: Callable[[], None] | None = None,
+    lost: Callable[[], None] = lambda: None,
 ) -> tuple[Pod, bool]:
     """The pod, and whether it was adopted: created by a request whose answer was lost.
 
     Repeats by the table of `senro.domain.creation`. A pod that has the name already is ours if it carries the
     nonce and is not being deleted; any other raises the apiserver's `AlreadyExists`. `ready` is called before each
-    request: what it raises ends the creation, unless an earlier request has made the pod already.
+    request: what it raises ends the creation, unless an earlier request has made the pod already. `lost` is called
+    after each request that may have made it, or may yet, whatever was answered: who gives up then has to look for it.
     """
     metadata = manifest["metadata"]
 
@@ -63,12 +65,12 @@ async def create_pod(
         pod = await cluster.read_pod(metadata["namespace"], metadata["name"])
         return pod if pod is not None and is_ours(pod, nonce) else None
 
-    async def create(lost: int) -> tuple[Pod, bool]:
+    async def create(unanswered: int) -> tuple[Pod, bool]:
         try:
             if ready is not None:
                 ready()
         except Exception:
-            pod = await made() if lost else None
+            pod = await made() if unanswered else None
             if pod is None:
                 raise
             return pod, True
@@ -80,7 +82,7 @@ async def create_pod(
                 raise
             return pod, True
 
-    return await _repeat(create, clock, waiting)
+    return await _repeat(create, clock, waiting, lost)
 
 
 async def create_secret(cluster: Cluster, manifest: Manifest, clock: Clock, waiting: Waiting) -> None:
@@ -105,17 +107,24 @@ async def own_secret(cluster: Cluster, name: str, owner: Pod, clock: Clock, wait
     await _repeat(own, clock, waiting)
 
 
-async def _repeat(request: Callable[[int], Awaitable[T]], clock: Clock, waiting: Waiting) -> T:
-    """Call `request` until it is answered; it is told how many earlier calls may have taken effect unanswered."""
-    began, pause, lost = clock.monotonic(), FIRST_PAUSE, 0
+async def _repeat(
+    request: Callable[[int], Awaitable[T]], clock: Clock, waiting: Waiting, lost: Callable[[], None] = lambda: None
+) -> T:
+    """Call `request` until it is answered; it is told how many earlier calls may have taken effect unanswered.
+
+    `lost` is called after each of those.
+    """
+    began, pause, unanswered = clock.monotonic(), FIRST_PAUSE, 0
     while True:
         try:
-            return await request(lost)
+            return await request(unanswered)
         except ClusterError as error:
             move = after_refusal(error)
+            if may_be_stored(error):
+                lost()
             if isinstance(move, Final):
                 raise
-            lost += move.lost
+            unanswered += move.lost
             wait = max(pause, move.after)
             limit = waiting.start_timeout if move.patience == "quota" else TROUBLE_SECONDS
             if clock.monotonic() + wait > began + limit:

@@ -23,7 +23,7 @@ from senro.domain.attempt import claim_names
 from senro.domain.claims import given_up, waits_for
 from senro.domain.creation import refused
 from senro.domain.durations import seconds
-from senro.domain.errors import AlreadyExists, ApiError, ClusterError, TreeError
+from senro.domain.errors import AlreadyExists, ClusterError, TreeError
 from senro.domain.events import PodCreated, PodPending, StepRunning
 from senro.domain.names import label_value
 from senro.domain.outcome import Outcome, outcome_of
@@ -96,7 +96,6 @@ class PodAttempt:
         try:
             pod = await self._create(pod_manifest(attempt.step, attempt.identity, staged_bytes=staged))
         except ClusterError as error:
-            self.removal.refused = isinstance(error, ApiError) and self.removal.manifest is not None
             return outcome_of(_not_created(error))
         self.claims.in_use = True
         observer = self._observer(pod, staged)
@@ -140,9 +139,20 @@ class PodAttempt:
             self.removal.secret = secret
             await create_secret(cluster, secret, clock, waiting)
         self.removal.manifest = manifest
-        pod, adopted = await create_pod(
-            cluster, manifest, attempt.identity.nonce, clock, waiting, ready=self.claims.check
-        )
+        unseen: list[bool] = []
+        try:
+            pod, adopted = await create_pod(
+                cluster,
+                manifest,
+                attempt.identity.nonce,
+                clock,
+                waiting,
+                ready=self.claims.check,
+                lost=lambda: unseen.append(True),
+            )
+        except (ClusterError, ClaimRefused):
+            self.removal.refused = not unseen
+            raise
         self.removal.pod = pod
         await attempt.recorder.record(
             PodCreated(

@@ -39,7 +39,7 @@ its processes. `unconfirmed`: it may still be there."""
 class Removal:
     """What an attempt has created so far. `manifest` is set before its create is sent, `pod` once it is known.
 
-    `refused`: the apiserver answered the last create with a refusal, so one look is enough.
+    `refused`: each create that was sent was refused, or never left, so one look is enough.
     """
 
     attempt: Attempt

@@ -157,6 +157,15 @@ def after_refusal(error: ClusterError) -> Again | Final:
             return Final(InfraKind.APISERVER)
 
 
+def may_be_stored(error: ClusterError) -> bool:
+    """Whether a create that ended so may have been stored, or still be: asked again or not, it has to be looked for.
+
+    A gateway's 502 and 504, etcd's own timeouts and a 500 or an answer that nobody knows say nothing of the write.
+    """
+    move = after_refusal(error)
+    return move.lost if isinstance(move, Again) else move.kind is InfraKind.APISERVER
+
+
 def _by_text(table: tuple[_Text, ...], message: str, otherwise: Again | Final) -> Again | Final:
     return next((row.move for row in table if row.pattern.search(message)), otherwise)
 

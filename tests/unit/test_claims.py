@@ -642,6 +642,56 @@ async def test_a_pod_that_is_there_already_goes_on(tmp_path: Path) -> None:
     assert (site.outcomes[0].kind, site.outcomes[0].notes) == ("succeeded", ("lease-lost",))
 
 
+TOO_LATE = refused("create pod", 504, "", "gateway timeout")
+DENIED = refused("create pod", 403, "Forbidden", "admission webhook denied the request")
+
+
+@pytest.mark.parametrize(
+    ("errors", "looked_for"),
+    [
+        ((TOO_LATE,) * 100, True),
+        ((refused("create pod", 500, "", "etcdserver: request timed out"),) * 100, True),
+        ((refused("create pod", 500, "InternalError", "who knows"),), True),
+        ((UNANSWERED, DENIED), True),
+        ((TOO_LATE, DENIED), True),
+        ((Unreachable("create pod", cause="refused", sent=False), DENIED), False),
+        ((DENIED,), False),
+    ],
+    ids=["504", "etcd", "500", "lost, then denied", "504, then denied", "unsent, then denied", "denied"],
+)
+async def test_a_create_that_may_land_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, errors: tuple[ClusterError, ...], *, looked_for: bool
+) -> None:
+    """Its pod is looked for a while and removed before the claim is given back; a refused one is looked for once."""
+    site = Site(tmp_path, plan_of(), course=stays(waiting()))
+    made: list[Manifest] = []
+    create = site.cluster.create_pod
+
+    async def noted(manifest: Manifest) -> Any:
+        made.append(manifest)
+        return await create(manifest)
+
+    monkeypatch.setattr(site.cluster, "create_pod", noted)
+    for error in errors:
+        site.cluster.fail("create_pod", error)
+
+    async def land() -> None:
+        while "read_pod" not in site.cluster.calls:
+            await site.clock.sleep(0.05)
+        if looked_for:
+            await site.clock.sleep(UNSEEN_SECONDS / 2)
+            assert site.cluster.leases
+            site.cluster.heal("create_pod")
+            await create(made[0])
+
+    await beside(site, land)
+    assert site.outcomes[0].kind == "infra"
+    assert [event.freed for event in of(site, LeaseReleased)] == [True]
+    assert site.cluster.calls.count("read_pod") == 1 or looked_for
+    assert len(of(site, PodDeleted)) == looked_for
+    assert not site.cluster.pods
+
+
 async def test_a_pod_that_was_not_seen_gone(tmp_path: Path) -> None:
     """A claim whose pod may still be there is not given back: its lease is left to expire, and the ledger says so."""
     site = Site(tmp_path, plan_of())

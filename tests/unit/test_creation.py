@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from senro.domain.creation import Again, Final, after_refusal
+from senro.domain.creation import Again, Final, after_refusal, may_be_stored
 from senro.domain.creation import refused as infra_of
 from senro.domain.errors import ClusterError, ProtocolError, StreamBroken, Unreachable
 from senro.domain.status import api_error, decode_answer
@@ -125,6 +125,27 @@ def test_recorded_refusals_have_their_kind(scenario: str, response: dict[str, An
 def test_what_is_asked_again_and_when(error: ClusterError, move: Again | Final) -> None:
     """Each refusal that may pass has its wait and its clock; `lost` where the write may have been stored."""
     assert after_refusal(error) == move
+
+
+@pytest.mark.parametrize(
+    ("error", "stored"),
+    [
+        *((refused("create", code, "", "away"), True) for code in (502, 503, 504)),
+        (refused("create", 500, "", "etcdserver: request timed out"), True),
+        (refused("create", 500, "InternalError", "who knows"), True),
+        (ProtocolError("create", rule="a pod", got="nothing"), True),
+        (Unreachable("create", cause="reset", sent=True), True),
+        (Unreachable("create", cause="refused", sent=False), False),
+        (refused("create", 500, "InternalError", WEBHOOK), False),
+        (refused("create", 500, "", "etcdserver: request is too large"), False),
+        *((refused("create", code, "", "no"), False) for code in (400, 401, 403, 409, 422, 429)),
+        (refused("create", 403, "Forbidden", QUOTA), False),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_what_may_have_been_stored(error: ClusterError, *, stored: bool) -> None:
+    """A refusal stored nothing; whatever says nothing of the write may have, or may yet."""
+    assert may_be_stored(error) is stored
 
 
 @pytest.mark.parametrize(
