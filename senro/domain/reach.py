@@ -31,9 +31,11 @@ def reach_of(patterns: Sequence[str]) -> Reach:
     compiled = []
     for pattern in patterns:
         segments = []
-        for segment in pattern.removesuffix("/").split("/"):
+        for place, segment in enumerate(pattern.removesuffix("/").split("/")):
             if "**" in segment:
                 break
-            segments.append(compile_excludes([segment]))
+            # At the front of a pattern it is a negation, which is refused; here any other character does as well.
+            plain = f"?{segment[1:]}" if place and segment.startswith("!") else segment
+            segments.append(compile_excludes([plain]))
         compiled.append(tuple(segments))
     return Reach(tuple(compiled))

@@ -31,6 +31,7 @@ def test_nothing_is_missed(patterns: list[str], path: str) -> None:
         (["a/**/c"], ["a", "a/b/x"], ["b"]),
         (["**/go.sum"], ["a", "a/b"], []),
         (["tools/"], ["tools", "tools/x"], ["tool"]),
+        (["src/!x/*.txt"], ["src", "src/!x"], ["a", "src/x"]),
         ([], [], ["a"]),
     ],
 )

@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import stat
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from senro.adapters.fs.work import Naming, io_error
 from senro.domain.errors import TreeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY = 0o755
@@ -193,12 +194,37 @@ class Beside(OpenFolder):
         if self.root >= 0:
             os.close(self.root)
             self.root = -1
+        left = []
         for folder in (self.built, self.old):
             try:
                 yield from remove_folder(folder)
             except OSError as error:
                 message = f"it could not be removed ({error.strerror}); remove it by hand"
-                raise TreeError(str(folder), "leftover", message) from error
+                left.append(TreeError(str(folder), "leftover", message))
+        raise_leftovers(left)
+
+
+@contextmanager
+def discarding(folder: Beside) -> Iterator[None]:
+    """Discard it on every path. That something stays never hides the error that is on its way."""
+    try:
+        yield
+    except BaseException as error:
+        try:
+            for _ in folder.discard():
+                pass
+        except TreeError as leftover:
+            error.add_note(str(leftover))
+        raise
+    for _ in folder.discard():
+        pass
+
+
+def raise_leftovers(errors: Sequence[TreeError]) -> None:
+    """One `TreeError` (rule `leftover`) for all of them; nothing for none."""
+    if errors:
+        message = "; ".join([errors[0].message, *map(str, errors[1:])])
+        raise TreeError(errors[0].path, "leftover", message)
 
 
 def sibling(destination: Path, stem: str, part: str) -> Path:

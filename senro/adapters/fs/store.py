@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from senro.adapters.fs.beside import Beside
+from senro.adapters.fs.beside import Beside, discarding
 from senro.adapters.fs.copying import changed, copy_checked, fill, write_all
 from senro.adapters.fs.layout import body_path, index_path, read_index
 from senro.adapters.fs.locks import shared
@@ -109,7 +109,7 @@ class FolderContentStore:
 
     def _fill(self, tree: Tree, folder: str) -> Generator[None, None, None]:
         beside = Beside(folder)
-        try:
+        with discarding(beside):
             with Naming(str(self._root)):
                 root = os.open(self._root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
             try:
@@ -119,9 +119,6 @@ class FolderContentStore:
             finally:
                 os.close(root)
             beside.swap()
-        finally:
-            for _ in beside.discard():
-                pass
 
     def _damaged(self, entry: Entry, how: str) -> ContentLost:
         return ContentLost(

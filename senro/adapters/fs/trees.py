@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from senro.adapters.fs.beside import Beside
+from senro.adapters.fs.beside import Beside, discarding
 from senro.adapters.fs.coding import ratio_of
 from senro.adapters.fs.copying import changed, fill
 from senro.adapters.fs.pack import FolderArchive, sample
@@ -105,7 +105,7 @@ def _copy(tree: Tree, source: str, destination: str, rules: ContentRules) -> Gen
     if rules.follow:
         tree, copies = yield from followed(tree, compile_excludes(rules.exclude))
     folder = Beside(destination)
-    try:
+    with discarding(folder):
         with Naming(source):
             root = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
         try:
@@ -113,7 +113,4 @@ def _copy(tree: Tree, source: str, destination: str, rules: ContentRules) -> Gen
         finally:
             os.close(root)
         folder.swap()
-    finally:
-        for _ in folder.discard():
-            pass
     return tree

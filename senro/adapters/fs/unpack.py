@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from senro.adapters.fs.ahead import Buffers, WriteBehind
-from senro.adapters.fs.beside import Beside, swap_all
+from senro.adapters.fs.beside import Beside, raise_leftovers, swap_all
 from senro.adapters.fs.coding import Unpacker
 from senro.adapters.fs.copying import copy_file, put_copies, write_all
 from senro.adapters.fs.work import Naming, drive, io_error
@@ -98,8 +98,13 @@ class FolderUnpacking:
         self._state = "closed"
         await self._behind.close()
         await anyio.to_thread.run_sync(self._close_file)
+        left = []
         for folder in self._folders.values():
-            await drive(folder.discard())
+            try:
+                await drive(folder.discard())
+            except TreeError as error:
+                left.append(error)
+        raise_leftovers(left)
 
     def _expect(self, state: str) -> None:
         if self._state != state:

@@ -8,7 +8,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from senro.adapters.fs.beside import Beside, OpenFolder
+from senro.adapters.fs.beside import Beside, OpenFolder, discarding
 from senro.adapters.fs.copying import put_copies
 from senro.adapters.fs.work import PIECE, io_error
 from senro.domain.errors import TreeError
@@ -70,7 +70,7 @@ def _put_in_place_of(
     what is excluded in its copy. So there is no yield from the first of these until all are in place.
     """
     built = Beside(os.path.realpath(folder))
-    try:
+    with discarding(built):
         yield from put_copies(built, tree, copies, opened.root)
         files = {entry.path for entry in tree.entries if entry.kind == "file"}
         for path in links:
@@ -82,9 +82,6 @@ def _put_in_place_of(
                 opened.remove(path)
             elif path not in files:
                 opened.take(path, built)
-    finally:
-        for _ in built.discard():
-            pass
 
 
 def read_file(folder: str, name: str, limit: int) -> Generator[None, None, bytes | None]:
