@@ -117,10 +117,18 @@ def now_text(clock: Clock, later_seconds: int = 0) -> str:
 
 def seconds_text(seconds: int) -> str:
     """Seconds since 1970 as metav1.Time."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _moment(seconds).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def nanoseconds_text(nanoseconds: int) -> str:
     """A log line's time: RFC 3339 with nine decimals, always (facts/api-rules.md section 10)."""
     seconds, fraction = divmod(nanoseconds, _SECOND)
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{fraction:09d}Z"
+    return _moment(seconds).strftime("%Y-%m-%dT%H:%M:%S") + f".{fraction:09d}Z"
+
+
+def _moment(seconds: int) -> datetime:
+    """Seconds since 1970 as a time; one before, or past the year 9999 (a grace of 2**63-1), is the nearest there is."""
+    return datetime.fromtimestamp(min(max(seconds, 0), _LAST_SECOND), UTC)
+
+
+_LAST_SECOND = 253_402_300_799

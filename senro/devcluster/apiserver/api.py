@@ -15,8 +15,9 @@ from senro.devcluster.apiserver.logs import read_log
 from senro.devcluster.apiserver.paths import parse_target, verb_of
 from senro.devcluster.apiserver.resources import REVIEWS
 from senro.devcluster.apiserver.reviews import review
+from senro.devcluster.apiserver.schema import ANY, DELETE_OPTIONS, TEXT, wrong_type
 from senro.devcluster.apiserver.selectors import name_of_selector, selector
-from senro.devcluster.apiserver.status import PODS, Refused, failure, method_not_allowed
+from senro.devcluster.apiserver.status import PODS, Refused, bad_request, failure, method_not_allowed
 from senro.devcluster.apiserver.table import table, wants_table
 from senro.devcluster.apiserver.watching import list_or_watch
 from senro.devcluster.apiserver.writing import Writer, check_preconditions_of
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from senro.devcluster.storage import Storage
 
 _LOG = logging.getLogger("senro.devcluster")
+_EVICTION = {"kind": TEXT, "apiVersion": TEXT, "metadata": ANY, "deleteOptions": DELETE_OPTIONS}
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 
 
@@ -173,6 +175,8 @@ class Api:
             raise method_not_allowed()
         pod = self._storage.get(PODS, target.namespace, target.name)
         body = decode_object(request, PODS) if request.body else {}
+        if problem := wrong_type(body, _EVICTION):
+            raise bad_request(problem)
         options = body.get("deleteOptions") or {}
         check_preconditions_of(options, PODS, target.name, pod["metadata"])
         check_budgets(self._storage, pod)

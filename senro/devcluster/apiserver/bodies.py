@@ -8,8 +8,9 @@ import msgspec
 import yaml
 
 from senro.devcluster.apiserver import protobuf
+from senro.devcluster.apiserver.integers import parse_integer
 from senro.devcluster.apiserver.patch import APPLY
-from senro.devcluster.apiserver.schema import DELETE_OPTIONS, SCHEMAS, unknown_fields, wrong_type
+from senro.devcluster.apiserver.schema import DELETE_OPTIONS, SCHEMAS, unknown_fields, without_nulls, wrong_type
 from senro.devcluster.apiserver.status import (
     Cause,
     bad_request,
@@ -43,14 +44,17 @@ def decode_body(request: Request, resource: Resource, warnings: list[str]) -> Ob
     return checked_fields(request, resource, document, warnings)
 
 
-def checked_fields(request: Request, resource: Resource, document: Object, warnings: list[str]) -> Object:
+def checked_fields(request: Request, resource: Resource, document: Object | None, warnings: list[str]) -> Object:
     """The object with the fields that are known: others are refused, told in a warning, or dropped in silence.
 
     As `fieldValidation` says; a server warns where it says nothing (facts/api-rules.md section 6).
     """
     schema = SCHEMAS[resource.kind]
+    if document is None:  # what a patch made of it
+        raise undecodable(resource, "unexpected end of JSON input")
     if problem := wrong_type(document, schema):
         raise undecodable(resource, problem)
+    document = without_nulls(document, schema)
     unknown = unknown_fields(document, schema)
     wanted = request.parameter("fieldValidation") or "Warn"
     if wanted not in {"Strict", "Warn", "Ignore"}:
@@ -90,9 +94,7 @@ class DeleteOptions:
                 raise bad_request(problem)
         else:
             if grace := request.parameter("gracePeriodSeconds"):
-                if not grace.lstrip("-").isdigit():
-                    raise bad_request(f'strconv.ParseInt: parsing "{grace}": invalid syntax')
-                options = {"gracePeriodSeconds": int(grace)}
+                options = {"gracePeriodSeconds": parse_integer(grace)}
             options["propagationPolicy"] = request.parameter("propagationPolicy")
         preconditions = options.get("preconditions") or {}
         self.grace_seconds: int | None = options.get("gracePeriodSeconds")
@@ -127,14 +129,15 @@ def _decode(request: Request, resource: Resource) -> Any:
         raise unsupported_media_type("application/json, application/yaml, application/vnd.kubernetes.protobuf")
     try:
         document: Any = msgspec.json.decode(request.body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         if media_type not in {_YAML, APPLY}:
             raise undecodable_json(resource, request.body) from None
     else:
         return document
     try:
-        return yaml.safe_load(request.body)
-    except yaml.YAMLError as error:
+        # What JSON cannot say (half a letter, a key that is a list) is no object, as where YAML becomes JSON first.
+        return msgspec.json.decode(msgspec.json.encode(yaml.safe_load(request.body)))
+    except (yaml.YAMLError, RecursionError, TypeError, ValueError) as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from None
 
 

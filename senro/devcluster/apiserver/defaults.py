@@ -25,7 +25,7 @@ def default_pod(spec: Object, *, toleration_seconds: int = 300) -> Object:
         filled["volumes"] = [_default_volume(volume) for volume in volumes]
     if initial := spec.get("initContainers"):
         filled["initContainers"] = [_default_container(container) for container in initial]
-    filled["containers"] = [_default_container(container) for container in spec["containers"]]
+    filled["containers"] = [_default_container(container) for container in spec.get("containers") or []]
     filled["restartPolicy"] = spec.get("restartPolicy", "Always")
     filled["terminationGracePeriodSeconds"] = spec.get("terminationGracePeriodSeconds", 30)
     filled["dnsPolicy"] = spec.get("dnsPolicy", "ClusterFirst")
@@ -55,7 +55,7 @@ def _tolerations(given: list[Object], seconds: int) -> list[Object]:
 
 
 def _default_container(container: Object) -> Object:
-    image = str(container["image"])
+    image = str(container.get("image") or "")
     tag = image.rsplit("/", 1)[-1].partition(":")[2]
     floating = "@" not in image and tag in {"", "latest"}
     filled = {

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from senro.devcluster.apiserver.http import AbortedError, Response, audited, json_response
+from senro.devcluster.apiserver.integers import parse_integer
 from senro.devcluster.apiserver.status import Cause, bad_request, failure, invalid
 from senro.devcluster.clock import nanoseconds_text
 from senro.devcluster.containers.log import CutOffError, LogFilter, tail
@@ -108,9 +109,7 @@ def _number(request: Request, parameter: str, least: int, rule: str, causes: lis
     text = request.parameter(parameter)
     if text is None:
         return None
-    if not text.lstrip("-").isdigit():
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    number = int(text)
+    number = parse_integer(text)
     if number < least:
         causes.append(Cause.invalid(parameter, text, rule))
     return number

@@ -49,13 +49,16 @@ def patch_type(request: Request) -> str:
 
 
 def apply_patch(kind: str, current: Object, patch: Any) -> Object:
-    """The object as the patch wants it."""
+    """The object as the patch wants it; 400 for one whose parts are not of the types that are merged."""
     if kind == MERGE:
         merged: Object = merge_patch(current, patch)
         return merged
     if kind == JSON:
         return json_patch(current, patch)
-    return strategic_merge(current, patch)
+    try:
+        return strategic_merge(current, patch)
+    except (AttributeError, TypeError):
+        raise _refused(400, "BadRequest", _BAD_PATCH) from None
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -108,7 +111,7 @@ def _operate(document: Any, operation: Any) -> Any:
             return _add(document, path, copy.deepcopy(operation["value"]))
         elif kind != "test" or _at(document, path) != operation.get("value"):
             raise _refused(422, "Invalid", _BAD_PATCH)
-    except (LookupError, TypeError, ValueError):
+    except (AttributeError, LookupError, TypeError, ValueError):
         raise _refused(422, "Invalid", _BAD_PATCH) from None
     return document
 

@@ -1,22 +1,27 @@
 """The fields that objects may have, so that `fieldValidation=Strict` can refuse a misspelt one.
 
 A schema is a mapping of field names to what stands there: another mapping, a list with one schema, or a word for a
-scalar. `ANY` is not looked into. Only what senro and its users set, and what their neighbours in a manifest usually
-are, is described; the whole of PodSpec is named, so that a valid field is never called unknown.
+scalar; a map, whose keys are free, has `*` in the place of its fields. `ANY` is not looked into. Only what senro and
+its users set, and what their neighbours in a manifest usually are, is described; the whole of PodSpec is named, so that
+a valid field is never called unknown.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from senro.devcluster.apiserver.integers import GREATEST, LEAST
+
 ANY = "any"
 TEXT = "string"
 NUMBER = "int"
 BOOLEAN = "bool"
+QUANTITY = "quantity"
 
 Schema = Any
 """A mapping, a list of one schema, or one of the words above; recursive, which a type alias cannot say here."""
 
+_REFERRED = {"name": TEXT, "optional": BOOLEAN}
 _KEY_SELECTOR = {"name": TEXT, "key": TEXT, "optional": BOOLEAN}
 _SECURITY_COMMON: dict[str, Schema] = {
     "seLinuxOptions": ANY,
@@ -61,8 +66,8 @@ CONTAINER: dict[str, Schema] = {
     "command": [TEXT],
     "args": [TEXT],
     "workingDir": TEXT,
-    "ports": ANY,
-    "envFrom": [{"prefix": TEXT, "configMapRef": ANY, "secretRef": {"name": TEXT, "optional": BOOLEAN}}],
+    "ports": [{"name": TEXT, "hostPort": NUMBER, "containerPort": NUMBER, "protocol": TEXT, "hostIP": TEXT}],
+    "envFrom": [{"prefix": TEXT, "configMapRef": _REFERRED, "secretRef": _REFERRED}],
     "env": [
         {
             "name": TEXT,
@@ -76,7 +81,7 @@ CONTAINER: dict[str, Schema] = {
             },
         }
     ],
-    "resources": {"limits": {"*": ANY}, "requests": {"*": ANY}, "claims": ANY},
+    "resources": {"limits": {"*": QUANTITY}, "requests": {"*": QUANTITY}, "claims": ANY},
     "resizePolicy": ANY,
     "restartPolicy": TEXT,
     "restartPolicyRules": ANY,
@@ -140,7 +145,8 @@ _VOLUME: dict[str, Schema] = {
 _POD_SPEC: dict[str, Schema] = {
     "containers": [CONTAINER],
     "initContainers": [CONTAINER],
-    "ephemeralContainers": ANY,
+    "ephemeralContainers": [{**CONTAINER, "targetContainerName": TEXT}],
+    "hostAliases": [{"ip": TEXT, "hostnames": [TEXT]}],
     "volumes": [_VOLUME],
     "securityContext": {
         **_SECURITY_COMMON,
@@ -167,9 +173,7 @@ _POD_SPEC: dict[str, Schema] = {
     ),
     **dict.fromkeys(("subdomain", "schedulerName", "priorityClassName", "runtimeClassName", "preemptionPolicy"), TEXT),
     "hostnameOverride": TEXT,
-    **dict.fromkeys(
-        ("affinity", "dnsConfig", "hostAliases", "os", "overhead", "readinessGates", "resourceClaims", "resources"), ANY
-    ),
+    **dict.fromkeys(("affinity", "dnsConfig", "os", "overhead", "readinessGates", "resourceClaims", "resources"), ANY),
     **dict.fromkeys(("schedulingGates", "schedulingGroup", "topologySpreadConstraints", "workloadRef"), ANY),
 }
 
@@ -212,7 +216,7 @@ CLAIM: dict[str, Schema] = {
     **_DOCUMENT,
     "spec": {
         "accessModes": [TEXT],
-        "resources": {"limits": {"*": ANY}, "requests": {"*": ANY}},
+        "resources": {"limits": {"*": QUANTITY}, "requests": {"*": QUANTITY}},
         "storageClassName": TEXT,
         "volumeName": TEXT,
         "volumeMode": TEXT,
@@ -246,7 +250,11 @@ SCHEMAS: dict[str, dict[str, Schema]] = {
         **dict.fromkeys(("firstTimestamp", "lastTimestamp"), ANY),
         "count": NUMBER,
     },
-    "ResourceQuota": {**_DOCUMENT, "spec": {"hard": {"*": ANY}, "scopes": ANY, "scopeSelector": ANY}, "status": ANY},
+    "ResourceQuota": {
+        **_DOCUMENT,
+        "spec": {"hard": {"*": QUANTITY}, "scopes": ANY, "scopeSelector": ANY},
+        "status": ANY,
+    },
     "Role": {**_DOCUMENT, "rules": _RULES},
     "ClusterRole": {**_DOCUMENT, "rules": _RULES, "aggregationRule": ANY},
     "RoleBinding": _BINDING,
@@ -277,6 +285,7 @@ DELETE_OPTIONS: dict[str, Schema] = {
     "ignoreStoreReadErrorWithClusterBreakingPotential": BOOLEAN,
 }
 
+_UNTYPED = (ANY, QUANTITY)
 _GO_TYPES = {TEXT: (str,), NUMBER: (int,), BOOLEAN: (bool,)}
 
 
@@ -303,7 +312,7 @@ def unknown_fields(document: Any, schema: Schema, path: str = "") -> list[str]:
 
 def wrong_type(document: Any, schema: Schema, path: str = "") -> str:
     """What is wrong with the first value whose JSON type does not fit, in the words of Go's decoder; else ""."""
-    if document is None or schema == ANY:
+    if document is None or schema in _UNTYPED:
         return ""
     if isinstance(schema, list):
         if not isinstance(document, list):
@@ -325,9 +334,31 @@ def wrong_type(document: Any, schema: Schema, path: str = "") -> str:
             "",
         )
     fits = isinstance(document, _GO_TYPES[schema]) and (schema == BOOLEAN or not isinstance(document, bool))
+    if schema == NUMBER and fits:
+        fits = LEAST <= document <= GREATEST
     return "" if fits else _mismatch(document, path, schema)
 
 
 def _mismatch(document: Any, path: str, expected: str) -> str:
     names = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
     return f"json: cannot unmarshal {names[type(document)]} into Go struct field {path} of type {expected}"
+
+
+def without_nulls(document: Any, schema: Schema) -> Any:
+    """The document as Go decodes its nulls: a field is absent, what a map or a list holds has its type's zero value."""
+    if isinstance(schema, list) and isinstance(document, list):
+        return [_zero(schema[0]) if item is None else without_nulls(item, schema[0]) for item in document]
+    if not isinstance(schema, dict) or not isinstance(document, dict):
+        return document
+    if "*" in schema:
+        held = schema["*"]
+        return {key: _zero(held) if value is None else without_nulls(value, held) for key, value in document.items()}
+    return {
+        field: without_nulls(value, schema.get(field, ANY)) for field, value in document.items() if value is not None
+    }
+
+
+def _zero(schema: Schema) -> Any:
+    if isinstance(schema, dict | list):
+        return type(schema)()
+    return {TEXT: "", NUMBER: 0, BOOLEAN: False, QUANTITY: "0"}.get(schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import ssl
 from dataclasses import replace
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from senro.devcluster.apiserver.http import Answer, Request
 
+_LOG = logging.getLogger("senro.devcluster")
 _HANDSHAKE_SECONDS = 10
 
 
@@ -48,6 +50,8 @@ async def serve(
     async def connection(stream: SocketStream) -> None:
         try:
             await _serve_connection(stream, context, handle, admit)
+        except Exception:  # noqa: BLE001 - one broken connection must not end the cluster; it is logged whole
+            _LOG.exception("a connection failed")
         finally:
             # A stream that was cut on purpose, or whose client is gone, is closed without ceremony.
             with anyio.CancelScope(shield=True):

@@ -35,6 +35,7 @@ from senro.devcluster.apiserver.status import (
 )
 from senro.devcluster.apiserver.validation import (
     LABEL_RULE,
+    check_config_map,
     check_lease,
     check_metadata,
     check_pod,
@@ -114,8 +115,13 @@ def _update_secret(current: Object, wanted: Object) -> Object:
     return checked
 
 
+def _create_config_map(document: Object) -> Object:
+    check_config_map(CONFIG_MAPS, document)
+    return document
+
+
 def _update_config_map(current: Object, wanted: Object) -> Object:
-    _raise(CONFIG_MAPS, wanted, check_metadata(wanted["metadata"]))
+    check_config_map(CONFIG_MAPS, wanted)
     if current.get("immutable"):
         fields = ("immutable", "data", "binaryData")
         words = "field is immutable when `immutable` is set"
@@ -277,7 +283,7 @@ def _kept(check: Callable[[Object], Object]) -> Strategy:
 _STRATEGIES = {
     PODS: Strategy(_create_pod, _update_pod),
     SECRETS: Strategy(checked_secret, _update_secret),
-    CONFIG_MAPS: Strategy(_plain(CONFIG_MAPS).create, _update_config_map),
+    CONFIG_MAPS: Strategy(_create_config_map, _update_config_map),
     LEASES: Strategy(_checked_lease, lambda _current, wanted: _checked_lease(wanted), unconditional=False),
     NAMESPACES: Strategy(_create_namespace, _update_namespace),
     CLAIMS: Strategy(_create_claim, _update_claim),

@@ -161,6 +161,8 @@ def _check_files(place: str, source: Object, name: str) -> list[Cause]:
         where = f"{place}.items[{position}]"
         modes.append((item.get("mode"), f"{where}.mode"))
         path = item.get("path", "")
+        if not item.get("key"):
+            causes.append(Cause.required(f"{where}.key"))
         if not path:
             causes.append(Cause.required(f"{where}.path"))
         elif path.startswith("/") or ".." in path.split("/"):
@@ -243,7 +245,12 @@ def _check_variable(place: str, variable: Object) -> list[Cause]:
         return [Cause.invalid(f"{place}.name", quoted(name), _ENV_NAME_RULE)]
     if variable.get("value") and variable.get("valueFrom"):
         return [Cause.invalid(f"{place}.valueFrom", '""', "may not be specified when `value` is not empty")]
-    return []
+    source = variable.get("valueFrom") or {}
+    return [
+        Cause.required(f"{place}.valueFrom.{kind}.{field}")
+        for kind, field in (("fieldRef", "fieldPath"), ("secretKeyRef", "key"), ("configMapKeyRef", "key"))
+        if kind in source and not source[kind].get(field)
+    ]
 
 
 def _check_resources(place: str, resources: Object) -> list[Cause]:
@@ -299,14 +306,39 @@ def check_secret(resource: Resource, secret: Object) -> None:
     """Refuse what cannot be a Secret; `data` has to be base64 (recording secret-lifecycle)."""
     data = secret.get("data") or {}
     sizes = [_decoded_size(resource, value) for value in data.values()]
-    causes = check_metadata(secret["metadata"])
-    for key in data:
-        if len(key) > 253 or not re.fullmatch(_CONFIG_KEY, key) or key in {".", ".."} or key.startswith(".."):
-            causes.append(Cause.invalid(f"data[{key}]", quoted(key), _CONFIG_KEY_RULE))
+    causes = [*check_metadata(secret["metadata"]), *_check_config_keys("data", data)]
     if sum(sizes) > _SECRET_LIMIT:
         causes.append(Cause("data", "FieldValueTooLong", f"Too long: may not be more than {_SECRET_LIMIT} bytes"))
     if causes:
         raise invalid(resource.kind, secret["metadata"].get("name", ""), causes)
+
+
+def check_config_map(resource: Resource, config: Object) -> None:
+    """Refuse what cannot be a ConfigMap: its keys become names of files and of variables, as a Secret's do."""
+    data, binary = config.get("data") or {}, config.get("binaryData") or {}
+    size = sum(len(value.encode()) for value in data.values())
+    size += sum(_decoded_size(resource, value) for value in binary.values())
+    causes = [
+        *check_metadata(config["metadata"]),
+        *_check_config_keys("data", data),
+        *_check_config_keys("binaryData", binary),
+    ]
+    causes += [
+        Cause.invalid(f"data[{key}]", quoted(key), "duplicate of key present in binaryData")
+        for key in data.keys() & binary.keys()
+    ]
+    if size > _SECRET_LIMIT:
+        causes.append(Cause("", "FieldValueTooLong", f"Too long: may not be more than {_SECRET_LIMIT} bytes"))
+    if causes:
+        raise invalid(resource.kind, config["metadata"].get("name", ""), causes)
+
+
+def _check_config_keys(place: str, keys: Iterable[str]) -> list[Cause]:
+    return [
+        Cause.invalid(f"{place}[{key}]", quoted(key), _CONFIG_KEY_RULE)
+        for key in keys
+        if len(key) > 253 or not re.fullmatch(_CONFIG_KEY, key) or key == "." or key.startswith("..")
+    ]
 
 
 def _decoded_size(resource: Resource, value: str) -> int:
@@ -374,4 +406,8 @@ def _go_words(body: bytes) -> str:
         if error.pos >= len(text.rstrip()):
             return "unexpected end of JSON input"
         return f"invalid character '{text[error.pos]}' looking for beginning of value"
+    except RecursionError:
+        return "exceeded max depth"
+    except ValueError:  # a number of thousands of digits
+        return "json: cannot unmarshal number into Go value of type float64"
     return "json: cannot unmarshal the document into Go value of type struct"

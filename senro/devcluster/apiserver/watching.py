@@ -8,6 +8,7 @@ import anyio
 import msgspec
 
 from senro.devcluster.apiserver.http import Response, audited, json_response
+from senro.devcluster.apiserver.integers import is_version, parse_integer
 from senro.devcluster.apiserver.selectors import selector
 from senro.devcluster.apiserver.status import Cause, bad_request, failure, invalid
 from senro.devcluster.apiserver.table import table, wants_table
@@ -76,10 +77,8 @@ class _Watch:
         self._told_last = False
         self._known: set[str] = set()
         seconds = request.parameter("timeoutSeconds") or str(_LONGEST_SECONDS)
-        if not seconds.isdigit():
-            raise bad_request(f'strconv.ParseInt: parsing "{seconds}": invalid syntax')
-        self._seconds = int(seconds) or _LONGEST_SECONDS
-        if self._version and not self._version.isdigit():
+        self._seconds = parse_integer(seconds) or _LONGEST_SECONDS
+        if self._version and not is_version(self._version):
             raise bad_request(f'Invalid value: "{self._version}": strconv.ParseUint: invalid syntax')
         if self._initial and request.parameter("resourceVersionMatch") != "NotOlderThan":
             words = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"

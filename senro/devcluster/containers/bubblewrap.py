@@ -21,7 +21,7 @@ from senro.devcluster.containers import memory
 from senro.devcluster.containers.filesystem import FileSystem
 from senro.devcluster.containers.holders import is_held
 from senro.devcluster.containers.process import Process
-from senro.devcluster.containers.runtime import ExecError, StartError
+from senro.devcluster.containers.runtime import ExecError, StartError, system_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -173,9 +173,9 @@ class Bubblewrap:
                 stderr=stderr,
                 pass_fds=[status_write],
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:
             os.close(status_read)
-            raise StartError(f"exec: {json.dumps(config.argv[0])}: {os.strerror(error.errno or 0).lower()}") from error
+            raise StartError(f"exec: {json.dumps(config.argv[0])}: {system_words(error)}") from error
         finally:
             os.close(status_write)
         try:
@@ -250,6 +250,8 @@ class Bubblewrap:
             container.files.find_executable(argv[0], config.env.get("PATH", ""), config.workdir)
         except StartError as error:
             raise ExecError(f"exec failed: unable to start container process: {error}") from error
+        except (OSError, ValueError) as error:
+            raise ExecError(_not_run(argv[0], error)) from error
         into = [self._nsenter, "-t", str(container.pid), "-m", "-p", "-i", "-u", "-w"]
         if container.entered:
             into += ["-U", "--preserve-credentials"]
@@ -269,8 +271,8 @@ class Bubblewrap:
             command = memory.joining(container.cgroup, command)
         try:
             return Process(command, environment, guardian=self._guardian, stdin=stdin, stdout=stdout, stderr=stderr)
-        except OSError as error:
-            raise ExecError(f"exec failed: unable to start container process: {error}") from error
+        except (OSError, ValueError) as error:
+            raise ExecError(_not_run(argv[0], error)) from error
 
 
 class BubblewrapContainer:
@@ -370,6 +372,10 @@ _BARE_DEVICES = (
     *("--symlink", "/proc/self/fd", "/dev/fd", "--perms", "1777", "--tmpfs", "/dev/shm"),  # noqa: S108 - the container's own
 )
 _PROBE_ROOT = ("--ro-bind", "/", "/", "--proc", "/proc")
+
+
+def _not_run(command: str, error: OSError | ValueError) -> str:
+    return f"exec failed: unable to start container process: exec: {json.dumps(command)}: {system_words(error)}"
 
 
 def _reports(told: bytes) -> list[dict[str, int]]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from senro.devcluster.containers.memory import processes_of
 from senro.devcluster.containers.process import Process
-from senro.devcluster.containers.runtime import ExecError, StartError
+from senro.devcluster.containers.runtime import ExecError, StartError, system_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +57,7 @@ class Mapped:
                 stderr=stderr,
                 cwd=str(workdir),
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise StartError(_words(config.argv[0], argv[0], error)) from error
         return MappedContainer(process, self._guardian, paths, env, workdir)
 
@@ -133,7 +133,7 @@ class MappedContainer:
                 stderr=stderr,
                 cwd=str(self._workdir),
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise ExecError(
                 f"exec failed: unable to start container process: {_words(argv[0], mapped[0], error)}"
             ) from error
@@ -208,10 +208,10 @@ def _bring_together(places: dict[str, Path], shared: Path) -> None:
             parent = posixpath.dirname(parent)
 
 
-def _words(shown: str, tried: str, error: OSError) -> str:
+def _words(shown: str, tried: str, error: OSError | ValueError) -> str:
     name = json.dumps(shown)
     if isinstance(error, FileNotFoundError):
         if "/" in tried:
             return f"exec: {name}: stat {shown}: no such file or directory"
         return f"exec: {name}: executable file not found in $PATH"
-    return f"exec: {name}: {os.strerror(error.errno or 0).lower()}"
+    return f"exec: {name}: {system_words(error)}"

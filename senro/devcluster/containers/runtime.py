@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -52,6 +54,12 @@ class StartError(Exception):
 
 class ExecError(Exception):
     """A command that could not be started in a container that runs; the words of the OCI runtime."""
+
+
+def system_words(error: OSError | ValueError) -> str:
+    """What the kernel says, without the host's paths; Python itself refuses a NUL, as the kernel would."""
+    number = error.errno if isinstance(error, OSError) else None
+    return os.strerror(number or errno.EINVAL).lower()
 
 
 class Container(Protocol):

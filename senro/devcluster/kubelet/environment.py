@@ -63,21 +63,23 @@ class Sources:
             if f"{kind}KeyRef" not in source:
                 continue
             reference = source[f"{kind}KeyRef"]
+            key = reference["key"]
             data = self._data(resource, reference)
-            if reference["key"] in data:
-                return data[reference["key"]]
+            if key in data:
+                return data[key]
             if not reference.get("optional"):
                 where = f"{resource.kind} {self._namespace}/{reference['name']}"
-                raise ConfigError(f"couldn't find key {reference['key']} in {where}")
+                raise ConfigError(f"couldn't find key {key} in {where}")
             return None
         raise ConfigError(f"the embedded cluster cannot fill {name} from {', '.join(source)}")
 
     def _data(self, resource: Resource, reference: Object) -> dict[str, str]:
-        found = self._find(resource, reference["name"])
+        name = reference.get("name", "")
+        found = self._find(resource, name)
         if found is None:
             if reference.get("optional"):
                 return {}
-            raise ConfigError(f'{resource.kind.lower()} "{reference["name"]}" not found')
+            raise ConfigError(f'{resource.kind.lower()} "{name}" not found')
         data: dict[str, str] = found.get("data") or {}
         return data if resource == CONFIG_MAPS else {key: _decode(value) for key, value in data.items()}
 

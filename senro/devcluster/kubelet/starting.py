@@ -14,7 +14,7 @@ from senro.devcluster.clock import now_text
 from senro.devcluster.containers.bubblewrap import DEFAULT_CAPABILITIES
 from senro.devcluster.containers.log import ContainerLog
 from senro.devcluster.containers.pipes import output_pipe
-from senro.devcluster.containers.runtime import ContainerConfig, StartError
+from senro.devcluster.containers.runtime import ContainerConfig, StartError, system_words
 from senro.devcluster.expansion import expand
 from senro.devcluster.images import invalid_name, pull_error
 from senro.devcluster.kubelet.amounts import whole
@@ -123,7 +123,7 @@ class Starter:
             wrong = self._images.find(container["image"]).start_error
             if wrong:
                 raise StartError(f'exec: "{config.argv[0]}": {wrong}')  # noqa: TRY301 - the runtime's own would come so
-            running.container = await self._runtime.start(config, stdout=their_out, stderr=their_err)
+            running.container = await self._start(config, their_out, their_err)
         except StartError as error:
             state.exit_code, state.reason = 128, "StartError"
             state.message = _START_ERROR + self._as_a_node_says(str(error), pod, config.folder, state.container_id)
@@ -142,6 +142,13 @@ class Starter:
             os.close(their_out)
             os.close(their_err)
         return Outputs(out, err)
+
+    async def _start(self, config: ContainerConfig, stdout: int, stderr: int) -> Container:
+        try:
+            return await self._runtime.start(config, stdout=stdout, stderr=stderr)
+        # A path that is too long, a NUL in one: what the API takes, and no kernel does.
+        except (OSError, ValueError) as error:
+            raise StartError(f"error during container init: {system_words(error)}") from error
 
     def _as_a_node_says(self, words: str, pod: Object, folder: Path, container_id: str) -> str:
         """The runtime's words with the paths of a node in the place of this machine's folders."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from senro.devcluster.apiserver.resources import CONFIG_MAPS
 from senro.devcluster.apiserver.status import SECRETS
-from senro.devcluster.containers.runtime import Mount
+from senro.devcluster.containers.runtime import Mount, system_words
 from senro.devcluster.kubelet.amounts import whole
 from senro.devcluster.kubelet.environment import ConfigError
 
@@ -37,7 +37,14 @@ def set_up(
 
     `claim_folder` gives the folder that a claim is bound to.
     """
-    return {volume["name"]: _set_up(folder / _place(volume), volume, find, claim_folder) for volume in volumes}
+    found: dict[str, Path] = {}
+    for volume in volumes:
+        try:
+            found[volume["name"]] = _set_up(folder / _place(volume), volume, find, claim_folder)
+        # A file where an item needs a folder, a name that is too long, a NUL: the kubelet tries for ever.
+        except (OSError, ValueError) as error:
+            raise NotYetError(volume["name"], system_words(error)) from error
+    return found
 
 
 def _place(volume: Object) -> str:

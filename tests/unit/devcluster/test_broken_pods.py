@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
+from pathlib import Path
 
+import anyio
+import httpx
 import pytest
 
 from senro.devcluster import DevCluster, DevClusterThread
+from senro.devcluster.apiserver.certificates import serving_context, write_serving_files
+from senro.devcluster.apiserver.http import Request, Response
+from senro.devcluster.apiserver.serving import listen, serve
 from tests.support_devcluster import Client, pod_manifest, state_of
 
 LOGGER = "senro.devcluster"
@@ -76,3 +83,27 @@ def test_an_error_of_the_kubelets_own_after_a_start(client: Client) -> None:
     client.delete("broken")
     assert client.pod("broken") is None
     assert_lives(client)
+
+
+@pytest.mark.anyio
+async def test_an_error_of_one_connections_own(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The client is cut off and the log says why; the next one is served."""
+    files = write_serving_files(tmp_path)
+    answers: list[RuntimeError | Response] = [RuntimeError("odd"), Response(200, (), b"fine")]
+
+    async def handle(_request: Request) -> Response:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    listener, port = await listen(0)
+    trusted = ssl.create_default_context(cafile=files.authority)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(serve, listener, serving_context(files), handle, lambda: True, tasks)
+        async with httpx.AsyncClient(base_url=f"https://127.0.0.1:{port}", verify=trusted, trust_env=False) as http:
+            with pytest.raises(httpx.RemoteProtocolError):
+                await http.get("/version")
+            assert (await http.get("/version")).text == "fine"
+        tasks.cancel_scope.cancel()
+    assert [record.getMessage() for record in caplog.records if record.name == LOGGER] == ["a connection failed"]
