@@ -26,12 +26,17 @@ SAT_OUT = (Unreachable, Throttled, Unauthorized, Unavailable)
 giving up would leave the object behind. The caller's bound ends it, and names what is left."""
 
 Removed = Literal["ended", "forced", "was_gone"]
-"""`ended`: the deletion was accepted, and the object went once the kubelet had ended its processes. `forced`: it was
-deleted without grace, which takes the object at once and may leave its processes alive for some seconds
-(facts/api-rules.md sections 3 and 9). `was_gone`: it was not there any more."""
+"""`ended`: the deletion was accepted, and the object went once the kubelet had ended its processes, unless somebody
+else took its grace away meanwhile, which nothing here tells. `forced`: it was deleted without grace, which takes the
+object at once and may leave its processes alive for some seconds (facts/api-rules.md sections 3 and 9). `was_gone`: it
+was not there any more."""
 
 LOOK_PAUSE, LONGEST_LOOK = 0.1, 1.0
 """Seconds between the looks at a pod that is being deleted."""
+
+END_PAUSE, LONGEST_END_PAUSE = 0.05, 0.5
+"""Seconds between two looks for the end of a pod: its kubelet shows it ended for 0.8 s before it removes it (recordings
+deleted-trap-zero, deleted-ignores-term and evicted-api-trap-zero)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +171,23 @@ async def remove_pod(
             pass  # the caller's bound ends this, and names the pod
         await clock.sleep(pause)
         pause = min(pause * 1.5, LONGEST_LOOK)
+
+
+async def see_go(cluster: Cluster, pod: Pod, clock: Clock, *, seen: Callable[[Pod], None]) -> None:
+    """Look at a pod whose deletion was asked for until it is gone; the caller bounds it. `seen` is told each look."""
+    pause = END_PAUSE
+    while True:
+        try:
+            found = await cluster.read_pod(pod.metadata.namespace, pod.metadata.name)
+            if found is None or found.metadata.uid != pod.metadata.uid:
+                return
+            seen(found)
+        except SAT_OUT:
+            pass  # the caller's bound ends this
+        except ClusterError:
+            return
+        await clock.sleep(pause)
+        pause = min(pause * 1.2, LONGEST_END_PAUSE)
 
 
 async def find_unseen(

@@ -22,9 +22,9 @@ ListEvents = Callable[[], Awaitable[tuple[ClusterEvent, ...] | None]]
 class PodObserver:
     """Folds what the watch sees, and lets others wait for what they need to see.
 
-    `answer` is the newest, `pod` the pod that it was given for (None: gone). Set `timed_out` and
-    `deletion_asked` before you act on them: the next observation that is asked for tells the verdict. A run that is
-    cancelled cancels whoever waits here instead.
+    `answer` is the newest, `pod` the pod that it was given for (None: gone), `last` the pod as it was last there. Set
+    `timed_out` and `deletion_asked` before you act on them: the next observation that is asked for tells the verdict. A
+    run that is cancelled cancels whoever waits here instead.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class PodObserver:
         self.timed_out = False
         self.deletion_asked = False
         self.pod: Pod | None = created
+        self.last = created
         self.answer: Answer = memory.answer
         self._accept(*observe(memory, self._observation(created)), created)
 
@@ -137,7 +138,7 @@ class PodObserver:
         at = self._clock.monotonic()
         if memory.ran and not self._memory.ran:
             self._hidden = at - self._looked_at
-        self._looked_at, self._memory, self.pod = at, memory, pod
+        self._looked_at, self._memory, self.pod, self.last = at, memory, pod, pod or self.last
         self._patience = self._patience.seen(answer, at)
         self._settle(self._patience.verdict(answer, at) or answer)
 

@@ -19,7 +19,7 @@ from senro.app.removal import Removal
 from senro.app.scratch_reading import bring_caches_back
 from senro.app.services import ClusterServices
 from senro.app.staging import Staging
-from senro.domain.attempt import claim_names
+from senro.domain.attempt import claim_names, claimed
 from senro.domain.claims import given_up, waits_for
 from senro.domain.creation import refused
 from senro.domain.durations import seconds
@@ -268,6 +268,8 @@ class PodAttempt:
         self.attempt.phase("timed out, ending")
         await self.removal.ask(observer, grace_seconds=None)
         observer.nudge()
+        if claimed(self.attempt.step):
+            await self.removal.see_go()  # while the end of its log is awaited it may end, and be gone
 
     def _ran_unseen(self, observer: PodObserver) -> float:
         """Seconds that the step ran before it was seen running, by its container's startedAt.

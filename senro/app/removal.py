@@ -10,12 +10,13 @@ import anyio
 
 from senro.app.attempt import Attempt
 from senro.app.claims import Claims
-from senro.app.objects import UNSEEN_SECONDS, find_unseen, removal_command, remove_pod, remove_secret
+from senro.app.objects import UNSEEN_SECONDS, find_unseen, removal_command, remove_pod, remove_secret, see_go
 from senro.app.observer import PodObserver
 from senro.domain.errors import ClusterError, Throttled, Unavailable, Unreachable
 from senro.domain.events import PodDeleted
 from senro.domain.pod import Pod
 from senro.domain.podspec import Manifest, pod_target
+from senro.domain.transfer import STEP_CONTAINER
 from senro.domain.verdict import Exited, Infra, InfraKind
 from senro.ports.cluster import Cluster
 
@@ -39,7 +40,8 @@ its processes. `unconfirmed`: it may still be there."""
 class Removal:
     """What an attempt has created so far. `manifest` is set before its create is sent, `pod` once it is known.
 
-    `refused`: each create that was sent was refused, or never left, so one look is enough.
+    `refused`: each create that was sent was refused, or never left, so one look is enough. `accepted`: the deletion
+    that a timeout asked for was. `last`: the pod as it was last there after that.
     """
 
     attempt: Attempt
@@ -48,6 +50,8 @@ class Removal:
     manifest: Manifest | None = None
     pod: Pod | None = None
     refused: bool = False
+    accepted: bool = False
+    last: Pod | None = None
     observer: PodObserver | None = None
     claims: Claims | None = None
 
@@ -70,12 +74,24 @@ class Removal:
         answer = self.observer.answer if self.observer is not None else None
         if gone == "unconfirmed" or (isinstance(answer, Infra) and answer.may_be_alive):
             return False
-        pod = self.observer.pod if self.observer is not None else self.pod
+        pod = self._last_seen()
         if gone == "put_away" or (pod is not None and pod.status.phase in {"Succeeded", "Failed"}):
             return True
         if gone == "forced":
             return False
         return isinstance(answer, Exited) or (isinstance(answer, Infra) and answer.kind is not InfraKind.VANISHED)
+
+    def _last_seen(self) -> Pod | None:
+        return self.last or (self.observer.last if self.observer is not None else self.pod)
+
+    def _ended_by_its_timeout(self) -> bool:
+        """Whether a pod that is gone before its removal went as the timeout had asked.
+
+        A kubelet shows that a step has ended before it removes its pod. One that was last seen running went without
+        grace, by whoever asked for that.
+        """
+        pod = self._last_seen()
+        return self.accepted and pod is not None and not _runs(pod)
 
     async def _put_away(self) -> Gone:
         if self.manifest is None and self.secret is None:
@@ -107,15 +123,24 @@ class Removal:
         deadline = clock.monotonic() + ASK_SECONDS
         while clock.monotonic() < deadline:
             try:
-                await self.cluster.delete_pod(
+                gone = await self.cluster.delete_pod(
                     metadata.namespace, metadata.name, uid=metadata.uid, grace_seconds=grace_seconds
                 )
+                self.accepted = not gone
             except (Unreachable, Throttled, Unavailable):
                 await clock.sleep(1.0)
                 continue
             except ClusterError as error:
                 await self.attempt.recorder.note(str(error), step=self.attempt.step.id)
             return
+
+    async def see_go(self) -> None:
+        """Look at the pod until it is gone, once its deletion was accepted; the caller ends it."""
+        if self.pod is not None and self.accepted:
+            await see_go(self.cluster, self.pod, self.attempt.services.clock, seen=self._saw)
+
+    def _saw(self, pod: Pod) -> None:
+        self.last = pod
 
     async def _remove_pod(self, grace: int, gone: _Outcome, words: _Outcome) -> None:
         clock, clean_ups = self.attempt.services.clock, self.attempt.clean_ups
@@ -129,16 +154,19 @@ class Removal:
                 return
             shortened = min(grace, CANCEL_GRACE) if clean_ups.hurried else None
             removed = await remove_pod(
-                self.cluster, self.pod, clock, grace_seconds=shortened, force=lambda: clean_ups.force
+                self.cluster,
+                self.pod,
+                clock,
+                grace_seconds=shortened,
+                force=lambda: clean_ups.force,
             )
         except ClusterError as error:
             words.words = str(error)
         else:
-            asked_before = self.observer is not None and self.observer.timed_out
             if removed == "forced":
                 gone.gone = "forced"
             else:
-                gone.gone = "put_away" if removed == "ended" or asked_before else "was_gone"
+                gone.gone = "put_away" if removed == "ended" or self._ended_by_its_timeout() else "was_gone"
 
     async def _remove_secret(self, outcome: _Outcome) -> None:
         if self.secret is None:
@@ -179,6 +207,12 @@ class Removal:
         await attempt.recorder.note(
             f"the {kind} {namespace}/{name} was not seen gone{said}; delete it with: {remedy}", step=attempt.step.id
         )
+
+
+def _runs(pod: Pod) -> bool:
+    """Whether the step, whose container alone mounts the claims, was running when the pod was looked at."""
+    status = pod.container(STEP_CONTAINER)
+    return status is not None and status.state.running is not None
 
 
 @dataclass(slots=True)

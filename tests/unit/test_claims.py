@@ -733,6 +733,25 @@ async def test_a_pod_that_went_without_grace(tmp_path: Path, monkeypatch: pytest
     assert list(site.cluster.leases) == [("ci", HELD.name)]
 
 
+async def test_a_pod_that_is_forced_after_its_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its deletion was accepted, and somebody took its grace away before its removal began: its claim stays shut."""
+    site = Site(tmp_path, plan_of(of_step={"timeout": 30.0}, grace=600), course=stays(running()))
+    site.cluster.stubborn = True
+    delete = site.cluster.delete_pod
+
+    async def deleted(namespace: str, name: str, *, uid: str, grace_seconds: int | None = None) -> bool:
+        gone = await delete(namespace, name, uid=uid, grace_seconds=grace_seconds)
+        if not gone:
+            site.cluster.vanish(site.pod())
+        return gone
+
+    monkeypatch.setattr(site.cluster, "delete_pod", deleted)
+    await site.run()
+    assert site.outcomes[0].kind == "timed_out"
+    assert [event.freed for event in of(site, LeaseReleased)] == [False]
+    assert list(site.cluster.leases) == [("ci", HELD.name)]
+
+
 async def test_a_retry_has_the_claim_again(tmp_path: Path) -> None:
     """Each attempt has the claim by its own lease, and between two of them others may have it."""
     again = {"retry": retry.on_any(attempts=2, delay=5)}

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -18,7 +18,7 @@ from senro.domain.pod import Pod, pod_from
 from senro.domain.podspec import pod_manifest, secret_manifest
 from senro.domain.targets import Pod as Target
 from senro.domain.verdict import Answer, DidRun, Exited, Infra, InfraKind, Memory, Patience, Running
-from tests.fakes.cluster import FakeCluster, refused
+from tests.fakes.cluster import FakeCluster, ended, refused, running, waiting
 from tests.support_app import App, ScriptedWatch, pod_plan, until
 from tests.support_plan import IMAGE
 
@@ -201,6 +201,24 @@ async def test_a_pod_that_a_timeout_removed(scene: Scene) -> None:
     assert await scene.removal.run() == "put_away"
 
 
+@pytest.mark.parametrize("refuses", [True, False])
+async def test_a_pod_whose_timeout_was_not_heard(scene: Scene, *, refuses: bool) -> None:
+    """A deletion that was refused, or came too late, did not remove it: somebody else did."""
+    pod = await scene.create()
+    assert scene.removal.observer is not None
+    scene.removal.observer.timed_out = True
+    if refuses:
+        scene.cluster.fail("delete_pod", refused("delete pod", 403, "Forbidden", "no"))
+    else:
+        scene.cluster.vanish(pod)
+    await scene.removal.ask(scene.removal.observer, grace_seconds=None)
+    await scene.removal.see_go()
+    assert "read_pod" not in scene.cluster.calls
+    if refuses:
+        scene.cluster.vanish(pod)
+    assert await scene.removal.run() == "was_gone"
+
+
 class HeldClaims:
     """The attempt's claims, as far as a removal knows them."""
 
@@ -219,21 +237,33 @@ SILENT = Infra(InfraKind.NODE_LOST, DidRun.YES, may_be_alive=True)
 RAN = Running()
 
 
+STATUSES: dict[str, dict[str, Any]] = {
+    "Pending": waiting(),
+    "Running": running(),
+    "Ended": {**ended(), "phase": "Running"},
+    "Succeeded": ended(),
+    "Failed": ended(1),
+}
+
+
 @pytest.mark.parametrize(
     ("goes", "answer", "phase", "freed"),
     [
-        ("ended", Exited(0), "Running", True),
+        ("ended", Exited(0), "Ended", True),
+        ("ended", RAN, "Pending", True),
         ("ended", RAN, "Running", True),
         ("ended", SILENT, "Running", False),
         ("ended", SILENT, "Failed", False),
         ("forced", RAN, "Running", False),
         ("forced", Exited(0), "Running", False),
+        ("forced", Exited(0), "Ended", False),
         ("forced", Exited(0), "Succeeded", True),
         ("forced", SILENT, "Failed", False),
         ("was gone", RAN, "Running", False),
-        ("was gone", Exited(0), "Running", True),
+        ("was gone", Exited(0), "Ended", True),
         ("was gone", Infra(InfraKind.DELETED, DidRun.YES), "Running", True),
         ("was gone", Infra(InfraKind.VANISHED, DidRun.YES), "Running", False),
+        ("was gone", Infra(InfraKind.VANISHED, DidRun.MAYBE), "Pending", False),
         ("was gone", SILENT, "Running", False),
         ("stays", Exited(0), "Succeeded", False),
     ],
@@ -249,7 +279,8 @@ async def test_a_claim_is_freed_when_no_process_can_use_it(
     pod = await scene.create()
     observer = scene.removal.observer
     assert observer is not None
-    observer.answer, observer.pod = answer, pod_from({"metadata": {"uid": pod.uid}, "status": {"phase": phase}})
+    observer.answer, observer.last = answer, pod_from({"metadata": {"uid": pod.uid}, "status": STATUSES[phase]})
+    scene.cluster.show(pod, STATUSES[phase])
     if goes == "forced":
         scene.attempt.clean_ups.hurry()
     if goes == "was gone":
@@ -259,6 +290,37 @@ async def test_a_claim_is_freed_when_no_process_can_use_it(
     told = {"ended": "put_away", "forced": "forced", "was gone": "was_gone", "stays": "unconfirmed"}[goes]
     assert await scene.removal.run() == told
     assert claims.freed == [freed]
+
+
+@pytest.mark.parametrize("forced", [True, False])
+async def test_a_claim_of_a_pod_that_went_after_its_timeout(scene: Scene, *, forced: bool) -> None:
+    """Gone before its removal began, it was looked at meanwhile, through troubles: freed where it was seen ended."""
+    claims = HeldClaims()
+    scene.removal.claims = cast("Claims", claims)
+    scene.cluster.stubborn, scene.cluster.shows_ends = forced, True
+    pod = await scene.create()
+    assert scene.removal.observer is not None
+    scene.removal.observer.last = pod_from({"metadata": {"uid": pod.uid}, "status": running()})
+    scene.cluster.show(pod, running())
+    await scene.removal.ask(scene.removal.observer, grace_seconds=None)
+    scene.cluster.fail("read_pod", refused("read pod", 503))
+    async with anyio.create_task_group() as group:
+        group.start_soon(scene.removal.see_go)
+        await until(lambda: scene.cluster.calls.count("read_pod") > 1)
+        if forced:
+            scene.cluster.vanish(pod)
+    assert await scene.removal.run() == ("was_gone" if forced else "put_away")
+    assert claims.freed == [not forced]
+
+
+async def test_a_pod_that_may_not_be_looked_at(scene: Scene) -> None:
+    """A refusal ends the looking, and nothing else."""
+    await scene.create()
+    assert scene.removal.observer is not None
+    await scene.removal.ask(scene.removal.observer, grace_seconds=None)
+    scene.cluster.fail("read_pod", refused("read pod", 403, "Forbidden", "no"))
+    await scene.removal.see_go()
+    assert scene.cluster.calls.count("read_pod") == 1
 
 
 @pytest.mark.parametrize("looked_at", [True, False])
