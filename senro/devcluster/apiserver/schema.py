@@ -204,6 +204,7 @@ LEASE: dict[str, Schema] = {
 ACCESS_REVIEW: dict[str, Schema] = {**_TYPE_META, "metadata": OBJECT_META, "spec": ANY, "status": ANY}
 _DOCUMENT: dict[str, Schema] = {**_TYPE_META, "metadata": OBJECT_META}
 _REFERENCE: dict[str, Schema] = {"apiGroup": TEXT, "kind": TEXT, "name": TEXT}
+_TAINT: dict[str, Schema] = {"key": TEXT, "value": TEXT, "effect": TEXT, "timeAdded": ANY}
 _RULES: Schema = [
     {"verbs": [TEXT], "apiGroups": [TEXT], "resources": [TEXT], "resourceNames": [TEXT], "nonResourceURLs": [TEXT]}
 ]
@@ -240,7 +241,7 @@ SCHEMAS: dict[str, dict[str, Schema]] = {
     "Namespace": {**_DOCUMENT, "spec": {"finalizers": [TEXT]}, "status": ANY},
     "Node": {
         **_DOCUMENT,
-        "spec": {"unschedulable": BOOLEAN, "taints": [ANY], "podCIDR": TEXT, "podCIDRs": [TEXT], "providerID": TEXT},
+        "spec": {"unschedulable": BOOLEAN, "taints": [_TAINT], "podCIDR": TEXT, "podCIDRs": [TEXT], "providerID": TEXT},
         "status": ANY,
     },
     "Event": {

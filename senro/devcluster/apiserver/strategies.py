@@ -26,6 +26,7 @@ from senro.devcluster.apiserver.status import (
     EVENTS,
     LEASES,
     NAMESPACES,
+    NODES,
     PODS,
     PRIORITY_CLASSES,
     SECRETS,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from senro.devcluster.objects import Object
 
 _LABEL = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_EFFECTS = ["NoSchedule", "PreferNoSchedule", "NoExecute"]
 _ACCESS_MODES = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]
 
 
@@ -276,6 +278,18 @@ def _checked_quota(document: Object) -> Object:
     return document
 
 
+def _checked_node(document: Object) -> Object:
+    causes = check_metadata(document["metadata"])
+    for index, taint in enumerate((document.get("spec") or {}).get("taints") or []):
+        place, effect = f"spec.taints[{index}]", taint.get("effect", "")
+        if not taint.get("key"):
+            causes.append(Cause.required(f"{place}.key"))
+        if effect not in _EFFECTS:
+            causes.append(Cause.unsupported(f"{place}.effect", quoted(effect), _EFFECTS))
+    _raise(NODES, document, causes)
+    return document
+
+
 def _kept(check: Callable[[Object], Object]) -> Strategy:
     return Strategy(check, lambda _current, wanted: check(wanted))
 
@@ -292,6 +306,7 @@ _STRATEGIES = {
     ROLE_BINDINGS: Strategy(_checked_binding(ROLE_BINDINGS), _update_binding(ROLE_BINDINGS)),
     CLUSTER_ROLE_BINDINGS: Strategy(_checked_binding(CLUSTER_ROLE_BINDINGS), _update_binding(CLUSTER_ROLE_BINDINGS)),
     QUOTAS: _kept(_checked_quota),
+    NODES: _kept(_checked_node),
     PRIORITY_CLASSES: _plain(PRIORITY_CLASSES),
     EVENTS: _plain(EVENTS),
 }

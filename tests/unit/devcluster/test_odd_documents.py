@@ -225,6 +225,15 @@ def test_lists_of_the_wrong_types(client: Client, name: str, field: str, odd: ob
     client.delete(name, gracePeriodSeconds=0)
 
 
+@pytest.mark.parametrize("taint", [None, {}, {"key": "a"}, {"effect": "NoExecute"}, {"key": "a", "effect": "x"}, 1])
+def test_taints_that_say_nothing(admin: Client, taint: object) -> None:
+    """Refused: whoever looks at the taints of a node next would trip over them."""
+    headers = {"content-type": "application/merge-patch+json"}
+    node = admin.http.get("/api/v1/nodes").json()["items"][0]["metadata"]["name"]
+    answer = admin.http.patch(f"/api/v1/nodes/{node}", json={"spec": {"taints": [taint]}}, headers=headers)
+    assert answer.status_code in {400, 422}, answer.text
+
+
 # --- volumes -------------------------------------------------------------------------------------------------------
 
 
