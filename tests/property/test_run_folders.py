@@ -18,19 +18,19 @@ _NAMES = st.text("ab*?\\!. \n", min_size=1, max_size=5).filter(lambda name: name
     [
         ("runs", ("runs/",)),
         (".senro/runs/", (".senro/runs/",)),
-        ("/work/runs", ("runs/",)),
+        ("/srv/ci/runs", ("runs/",)),
         ("/other/runs", ()),
         ("../runs", ()),
         ("..", ()),
         ("..runs", ("..runs/",)),
         (".", (RUNS,)),
-        ("/work", (RUNS,)),
+        ("/srv/ci", (RUNS,)),
         ("", (RUNS,)),
     ],
 )
 def test_cases(run_dir: str, patterns: tuple[str, ...]) -> None:
     """By where the folder of the runs lies, however it is written."""
-    assert runs_inside("/work/", run_dir) == patterns
+    assert runs_inside("/srv/ci/", run_dir) == patterns
 
 
 def test_runs_by_their_names() -> None:
@@ -46,6 +46,6 @@ def test_runs_by_their_names() -> None:
 def test_any_name(names: list[str]) -> None:
     """Whatever characters the folder's name has, the pattern is one, and matches the folder and all that is below."""
     path = "/".join(names)
-    pattern = compile_excludes(runs_inside("/work", path))
+    pattern = compile_excludes(runs_inside("/srv/ci", path))
     assert pattern.matches(path, directory=True)
     assert pattern.matches(f"{path}/{RUN_ID}/f", directory=False)

@@ -17,7 +17,7 @@ import anyio.to_thread
 from senro.adapters.fs.work import PIECE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterator
 
 T = TypeVar("T")
 
@@ -29,11 +29,12 @@ class Buffers:
     """Memory for pieces, which are filled one after the other.
 
     It is used again: pages that the system makes anew for each piece cost as much as what is done with it. There are as
-    many pieces as can be in use at once: `DEPTH` that wait, one that the other side has, and one that is being filled.
+    many pieces as can be in use at once: `DEPTH` that wait, one that the other side has, and one that is being filled;
+    fewer where so little is moved that they are never asked for.
     """
 
     def __init__(self) -> None:
-        self._all = cycle([memoryview(bytearray(PIECE)) for _ in range(DEPTH + 2)])
+        self._all = _pieces()
         self._free = next(self._all)
         self.filled = 0
 
@@ -56,6 +57,14 @@ class Buffers:
         piece = self._free[: self.filled]
         self._free, self.filled = next(self._all), 0
         return piece
+
+
+def _pieces() -> Iterator[memoryview]:
+    made: list[memoryview] = []
+    while len(made) < DEPTH + 2:
+        made.append(memoryview(bytearray(PIECE)))
+        yield made[-1]
+    yield from cycle(made)
 
 
 class ReadAhead(Generic[T]):
