@@ -56,13 +56,13 @@ def check_path(path: str) -> None:
     """
     if not path:
         raise TreeError(path, "path", "an entry without a name")
-    if path.startswith("/"):
+    if path[0] == "/":
         raise TreeError(path, "path", "the name is absolute; it must be relative to the tree")
     if "\0" in path:
         raise TreeError(path, "path", "the name holds a NUL")
     if not path.isascii() and not _is_from_bytes(path):
         raise TreeError(ascii(path), "path", "the name is no text that a file system has")
-    if path.startswith(".") or "//" in path or "/." in path or path.endswith("/"):
+    if path[0] == "." or path[-1] == "/" or "//" in path or "/." in path:
         segments = path.split("/")
         if ".." in segments:
             raise TreeError(path, "path", "the name has a `..` and may leave the tree")

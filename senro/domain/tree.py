@@ -49,6 +49,7 @@ EXECUTABLE = 0o100
 """The mode bit that makes a file executable here: the owner's, as git has it."""
 
 _LOST_BITS = ((0o4000, "setuid"), (0o2000, "setgid"), (0o1000, "sticky"))
+_LOST = 0o7000
 
 EMPTY_FILE = "sha256:" + hashlib.sha256().hexdigest()
 """The digest of a file without content."""
@@ -116,7 +117,7 @@ class Tree:
 
 def lost_bits(mode: int) -> str:
     """The mode bits of a file that a snapshot does not carry, in words; "" where it has none of them."""
-    names = [name for bit, name in _LOST_BITS if mode & bit]
+    names = [name for bit, name in _LOST_BITS if mode & bit] if mode & _LOST else ()
     return f"the {' and '.join(names)} bit{'s' if len(names) > 1 else ''}" if names else ""
 
 

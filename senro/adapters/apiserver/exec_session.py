@@ -56,6 +56,7 @@ class WebSocketExec:
         receive_widely(stream, READ_BYTES)
         tls = stream.get_extra_info("ssl_object")
         self._tls = tls if isinstance(tls, ssl.SSLObject) else None
+        self._room: memoryview | None = None
         self._protocol = protocol
         self._subprotocol = subprotocol
         self._framing = Framing(asked)
@@ -175,7 +176,7 @@ class WebSocketExec:
         if found is not None:
             self._events.append(found)
 
-    async def _read(self) -> bytes:
+    async def _read(self) -> bytes | memoryview:
         while True:
             left = self._moved + self._idle - self._clock.monotonic()
             if left <= 0:
@@ -190,22 +191,24 @@ class WebSocketExec:
                 self._fail("the connection ended without a close frame and without a status")
             return self._with_what_came_too(data)
 
-    def _with_what_came_too(self, data: bytes) -> bytes:
-        """`data`, and what was received with it and waits to be decrypted.
+    def _with_what_came_too(self, data: bytes) -> bytes | memoryview:
+        """`data`, and what was received with it and waits to be decrypted. Use it before the next read.
 
         A read gives one TLS record, 16 KiB at most, and costs several times what decrypting it does; four records and
         more are received together. An `SSLObject` reads from memory alone, so asking it for more never waits.
         """
         if self._tls is None:
             return data
-        pieces, size = [data], len(data)
+        if self._room is None:
+            self._room = memoryview(bytearray(2 * READ_BYTES))
+        room, size = self._room, len(data)
+        room[:size] = data
         try:
-            while size < READ_BYTES and (piece := self._tls.read(READ_BYTES - size)):
-                pieces.append(piece)
-                size += len(piece)
+            while size < len(room) and (count := self._tls.read(READ_BYTES, room[size:])):
+                size += count  # type: ignore[operator] # the stubs know of no buffer, with which it is a count
         except ssl.SSLError:
             pass  # that was all; what is worse than that is met again by the next read
-        return b"".join(pieces)
+        return room[:size]
 
     async def _write(self, data: bytes) -> None:
         """Write all of `data`, or the stream is dead: part of a frame may be on the wire. Call with the lock held."""

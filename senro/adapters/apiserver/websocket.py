@@ -135,12 +135,12 @@ class Framing:
         """What is to be sent on top of what the methods above return: pongs, and the echo of a close frame."""
         return b"".join(self._protocol.data_to_send())
 
-    def receive(self, data: bytes) -> list[WebSocketEvent]:
-        """The events that `data`, cut anywhere, completes.
+    def receive(self, data: bytes | memoryview) -> list[WebSocketEvent]:
+        """The events that `data`, cut anywhere, completes. It is copied.
 
         Look at `error` afterwards: it is set by bytes that are no frames, and then nothing more comes out.
         """
-        self._protocol.receive_data(data)
+        self._protocol.receive_data(data)  # type: ignore[arg-type] # it is added to a bytearray, as any buffer can be
         events: list[WebSocketEvent] = []
         for frame in self._protocol.events_received():
             # The client's side gives out frames alone; requests and responses belong to handshakes.

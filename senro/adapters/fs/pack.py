@@ -113,7 +113,8 @@ class FolderArchive:
                             _small_file(root, entry, buffers)
                         else:
                             yield from _large_file(root, entry, buffers)
-                        buffers.put(bytes(padding(entry.size)))  # a piece ends between two blocks, so there is room
+                        if zeros := padding(entry.size):
+                            buffers.put(bytes(zeros))  # a piece ends between two blocks, so there is room
             finally:
                 os.close(root)
         if len(self._tail) > len(buffers.room):
@@ -127,21 +128,22 @@ def _small_file(root: int, entry: Entry, buffers: Buffers) -> None:
 
     There is room for one byte more, which only a file has that has grown.
     """
-    opened, room, size = _open(root, entry), buffers.room, 0
+    promised = entry.size
+    opened, room, size = _open(root, entry), buffers.room[: promised + 1], 0
     try:
-        while more := os.readv(opened, [room[size : entry.size + 1]]):
+        while more := os.readv(opened, [room[size:]]):
             size += more
-            if size >= entry.size:
+            if size >= promised:
                 break
     except OSError as error:
         raise changed(entry, error.strerror or str(error)) from error
     finally:
         os.close(opened)
-    if size != entry.size:
-        raise changed(entry, f"it has {'more' if size > entry.size else 'fewer'} than {entry.size} bytes")
+    if size != promised:
+        raise changed(entry, f"it has {'more' if size > promised else 'fewer'} than {promised} bytes")
     if "sha256:" + hashlib.sha256(room[:size]).hexdigest() != entry.digest:
         raise changed(entry, "its content is another")
-    buffers.fill(size)
+    buffers.filled += size
 
 
 def _large_file(root: int, entry: Entry, buffers: Buffers) -> Generator[memoryview, None, None]:

@@ -132,7 +132,7 @@ class FolderUnpacking:
         self._unpacked += len(data)
         for event in self._reader.receive_data(data):
             if isinstance(event, Data):
-                self._file.write(event.data)
+                self._write(event.data)
             elif isinstance(event, Member):
                 copied = self._begin_member(event)
                 if copied is not None:
@@ -173,15 +173,21 @@ class FolderUnpacking:
         finally:
             os.close(opened)
 
-    @property
-    def _file(self) -> _OpenFile:
-        if self._open is None:
+    def _write(self, data: bytes | memoryview) -> None:
+        file = self._open
+        if file is None:
             raise AssertionError("the reader gave content outside a file")
-        return self._open
+        file.digest.update(data)
+        try:
+            write_all(file.opened, data)
+        except OSError as error:
+            raise io_error(file.path, error) from error
 
     def _end_file(self) -> None:
-        file = self._file
-        self._close_file()
+        file, self._open = self._open, None
+        if file is None:
+            raise AssertionError("the reader ended a file that it did not begin")
+        os.close(file.opened)
         self._manifest.digested(file.index, file.path, "sha256:" + file.digest.hexdigest())
 
     def _finish(self) -> Generator[None, None, Mapping[int, Tree]]:
@@ -211,13 +217,6 @@ class _OpenFile:
         self.path = path
         self.opened = opened
         self.digest = hashlib.sha256()
-
-    def write(self, data: bytes | memoryview) -> None:
-        self.digest.update(data)
-        try:
-            write_all(self.opened, data)
-        except OSError as error:
-            raise io_error(self.path, error) from error
 
 
 def _check_apart(destinations: Mapping[int, str]) -> None:

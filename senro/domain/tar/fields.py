@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from functools import lru_cache
+from struct import Struct
 from zlib import adler32
+
+import msgspec
 
 from senro.domain.errors import TreeError
 from senro.domain.paths import text
@@ -16,10 +19,14 @@ _MAGICS = {
     b"ustar  \0": False,  # GNU and busybox: other things stand where the prefix would
     bytes(8): False,  # before POSIX
 }
+_FIELDS = Struct("100s 8s 16x 12s 12x 8s 1s 100s 8s 80x 155s 12x")
+"""Name, mode, size, checksum, kind, target, magic with its version, prefix (POSIX ustar)."""
+
 _RECORD = re.compile(rb"(\d{1,9}) ")
 
 
-class Header(NamedTuple):
+# A Struct for what `tree.Entry` says.
+class Header(msgspec.Struct, frozen=True, gc=False):
     """A header block, taken apart: names are bytes without their padding, numbers are checked."""
 
     name: bytes
@@ -31,22 +38,29 @@ class Header(NamedTuple):
 
 def read_header(block: bytes) -> Header:
     """Take a header block apart. Raises `TreeError`: rules `checksum`, `format`, `size`."""
+    name, mode, size, checksum, kind, target, magic, prefix = _FIELDS.unpack(block)
     # The sum counts its own field as spaces (POSIX ustar).
-    if _number(block[148:156], "checksum") != byte_sum(block[:148]) + 8 * 32 + byte_sum(block[156:]):
+    if _number(checksum, "checksum") != byte_sum(block) - sum(checksum) + 8 * 32:
         raise TreeError("", "checksum", "a member's header does not match its checksum; the archive is damaged")
-    has_prefix = _MAGICS.get(block[257:265])
+    has_prefix = _MAGICS.get(magic)
     if has_prefix is None:
-        raise TreeError("", "format", f"a member's header is in no known form ({block[257:265]!r})")
-    name = block[:100].partition(b"\0")[0]
-    if has_prefix and block[345]:
-        name = block[345:500].partition(b"\0")[0] + b"/" + name
+        raise TreeError("", "format", f"a member's header is in no known form ({magic!r})")
+    name = name.partition(b"\0")[0]
+    if has_prefix and prefix[0]:
+        name = prefix.partition(b"\0")[0] + b"/" + name
     return Header(
-        name=name,
-        kind=block[156:157],
-        mode=_number(block[100:108], "format"),
-        size=_number(block[124:136], "size"),
-        target=block[157:257].partition(b"\0")[0],
+        name,
+        kind,
+        _mode(mode),
+        _number(size, "size"),
+        target.partition(b"\0")[0] if target[0] else b"",
     )
+
+
+@lru_cache(maxsize=64)
+def _mode(field: bytes) -> int:
+    """The number of a mode, of which an archive has few."""
+    return _number(field, "format")
 
 
 def byte_sum(block: bytes) -> int:
@@ -79,9 +93,14 @@ def read_pax(body: bytes) -> dict[bytes, bytes]:
 
 def _number(field: bytes, rule: str) -> int:
     """An octal number between spaces, NULs behind it, or one in base 256 (GNU; never negative here)."""
-    if field[0] == 0x80:
+    digits = field.rstrip(b" \0").lstrip(b" ")
+    if digits.isdigit():  # of anything else `int` would take too much: a sign, an underscore
+        try:
+            return int(digits, 8)
+        except ValueError:
+            pass  # an 8 or a 9
+    elif not digits:
+        return 0
+    elif field[0] == 0x80:
         return int.from_bytes(field[1:], "big")
-    digits = field.lstrip(b" ").rstrip(b" \0")
-    if digits.translate(None, b"01234567"):
-        raise TreeError("", rule, f"a member's header holds {field!r} where a number belongs")
-    return int(digits or b"0", 8)
+    raise TreeError("", rule, f"a member's header holds {field!r} where a number belongs")

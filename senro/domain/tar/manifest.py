@@ -90,13 +90,14 @@ class Manifest:
         part = self._parts[member.index]
         if not member.path:
             return _NOTHING
-        part.check_again(member.path)
+        if part.repeated:
+            part.check_again(member.path)
         if member.kind == "special":
             return part.leave_out(member.path, member.lost)
         if member.kind == "hardlink":
             return self._admit_hard_link(part, member)
         self._bytes += member.size
-        entry = Entry(member.path, member.kind, executable=member.executable, size=member.size, target=member.target)
+        entry = Entry(member.path, member.kind, member.executable, member.size, "", member.target)
         placement = part.place(entry, member.lost)
         self._members += 1
         if placement.directories:
@@ -179,18 +180,23 @@ class _Part:
 
     def place(self, entry: Entry, lost: str, *, copy_of: str = "") -> Placement:
         path = entry.path
-        directories = _missing_parents(path, self.entries, self.special)
-        for parent in directories:
-            self.entries[parent] = Entry(parent, "directory")
+        parent = path.rpartition("/")[0]
+        above = self.entries.get(parent)
+        directories: tuple[str, ...] = ()
+        if parent and (above is None or above.kind != "directory"):
+            directories = _missing_parents(path, self.entries, self.special)
+            for missing in directories:
+                self.entries[missing] = Entry(missing, "directory")
         before = self.entries.get(path)
-        was = self.special.get(path) or (f"a {before.kind}" if before is not None else "")
-        if was and was != f"a {entry.kind}":
-            raise TreeError(path, "duplicate", f"the archive has it as {was} and again as a {entry.kind}")
+        if before is not None or path in self.special:
+            was = self.special[path] if before is None else f"a {before.kind}"
+            if was != f"a {entry.kind}":
+                raise TreeError(path, "duplicate", f"the archive has it as {was} and again as a {entry.kind}")
         self.entries[path] = entry
         if lost and not self.excludes.matches(path, directory=False):
             self._left_out[path] = lost
         replaces = before is not None and before.kind != "directory"
-        return Placement(directories, entry, replaces=replaces, copy_of=copy_of)
+        return Placement(directories, entry, replaces, copy_of)
 
     def content(self) -> Generator[None, None, Content]:
         kept, excluded = [], {}

@@ -133,6 +133,7 @@ class ArchiveReader:
             elif not self._block and end - at >= BLOCK:
                 self._take_block(bytes(view[at : at + BLOCK]), events)
                 at += BLOCK
+                at += self._take_whole(view, at, events)
             else:
                 take = min(BLOCK - len(self._block), end - at)
                 self._block += view[at : at + take]
@@ -153,6 +154,19 @@ class ArchiveReader:
             )
         if any(self._block):
             raise TreeError("", "end", "something other than zeros follows the end of the archive")
+
+    def _take_whole(self, view: memoryview, at: int, events: list[Event]) -> int:
+        """Take a file's content where all of it is there, as that of most is; how many bytes it has, with its padding.
+
+        That saves two turns for each of them.
+        """
+        left = self._left
+        size = left + self._padding
+        if not left or size > len(view) - at or self._extension is not None:
+            return 0
+        events += (Data(view[at : at + left]), _END_OF_MEMBER)
+        self._left = self._padding = 0
+        return size
 
     def _take_content(self, piece: memoryview, events: list[Event]) -> None:
         self._left -= len(piece)
@@ -210,9 +224,8 @@ class ArchiveReader:
         if self._pending:
             name, size, target = self._extended(name, size, target)
         self._extensions = 0
-        if (
-            len(name) > MAX_NAME and len(name.removesuffix(b"/")) > MAX_NAME
-        ):  # a directory's slash is no part of its path
+        # A directory's slash is no part of its path.
+        if len(name) > MAX_NAME and len(name.removesuffix(b"/")) > MAX_NAME:
             raise TreeError(_shown(name), "limit", f"the name has more than {MAX_NAME} bytes")
         # Before POSIX a directory was a file whose name ends in a slash.
         kind = b"5" if header.kind == b"\0" and name.endswith(b"/") else header.kind
@@ -224,7 +237,7 @@ class ArchiveReader:
         index, path = self._place(name, directory=kind == b"5", shown=name)
         if kind in _FILES:
             executable, lost = bool(header.mode & EXECUTABLE), lost_bits(header.mode)
-            events.append(Member(index, path, "file", executable=executable, size=size, lost=lost))
+            events.append(Member(index, path, "file", executable, size, "", lost))
             self._left = size
             self._padding = -size % BLOCK
             if not size:
@@ -268,7 +281,7 @@ class ArchiveReader:
 
     def _place(self, name: bytes, *, directory: bool, shown: bytes) -> tuple[int, str]:
         """Tree and path of a member. GNU tar puts `./` before names and a slash after a directory's."""
-        while name.startswith(b"./"):
+        while name[:2] == b"./":
             name = name[2:]
         if directory:
             name = name.removesuffix(b"/")

@@ -49,8 +49,8 @@ def member_header(index: int, entry: Entry, *, open_to_all: bool = False) -> byt
     0777, else 0644 and 0755. Raises `TreeError` (rule `limit`) for a name that no tar could unpack.
     """
     modes = _OPEN_MODES if open_to_all else _MODES
-    name = b"%d/%b" % (index, raw(entry.path))
-    target = raw(entry.target)
+    name = b"%d/" % index + raw(entry.path)
+    target = raw(entry.target) if entry.target else b""
     if entry.kind == "file":
         kind, mode = b"0", modes[b"x" if entry.executable else b"0"]
     else:
@@ -103,9 +103,9 @@ def _header(name: bytes, mode: bytes, size: int, kind: bytes, target: bytes, *, 
         length = b"%011o\0" % size
     else:
         length = b"\x80" + size.to_bytes(11, "big")
-    front = b"%b%b%b%b" % (name.ljust(_NAME, b"\0"), mode, _OWNERS, length + _MIDDLE)
+    front = name.ljust(_NAME, b"\0") + mode + _OWNERS + length + _MIDDLE
     back, known = _back(kind, target, prefix)
-    return b"%b%06o\0 %b" % (front, byte_sum(front) + 8 * 32 + known, back)
+    return front + b"%06o\0 " % (byte_sum(front) + 8 * 32 + known) + back
 
 
 @lru_cache(maxsize=64)
