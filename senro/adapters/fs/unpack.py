@@ -15,13 +15,16 @@ from senro.adapters.fs.coding import Unpacker
 from senro.adapters.fs.copying import copy_file, put_copies, write_all
 from senro.adapters.fs.work import Naming, drive, io_error
 from senro.domain.errors import TreeError
-from senro.domain.tar import ArchiveReader, Data, EndOfArchive, Manifest, Member
+from senro.domain.tar import ArchiveReader, Data, EndOfArchive, Manifest, Member, Placement
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
     from senro.domain.content_rules import ContentRules
     from senro.domain.tree import Entry, Tree
+
+_AT_ONCE = 16
+"""Members that are made between two moments at which the work can be stopped: making one may take a millisecond."""
 
 
 class FolderUnpacking:
@@ -130,35 +133,42 @@ class FolderUnpacking:
 
     def _take_archive(self, data: bytes | memoryview) -> Generator[None, None, None]:
         self._unpacked += len(data)
+        begun = 0
         for event in self._reader.receive_data(data):
-            if isinstance(event, Data):
+            if isinstance(event, Member):
+                placement = self._manifest.admit(event)
+                entry = placement.entry
+                if placement.copy_of and entry is not None:
+                    self._make_way(event.index, placement)
+                    yield from self._copy(event.index, entry, placement.copy_of)
+                elif entry is not None and entry.kind == "file":
+                    self._begin_file(event.index, entry, placement)
+                else:
+                    self._make_way(event.index, placement)
+                begun += 1
+                if begun % _AT_ONCE == 0:
+                    yield
+            elif isinstance(event, Data):
                 self._write(event.data)
-            elif isinstance(event, Member):
-                copied = self._begin_member(event)
-                if copied is not None:
-                    yield from self._copy(event.index, *copied)
-                yield
             elif not isinstance(event, EndOfArchive):
                 self._end_file()
 
-    def _begin_member(self, member: Member) -> tuple[Entry, str] | None:
-        """Make what can be made at once; the entry that is still to be made, and the path that it is a copy of."""
-        placement = self._manifest.admit(member)
-        folder = self._folders[member.index]
+    def _begin_file(self, index: int, entry: Entry, placement: Placement) -> None:
+        if placement.directories or placement.replaces:
+            self._make_way(index, placement)
+        opened = self._folders[index].create(entry.path, executable=entry.executable)
+        self._open = _OpenFile(index, entry.path, opened)
+
+    def _make_way(self, index: int, placement: Placement) -> None:
+        """Make the directories that stand above the entry, and it too if it is one; remove what it replaces."""
+        folder = self._folders[index]
         for path in placement.directories:
             folder.directory(path)
         entry = placement.entry
-        if entry is None or entry.kind == "link":
-            return None
-        if entry.kind == "directory":
+        if entry is not None and entry.kind == "directory":
             folder.directory(entry.path)
-            return None
-        if placement.replaces:
+        elif entry is not None and placement.replaces and entry.kind != "link":
             folder.remove(entry.path)
-        if placement.copy_of:
-            return entry, placement.copy_of
-        self._open = _OpenFile(member.index, entry.path, folder.create(entry.path, executable=entry.executable))
-        return None
 
     def _copy(self, index: int, entry: Entry, source_path: str) -> Generator[None, None, None]:
         folder = self._folders[index]
