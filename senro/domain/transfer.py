@@ -185,17 +185,17 @@ case $1 in --exclude=*)
     for word in "$@"; do shift; case $word in --exclude=*) ;; *) set -- "$@" "$word" ;; esac; done
   fi
 esac
-if [ "$coding" = plain ]; then
-  tar -c -f - "$@"
-  rc=$?
-else
+pack() {{
+  if [ "$coding" = plain ]; then tar -c -f - "$@"; return; fi
   exec 4>&1
   codes=$( {{ {{ tar -c -f - "$@" 3>&- 4>&-; echo $? >&3; }} | {{ "$coding" -1 -c >&4 3>&-; echo $? >&3; }}; }} 3>&1 )
   rc=0
   for code in $codes; do if [ "$code" -ne 0 ]; then rc=$code; fi; done
-fi
-if [ "$rc" -ne 0 ]; then echo "senro: tar exited $rc" >&2; exit "$rc"; fi
-patterns=
+  return "$rc"
+}}
+pack "$@" &
+packing=$!
+patterns=; named=
 newline='
 '
 for word in "$@"; do
@@ -217,7 +217,7 @@ members() {{
     if [ ! -e "$f" ] && [ ! -L "$f" ]; then continue; fi
     if [ -S "$f" ] && [ ! -L "$f" ]; then
       sockets=$((sockets+1))
-      if [ "$sockets" -le {NAMED_SOCKETS} ]; then echo "{SOCKET_WORD} $f" >&2; fi
+      if [ "$sockets" -le {NAMED_SOCKETS} ]; then named="${{named}}{SOCKET_WORD} $f$newline"; fi
       continue
     fi
     count=$((count+1))
@@ -225,12 +225,15 @@ members() {{
   done
 }}
 for root in "$@"; do case $root in --exclude=*) ;; *) members "$root" ;; esac; done
-echo "{MEMBERS_WORD} $count $sockets" >&2
+wait "$packing"
+rc=$?
+if [ "$rc" -ne 0 ]; then echo "senro: tar exited $rc" >&2; exit "$rc"; fi
+printf '%s{MEMBERS_WORD} %s %s\n' "$named" "$count" "$sockets" >&2
 """
 """A busybox tar may be built without --exclude: then all of it crosses, and is left out where it comes in. Members
-are counted by the shell alone: `find` is missing from many images, and a name may hold a newline. Most are files, so
-that is asked first. The exit
-codes of a pipe's two ends come out through 3, into the command substitution, while the archive goes out through 4."""
+are counted by the shell alone, while tar is at work: `find` is missing from many images, and a name may hold a newline.
+Most are files, so that is asked first. The exit codes of a pipe's two ends come out through 3, into the command
+substitution, while the archive goes out through 4."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -439,6 +439,19 @@ def test_sockets_are_left_out_and_not_counted(image: Image) -> None:
     assert far_count(err) == FarCount(1, 1, ("0/s",))
 
 
+def test_a_socket_is_told_by_the_name_that_it_has(image: Image) -> None:
+    r"""A `\n` or a `%s` in its name is two characters, whatever the shell's `echo` makes of them."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        folder = os.open(image.volumes / "0", os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            listening.bind(rf"/proc/self/fd/{folder}/a\nb%s\c")
+        finally:
+            os.close(folder)
+        code, out, err = image.run(reading_command((0,)))
+    assert (code, members_of(out, (0,))) == (0, [])
+    assert far_count(err) == FarCount(0, 1, (r"0/a\nb%s\c",))
+
+
 def test_links_are_counted_whatever_they_lead_to(image: Image) -> None:
     """To a socket, a fifo, a directory, a file, nothing or themselves: tar archives each as a link."""
     volume = image.volumes / "0"

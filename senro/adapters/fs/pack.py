@@ -25,6 +25,8 @@ _ENOUGH = PIECE // 2
 """Bytes of a file that is read in pieces, and of packed bytes that are handed out; half a piece."""
 
 
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
 _SAMPLE_PIECE = 16 * 1024
 """Bytes that a sample takes from one place."""
 
@@ -129,16 +131,18 @@ def _small_file(root: int, entry: Entry, buffers: Buffers) -> None:
     There is room for one byte more, which only a file has that has grown.
     """
     promised = entry.size
-    opened, room, size = _open(root, entry), buffers.room[: promised + 1], 0
+    room = buffers.room[: promised + 1]
     try:
-        while more := os.readv(opened, [room[size:]]):
-            size += more
-            if size >= promised:
-                break
+        opened = os.open(entry.path, _READ, dir_fd=root)
+        try:
+            size = more = os.readv(opened, [room])
+            while more and size < promised:
+                more = os.readv(opened, [room[size:]])
+                size += more
+        finally:
+            os.close(opened)
     except OSError as error:
         raise changed(entry, error.strerror or str(error)) from error
-    finally:
-        os.close(opened)
     if size != promised:
         raise changed(entry, f"it has {'more' if size > promised else 'fewer'} than {promised} bytes")
     if "sha256:" + hashlib.sha256(room[:size]).hexdigest() != entry.digest:
@@ -148,7 +152,10 @@ def _small_file(root: int, entry: Entry, buffers: Buffers) -> None:
 
 def _large_file(root: int, entry: Entry, buffers: Buffers) -> Generator[memoryview, None, None]:
     """Add the file's content, in full pieces."""
-    opened = _open(root, entry)
+    try:
+        opened = os.open(entry.path, _READ, dir_fd=root)
+    except OSError as error:
+        raise changed(entry, error.strerror or str(error)) from error
     try:
         before = os.fstat(opened)
         digest = hashlib.sha256()
@@ -172,13 +179,6 @@ def _large_file(root: int, entry: Entry, buffers: Buffers) -> Generator[memoryvi
         raise changed(entry, "something wrote to it meanwhile")
     if "sha256:" + digest.hexdigest() != entry.digest:
         raise changed(entry, "its content is another")
-
-
-def _open(root: int, entry: Entry) -> int:
-    try:
-        return os.open(entry.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=root)
-    except OSError as error:
-        raise changed(entry, error.strerror or str(error)) from error
 
 
 def sample(parts: Sequence[Packed], size: int) -> Generator[None, None, bytes]:
@@ -207,7 +207,7 @@ def sample(parts: Sequence[Packed], size: int) -> Generator[None, None, bytes]:
 
 def _read_piece(root: int, path: str, at: int) -> bytes:
     try:
-        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=root)
+        opened = os.open(path, _READ, dir_fd=root)
         try:
             return os.pread(opened, _SAMPLE_PIECE, at)
         finally:

@@ -30,14 +30,18 @@ END = bytes(2 * BLOCK)
 _NAME = 100
 _PREFIX = 155
 _LAST_OCTAL_SIZE = 0o77777777777
-_NO_SIZE = b"00000000000\0"
+_NO_TIME = b"00000000000\0"
 _ZERO = b"0000000\0"
 _OWNERS = _ZERO + _ZERO
 
-# What follows the checksum but the type and the link, and what stands before it but the name and the size.
-_MODES = {b"0": b"0000644\0", b"x": b"0000755\0", b"5": b"0000755\0", b"2": b"0000777\0"}
-_OPEN_MODES = {b"0": b"0000666\0", b"x": b"0000777\0", b"5": b"0000777\0", b"2": b"0000777\0"}
-_MIDDLE = _NO_SIZE
+_OPEN, _SHUT = (
+    {b"0": 0o666, b"x": 0o777, b"5": 0o777, b"2": 0o777},
+    {b"0": 0o644, b"x": 0o755, b"5": 0o755, b"2": 0o777},
+)
+_OPEN_MODES = {kind: b"%07o\0" % mode + _OWNERS for kind, mode in _OPEN.items()}
+_MODES = {kind: b"%07o\0" % mode + _OWNERS for kind, mode in _SHUT.items()}
+"""What stands between the name and the size: the mode of each kind, and no owner."""
+
 _TAIL = b"ustar\x0000" + bytes(64) + _OWNERS
 _PAX_NAME = b"PaxHeaders"
 
@@ -50,12 +54,11 @@ def member_header(index: int, entry: Entry, *, open_to_all: bool = False) -> byt
     """
     modes = _OPEN_MODES if open_to_all else _MODES
     name = b"%d/" % index + raw(entry.path)
-    target = raw(entry.target) if entry.target else b""
     if entry.kind == "file":
-        kind, mode = b"0", modes[b"x" if entry.executable else b"0"]
+        kind, mode, target = b"0", modes[b"x" if entry.executable else b"0"], b""
     else:
         kind = b"5" if entry.kind == "directory" else b"2"
-        mode = modes[kind]
+        mode, target = modes[kind], raw(entry.target)
     if len(name) <= _NAME and len(target) <= _NAME:
         return _header(name, mode, entry.size, kind, target)
     if len(name) > MAX_NAME:
@@ -97,22 +100,20 @@ def archive_length(parts: Iterable[tuple[int, Iterable[Entry]]]) -> int:
 
 
 def _header(name: bytes, mode: bytes, size: int, kind: bytes, target: bytes, *, prefix: bytes = b"") -> bytes:
-    if not size:
-        length = _NO_SIZE
-    elif size <= _LAST_OCTAL_SIZE:
-        length = b"%011o\0" % size
-    else:
-        length = b"\x80" + size.to_bytes(11, "big")
-    front = name.ljust(_NAME, b"\0") + mode + _OWNERS + length + _MIDDLE
+    length = b"%011o\0" % size if size <= _LAST_OCTAL_SIZE else b"\x80" + size.to_bytes(11, "big")
+    front = name.ljust(_NAME, b"\0") + mode + length
     back, known = _back(kind, target, prefix)
-    return front + b"%06o\0 " % (byte_sum(front) + 8 * 32 + known) + back
+    return b"%b%b%06o\0 %b" % (front, _NO_TIME, byte_sum(front) + known, back)
 
 
 @lru_cache(maxsize=64)
 def _back(kind: bytes, target: bytes, prefix: bytes) -> tuple[bytes, int]:
-    """What follows the checksum, and its sum: for nearly all members the same."""
+    """What follows the checksum, and its sum with those of the time and of a checksum that is not written yet.
+
+    They are the same for nearly all members.
+    """
     back = kind + target.ljust(_NAME, b"\0") + _TAIL + prefix.ljust(_PREFIX + 12, b"\0")
-    return back, byte_sum(back)
+    return back, byte_sum(back) + byte_sum(_NO_TIME) + 8 * ord(" ")
 
 
 def _split(name: bytes) -> tuple[bytes, bytes]:
