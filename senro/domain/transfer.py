@@ -193,8 +193,15 @@ pack() {{
   for code in $codes; do if [ "$code" -ne 0 ]; then rc=$code; fi; done
   return "$rc"
 }}
-pack "$@" &
-packing=$!
+packed() {{
+  wait "$!"
+  rc=$?
+  if [ "$rc" -ne 0 ]; then echo "senro: tar exited $rc" >&2; exit "$rc"; fi
+}}
+trap 'packed; exit 1' USR1
+{{ pack "$@" || {{ rc=$?; kill -USR1 $$; exit "$rc"; }}; }} &
+say() {{ printf '%s\\n' "$1"; }}
+command -v printf >/dev/null || {{ say() {{ case $1 in *\\\\*) ;; *) echo "$1" ;; esac; }}; }}
 patterns=; named=
 newline='
 '
@@ -217,7 +224,7 @@ members() {{
     if [ ! -e "$f" ] && [ ! -L "$f" ]; then continue; fi
     if [ -S "$f" ] && [ ! -L "$f" ]; then
       sockets=$((sockets+1))
-      if [ "$sockets" -le {NAMED_SOCKETS} ]; then named="${{named}}{SOCKET_WORD} $f$newline"; fi
+      if [ "$sockets" -le {NAMED_SOCKETS} ]; then named="$named${{newline}}{SOCKET_WORD} $f"; fi
       continue
     fi
     count=$((count+1))
@@ -225,15 +232,15 @@ members() {{
   done
 }}
 for root in "$@"; do case $root in --exclude=*) ;; *) members "$root" ;; esac; done
-wait "$packing"
-rc=$?
-if [ "$rc" -ne 0 ]; then echo "senro: tar exited $rc" >&2; exit "$rc"; fi
-printf '%s{MEMBERS_WORD} %s %s\n' "$named" "$count" "$sockets" >&2
+packed
+if [ -n "$named" ]; then say "${{named#?}}" >&2; fi
+echo "{MEMBERS_WORD} $count $sockets" >&2
 """
 """A busybox tar may be built without --exclude: then all of it crosses, and is left out where it comes in. Members
 are counted by the shell alone, while tar is at work: `find` is missing from many images, and a name may hold a newline.
-Most are files, so that is asked first. The exit codes of a pipe's two ends come out through 3, into the command
-substitution, while the archive goes out through 4."""
+Most are files, so that is asked first. A tar that fails, or whose reader has gone, ends the count. The exit codes of a
+pipe's two ends come out through 3, into the command substitution, while the archive goes out through 4. Some shells
+have no printf, and an echo that takes a backslash for more than it is: names with one are then counted alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from anyio.streams.tls import TLSStream
 from senro.adapters.apiserver.exec_session import READ_BYTES, WebSocketExec
 from senro.adapters.apiserver.tls import UNSENT_BYTES
 from senro.adapters.apiserver.wide import Wide
+from senro.domain.errors import StreamBroken
 from senro.domain.exec_protocol import Stdout
 from tests.fakes.network import server_frame
 from tests.fakes.server import read_head, tls_server
@@ -64,6 +65,51 @@ async def test_the_socket_of_an_exec() -> None:
         raw = session._stream.get_extra_info("socket")  # the port has no word for it
         assert raw.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         assert raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == UNSENT_BYTES
+
+
+class Held(ByteStream):
+    """Keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent = b""
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:  # noqa: ARG002 - the name is anyio's
+        raise anyio.EndOfStream
+
+    async def send(self, item: bytes) -> None:
+        self.sent += item
+
+    async def send_eof(self) -> None:
+        """Nobody needs it."""
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+async def test_a_record_that_is_damaged_is_told_as_what_it_is() -> None:
+    """What came before it, in the same moment, is given out; then the exec breaks with TLS' own words."""
+
+    async def handler(stream: TLSStream) -> None:
+        await read_head(stream)
+        await stream.send(SWITCHING.format(protocol="v4.channel.k8s.io").encode())
+        below, held = stream.transport_stream, Held()
+        stream.transport_stream = held
+        await stream.send(server_frame(b"\x01whole"))
+        stream.transport_stream = below
+        forged = b"\x17\x03\x03\x00\x40" + bytes(64)  # an application record (RFC 8446 section 5.1) without a key
+        await stream.transport_stream.send(held.sent + forged)
+        await anyio.sleep_forever()
+
+    async with (
+        tls_server(handler) as port,
+        connected(configuration(port)) as cluster,
+        cluster.exec("ci", "a", "step", ["true"], stdin=False, idle_seconds=20) as session,
+    ):
+        assert await session.receive() == Stdout(b"whole")
+        with pytest.raises(StreamBroken, match="BAD_RECORD_MAC"):
+            await session.receive()
+        with pytest.raises(StreamBroken):
+            await session.receive()
 
 
 async def test_a_wide_stream_asks_for_more() -> None:

@@ -425,15 +425,22 @@ def test_odd_names_are_counted_right(image: Image) -> None:
     assert far_count(err) == FarCount(len(found)) == FarCount(13 + 4 + 12 + 1)
 
 
+@contextmanager
+def sockets(folder: Path, *names: str) -> Iterator[None]:
+    """Sockets of these names in the folder, whose own path may be longer than the 107 bytes of a socket's."""
+    with ExitStack() as stack:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        stack.callback(os.close, opened)
+        for name in names:
+            listening = stack.enter_context(socket.socket(socket.AF_UNIX))
+            listening.bind(f"/proc/self/fd/{opened}/{name}")
+        yield
+
+
 def test_sockets_are_left_out_and_not_counted(image: Image) -> None:
     """A socket has no content; tar passes over it with a warning at most, and the count agrees."""
     (image.volumes / "0" / "kept").write_bytes(b"")
-    with socket.socket(socket.AF_UNIX) as listening:
-        folder = os.open(image.volumes / "0", os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            listening.bind(f"/proc/self/fd/{folder}/s")  # a socket's whole path may have 107 bytes
-        finally:
-            os.close(folder)
+    with sockets(image.volumes / "0", "s"):
         code, out, err = image.run(reading_command((0,)))
     assert (code, members_of(out, (0,))) == (0, ["kept"])
     assert far_count(err) == FarCount(1, 1, ("0/s",))
@@ -441,15 +448,37 @@ def test_sockets_are_left_out_and_not_counted(image: Image) -> None:
 
 def test_a_socket_is_told_by_the_name_that_it_has(image: Image) -> None:
     r"""A `\n` or a `%s` in its name is two characters, whatever the shell's `echo` makes of them."""
-    with socket.socket(socket.AF_UNIX) as listening:
-        folder = os.open(image.volumes / "0", os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            listening.bind(rf"/proc/self/fd/{folder}/a\nb%s\c")
-        finally:
-            os.close(folder)
+    with sockets(image.volumes / "0", r"a\nb%s\c"):
         code, out, err = image.run(reading_command((0,)))
     assert (code, members_of(out, (0,))) == (0, [])
     assert far_count(err) == FarCount(0, 1, (r"0/a\nb%s\c",))
+
+
+def test_a_shell_without_printf_tells_what_echo_cannot_spoil(image: Image) -> None:
+    """Such a shell exists (mksh): the count comes whole, with the names, unless one of them has a backslash."""
+    for called, told in ((("a", "b%s"), ("0/a", "0/b%s")), (("c", r"d\c"), ())):
+        with sockets(image.volumes / "0", *called):
+            sh, option, script, *words = reading_command((0,))
+            assert "command -v printf" in script
+            script = script.replace("command -v printf", "command -v no-such-program")
+            code, _, err = image.run((sh, option, script, *words))
+        assert (code, far_count(err)) == (0, FarCount(0, 2, told))
+        for name in called:
+            (image.volumes / "0" / name).unlink()
+
+
+def test_a_reader_that_has_gone_ends_the_script(image: Image) -> None:
+    """Where nobody takes the archive any more, the script ends with tar, and says nothing of a count."""
+    (image.volumes / "0" / "large").write_bytes(bytes(2**20))
+    with image.running(reading_command((0,))) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(512)
+        process.stdout.close()
+        _, told = process.communicate(timeout=BOUND)
+        code = process.returncode
+    assert code != 0
+    assert b"senro: tar exited " in told
+    assert far_count(told) is None
 
 
 def test_links_are_counted_whatever_they_lead_to(image: Image) -> None:
@@ -458,12 +487,7 @@ def test_links_are_counted_whatever_they_lead_to(image: Image) -> None:
     (volume / "d").mkdir()
     (volume / "d" / "f").write_bytes(b"")
     os.mkfifo(volume / "fifo")
-    with socket.socket(socket.AF_UNIX) as listening:
-        folder = os.open(volume, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            listening.bind(f"/proc/self/fd/{folder}/s")
-        finally:
-            os.close(folder)
+    with sockets(volume, "s"):
         for target in ("s", "fifo", "d", "d/f", "nothing"):
             (volume / f"to-{target.replace('/', '-')}").symlink_to(target)
         (volume / "to-itself").symlink_to("to-itself")

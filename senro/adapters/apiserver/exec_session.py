@@ -58,6 +58,7 @@ class WebSocketExec:
         tls = stream.get_extra_info("ssl_object")
         self._tls = tls if isinstance(tls, ssl.SSLObject) else None
         self._room: memoryview | None = None
+        self._broken: ssl.SSLError | None = None
         self._protocol = protocol
         self._subprotocol = subprotocol
         self._framing = Framing(asked)
@@ -179,6 +180,8 @@ class WebSocketExec:
 
     async def _read(self) -> bytes | memoryview:
         while True:
+            if self._broken is not None:
+                self._fail(words_of(self._broken), self._broken)
             left = self._moved + self._idle - self._clock.monotonic()
             if left <= 0:
                 self._fail(f"nothing moved for {self._idle:g} seconds")
@@ -207,8 +210,10 @@ class WebSocketExec:
         try:
             while size < len(room) and (count := self._tls.read(READ_BYTES, room[size:])):
                 size += count  # type: ignore[operator] # the stubs know of no buffer, with which it is a count
-        except ssl.SSLError:
-            pass  # that was all; what is worse than that is met again by the next read
+        except (ssl.SSLWantReadError, ssl.SSLEOFError):
+            pass  # that was all
+        except ssl.SSLError as error:
+            self._broken = error  # the next read would not say it again
         return room[:size]
 
     async def _write(self, data: bytes) -> None:

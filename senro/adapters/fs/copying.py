@@ -38,11 +38,11 @@ def fill(
             folder.directory(entry.path)
         elif entry.kind == "file":
             target = folder.create(entry.path, executable=entry.executable)
-            try:
-                with Naming(entry.path):
+            with Naming(entry.path):
+                try:
                     yield from copy_checked(root, locate(entry), target, entry, broken)
-            finally:
-                os.close(target)
+                finally:
+                    os.close(target)
         yield
     for entry in tree.entries:
         if entry.kind == "link":
@@ -68,11 +68,11 @@ def put_copies(
             folder.directory(entry.path)
         else:
             target = folder.create(entry.path, executable=entry.executable)
-            try:
-                with Naming(entry.path):
+            with Naming(entry.path):
+                try:
                     yield from copy_checked(source_root, source, target, entry, changed)
-            finally:
-                os.close(target)
+                finally:
+                    os.close(target)
         yield
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -173,15 +174,15 @@ class FolderUnpacking:
     def _copy(self, index: int, entry: Entry, source_path: str) -> Generator[None, None, None]:
         folder = self._folders[index]
         opened = folder.create(entry.path, executable=entry.executable)
-        try:
-            with Naming(entry.path):
+        with Naming(entry.path):
+            try:
                 source = os.open(source_path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=folder.root)
                 try:
                     yield from copy_file(source, opened, entry.size)
                 finally:
                     os.close(source)
-        finally:
-            os.close(opened)
+            finally:
+                os.close(opened)
 
     def _write(self, data: bytes | memoryview) -> None:
         file = self._open
@@ -197,7 +198,10 @@ class FolderUnpacking:
         file, self._open = self._open, None
         if file is None:
             raise AssertionError("the reader ended a file that it did not begin")
-        os.close(file.opened)
+        try:
+            os.close(file.opened)  # where some file systems, NFS among them, say that the disk was full
+        except OSError as error:
+            raise io_error(file.path, error) from error
         self._manifest.digested(file.index, file.path, "sha256:" + file.digest.hexdigest())
 
     def _finish(self) -> Generator[None, None, Mapping[int, Tree]]:
@@ -214,9 +218,10 @@ class FolderUnpacking:
         return {index: content.tree for index, content in contents.items()}
 
     def _close_file(self) -> None:
-        if self._open is not None:
-            os.close(self._open.opened)
-            self._open = None
+        file, self._open = self._open, None
+        if file is not None:
+            with suppress(OSError):  # it is removed
+                os.close(file.opened)
 
 
 class _OpenFile:

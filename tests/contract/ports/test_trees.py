@@ -6,6 +6,7 @@ More than 500 lines, since every claim is about one adapter and shares its hooks
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import tempfile
@@ -25,6 +26,7 @@ from hypothesis import strategies as st
 from senro.adapters.fs import FolderTrees, ahead, beside, work
 from senro.domain.content_rules import ContentRules
 from senro.domain.errors import TreeError
+from senro.domain.tar import END
 from senro.domain.tree import Tree
 from senro.ports.trees import Packed, Trees
 from tests.contract.ports.trees_suite import (
@@ -400,6 +402,63 @@ async def test_disk_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert caught.value.path == "d/run"
     monkeypatch.undo()
     assert names(tmp_path) == ["x"]
+
+
+def close_badly(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Let the system say that the disk is full when a written file of this name is closed, as NFS does."""
+    close = os.close
+
+    def closing(opened: int) -> None:
+        path = str(Path(f"/proc/self/fd/{opened}").readlink())
+        written = fcntl.fcntl(opened, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+        close(opened)
+        if written and path.endswith(f"/{name}"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "close", closing)
+
+
+@pytest.mark.parametrize("name", ["d/run", "again", "m/run"])
+async def test_disk_full_when_a_file_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Some file systems say so then: a member, a hard link's copy, what stands for a link are named, none is left."""
+    tree = Tree((*SMALL.entries, link("m", "d")))
+    hard = tar_member("0/again", b"1", target="0/d/run")
+    data = archive(tree, SMALL_CONTENTS).removesuffix(END) + hard + END
+    opened = open_files()
+    close_badly(monkeypatch, name)
+    with pytest.raises(TreeError, match="No space left") as caught:
+        await unpack(FolderTrees(), data, {0: str(tmp_path / "ws")}, rules={0: ContentRules(follow=True)})
+    monkeypatch.undo()
+    assert (caught.value.path, caught.value.rule) == (name, "io")
+    assert names(tmp_path) == []
+    assert open_files() == opened
+
+
+async def test_disk_full_when_a_copy_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy of a folder tells it in the same way."""
+    folder = folder_with(tmp_path / "x")
+    opened = open_files()
+    close_badly(monkeypatch, "d/run")
+    with pytest.raises(TreeError, match="No space left") as caught:
+        await FolderTrees().copy(SMALL, str(folder), str(tmp_path / "y"))
+    monkeypatch.undo()
+    assert (caught.value.path, caught.value.rule) == ("d/run", "io")
+    assert names(tmp_path) == ["x"]
+    assert open_files() == opened
+
+
+async def test_a_file_that_cannot_be_closed_hides_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where an unpacking is given up in the middle of a file, what its closing says is no news."""
+    data = archive(SMALL, SMALL_CONTENTS)
+    cut = data.index(SMALL_CONTENTS["d/run"]) + 1
+    opened = open_files()
+    close_badly(monkeypatch, "d/run")
+    with pytest.raises(TreeError) as caught:
+        await unpack(FolderTrees(), data[:cut], {0: str(tmp_path / "ws")})
+    monkeypatch.undo()
+    assert caught.value.rule == "truncated"
+    assert names(tmp_path) == []
+    assert open_files() == opened
 
 
 @pytest.mark.parametrize("call", ["fchmod", "mkdir"])

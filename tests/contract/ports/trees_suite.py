@@ -95,9 +95,15 @@ async def read_all(opened: Archive) -> list[bytes]:
     return pieces
 
 
-async def unpack(trees: Trees, data: bytes, destinations: dict[int, str], cut: int = 10_000) -> Mapping[int, Tree]:
+async def unpack(
+    trees: Trees,
+    data: bytes,
+    destinations: dict[int, str],
+    cut: int = 10_000,
+    rules: Mapping[int, ContentRules] | None = None,
+) -> Mapping[int, Tree]:
     """Unpack and replace, in pieces of `cut` bytes."""
-    async with trees.unpack(destinations) as unpacking:
+    async with trees.unpack(destinations, rules=rules) as unpacking:
         for at in range(0, len(data), cut):
             await unpacking.write(data[at : at + cut])
         assert unpacking.received == len(data)
