@@ -193,16 +193,13 @@ pack() {{
   for code in $codes; do if [ "$code" -ne 0 ]; then rc=$code; fi; done
   return "$rc"
 }}
-packed() {{
-  wait "$!"
-  rc=$?
-  if [ "$rc" -ne 0 ]; then echo "senro: tar exited $rc" >&2; exit "$rc"; fi
+tell() {{ printf '%s\\n' "$1"; }}
+named() {{ tell "{SOCKET_WORD} $1"; }}
+command -v printf >/dev/null || {{
+  tell() {{ echo "$1"; }}
+  named() {{ case $1 in *\\\\*) ;; *) tell "{SOCKET_WORD} $1" ;; esac; }}
 }}
-trap 'packed; exit 1' USR1
-{{ pack "$@" || {{ rc=$?; kill -USR1 $$; exit "$rc"; }}; }} &
-say() {{ printf '%s\\n' "$1"; }}
-command -v printf >/dev/null || {{ say() {{ case $1 in *\\\\*) ;; *) echo "$1" ;; esac; }}; }}
-patterns=; named=
+patterns=
 newline='
 '
 for word in "$@"; do
@@ -224,23 +221,35 @@ members() {{
     if [ ! -e "$f" ] && [ ! -L "$f" ]; then continue; fi
     if [ -S "$f" ] && [ ! -L "$f" ]; then
       sockets=$((sockets+1))
-      if [ "$sockets" -le {NAMED_SOCKETS} ]; then named="$named${{newline}}{SOCKET_WORD} $f"; fi
+      if [ "$sockets" -le {NAMED_SOCKETS} ]; then named "$f"; fi
       continue
     fi
     count=$((count+1))
     if [ -d "$f" ] && [ ! -L "$f" ]; then members "$f"; fi
   done
 }}
-for root in "$@"; do case $root in --exclude=*) ;; *) members "$root" ;; esac; done
-packed
-if [ -n "$named" ]; then say "${{named#?}}" >&2; fi
-echo "{MEMBERS_WORD} $count $sockets" >&2
+tell_members() {{
+  for root in "$@"; do case $root in --exclude=*) ;; *) members "$root" ;; esac; done
+  tell "{MEMBERS_WORD} $count $sockets"
+}}
+exec 5>&1
+counted=$(
+  tell_members "$@" 5>&- &
+  pack "$@" >&5 5>&-
+  rc=$?
+  if [ "$rc" -ne 0 ]; then kill $! 2>/dev/null; fi
+  exit "$rc"
+)
+rc=$?
+if [ "$rc" -ne 0 ]; then echo "senro: tar exited $rc" >&2; exit "$rc"; fi
+tell "$counted" >&2
 """
 """A busybox tar may be built without --exclude: then all of it crosses, and is left out where it comes in. Members
 are counted by the shell alone, while tar is at work: `find` is missing from many images, and a name may hold a newline.
-Most are files, so that is asked first. A tar that fails, or whose reader has gone, ends the count. The exit codes of a
-pipe's two ends come out through 3, into the command substitution, while the archive goes out through 4. Some shells
-have no printf, and an echo that takes a backslash for more than it is: names with one are then counted alone."""
+Most are files, so that is asked first. A tar that fails, or whose reader has gone, ends the count; what it told comes
+out of the command substitution when both are done, while the archive goes out through 5. The exit codes of a pipe's two
+ends come out through 3, in the same way, its archive through 4. Some shells have no printf, and an echo that takes a
+backslash for more than it is: names with one are then counted alone."""
 
 
 @dataclass(frozen=True, slots=True)

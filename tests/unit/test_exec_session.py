@@ -56,15 +56,15 @@ async def test_events_in_order() -> None:
 
 
 async def test_stdin_is_cut_into_messages() -> None:
-    """A long piece of stdin crosses in messages of 128 KiB, two of them in one write."""
+    """A long piece of stdin crosses in messages of 128 KiB, four of them in one write."""
     stream = FakeNetworkStream([])
     session = session_over(stream)
-    await session.send(b"x" * (2 * MESSAGE_BYTES + 1))
+    await session.send(b"x" * (4 * MESSAGE_BYTES + 1))
     await session.send(b"")
     await session.close_stdin()
     await session.close_stdin()
     frames = client_frames(stream.written)
-    assert [len(payload) for _, _, payload in frames] == [MESSAGE_BYTES + 1, MESSAGE_BYTES + 1, 2, 2]
+    assert [len(payload) for _, _, payload in frames] == [*[MESSAGE_BYTES + 1] * 4, 2, 2]
     assert frames[-1] == (2, True, b"\xff\x00")
     assert stream.writes == 3
 
