@@ -15,10 +15,13 @@ import asyncio, os, signal, threading, time, anyio
 from senro.adapters.fs.work import drive
 
 def work(task):
+    loop = task.get_loop()
     try:
         yield
         os.kill(os.getpid(), signal.SIGINT)
         while not task.cancelling():
+            # A signal that came just before the loop began to wait is seen when it wakes, and no sooner.
+            loop.call_soon_threadsafe(lambda: None)
             time.sleep(0.001)
         time.sleep(0.2)  # it cannot stop at once: whoever closes it has to wait
         print("went on", flush=True)
