@@ -49,7 +49,7 @@ EXECUTABLE = 0o100
 """The mode bit that makes a file executable here: the owner's, as git has it."""
 
 _LOST_BITS = ((0o4000, "setuid"), (0o2000, "setgid"), (0o1000, "sticky"))
-_LOST = 0o7000
+_LOST = sum(bit for bit, _ in _LOST_BITS)
 
 EMPTY_FILE = "sha256:" + hashlib.sha256().hexdigest()
 """The digest of a file without content."""

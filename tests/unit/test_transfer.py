@@ -467,10 +467,27 @@ def test_a_shell_without_printf_tells_what_echo_cannot_spoil(image: Image) -> No
             (image.volumes / "0" / name).unlink()
 
 
-def test_a_reader_that_has_gone_ends_the_script(image: Image) -> None:
+def counting_for_ever() -> tuple[str, ...]:
+    """The reading of a volume whose members nobody could count to the end."""
+    sh, option, script, *words = reading_command((0,))
+    begin = "tell_members() {\n"
+    assert begin in script
+    return (sh, option, script.replace(begin, begin + "while :; do :; done\n"), *words)
+
+
+def test_a_tar_that_fails_ends_the_count(image: Image) -> None:
+    """However many members there are, its failure is told at once, and nothing goes on behind it."""
+    (image.path / "tar").unlink()
+    fake = image.path / "tar"
+    fake.write_text("#!/bin/sh\necho full >&2; exit 3\n")
+    fake.chmod(0o755)
+    assert image.run(counting_for_ever()) == (3, b"", b"full\nsenro: tar exited 3\n")
+
+
+def test_a_reader_that_has_gone_ends_the_count(image: Image) -> None:
     """Where nobody takes the archive any more, the script ends with tar, and says nothing of a count."""
     (image.volumes / "0" / "large").write_bytes(bytes(2**20))
-    with image.running(reading_command((0,))) as process:
+    with image.running(counting_for_ever()) as process:
         assert process.stdout is not None
         assert process.stdout.read(512)
         process.stdout.close()

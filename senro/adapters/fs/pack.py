@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _ENOUGH = PIECE // 2
 """Bytes of a file that is read in pieces, and of packed bytes that are handed out; half a piece."""
 
-
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 _SAMPLE_PIECE = 16 * 1024
@@ -147,34 +146,32 @@ def _small_file(root: int, entry: Entry, buffers: Buffers) -> None:
         raise changed(entry, f"it has {'more' if size > promised else 'fewer'} than {promised} bytes")
     if "sha256:" + hashlib.sha256(room[:size]).hexdigest() != entry.digest:
         raise changed(entry, "its content is another")
-    buffers.filled += size
+    buffers.fill(size)
 
 
 def _large_file(root: int, entry: Entry, buffers: Buffers) -> Generator[memoryview, None, None]:
     """Add the file's content, in full pieces."""
     try:
         opened = os.open(entry.path, _READ, dir_fd=root)
+        try:
+            before = os.fstat(opened)
+            digest = hashlib.sha256()
+            left = entry.size
+            while left:
+                if not buffers.room:
+                    yield buffers.take()
+                room = buffers.room[:left]
+                size = os.readv(opened, [room])
+                if not size:
+                    raise changed(entry, f"it ended {left} bytes early")
+                digest.update(room[:size])
+                buffers.fill(size)
+                left -= size
+            after = os.fstat(opened)
+        finally:
+            os.close(opened)
     except OSError as error:
         raise changed(entry, error.strerror or str(error)) from error
-    try:
-        before = os.fstat(opened)
-        digest = hashlib.sha256()
-        left = entry.size
-        while left:
-            if not buffers.room:
-                yield buffers.take()
-            room = buffers.room[:left]
-            size = os.readv(opened, [room])
-            if not size:
-                raise changed(entry, f"it ended {left} bytes early")
-            digest.update(room[:size])
-            buffers.fill(size)
-            left -= size
-        after = os.fstat(opened)
-    except OSError as error:
-        raise changed(entry, error.strerror or str(error)) from error
-    finally:
-        os.close(opened)
     if after.st_size != entry.size or after.st_mtime_ns != before.st_mtime_ns:
         raise changed(entry, "something wrote to it meanwhile")
     if "sha256:" + digest.hexdigest() != entry.digest:

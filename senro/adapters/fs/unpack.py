@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from senro.domain.content_rules import ContentRules
     from senro.domain.tree import Entry, Tree
 
-_AT_ONCE = 16
+AT_ONCE = 16
 """Members that are made between two moments at which the work can be stopped: making one may take a millisecond."""
 
 
@@ -147,7 +147,7 @@ class FolderUnpacking:
                 else:
                     self._make_way(event.index, placement)
                 begun += 1
-                if begun % _AT_ONCE == 0:
+                if begun % AT_ONCE == 0:
                     yield
             elif isinstance(event, Data):
                 self._write(event.data)

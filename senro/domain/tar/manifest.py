@@ -84,8 +84,7 @@ class Manifest:
         Raises `TreeError`: rule `parent` where something that is no directory stands above it (which is how a write
         through a link is refused), `duplicate` where its name came before as another kind, `hardlink` where no
         file or link of the target's name came before, `limit` where hard links or directories of no member's would fill
-        a disk. Excluded members keep these rules too: they say that the
-        archive is coherent.
+        a disk. Excluded members keep these rules too: they say that the archive is coherent.
         """
         part = self._parts[member.index]
         if not member.path:
@@ -180,13 +179,9 @@ class _Part:
 
     def place(self, entry: Entry, lost: str, *, copy_of: str = "") -> Placement:
         path = entry.path
-        parent = path.rpartition("/")[0]
-        above = self.entries.get(parent)
-        directories: tuple[str, ...] = ()
-        if parent and (above is None or above.kind != "directory"):
-            directories = _missing_parents(path, self.entries, self.special)
-            for missing in directories:
-                self.entries[missing] = Entry(missing, "directory")
+        directories = _missing_parents(path, self.entries, self.special)
+        for parent in directories:
+            self.entries[parent] = Entry(parent, "directory")
         before = self.entries.get(path)
         if before is not None or path in self.special:
             was = self.special[path] if before is None else f"a {before.kind}"

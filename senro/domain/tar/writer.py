@@ -34,16 +34,17 @@ _NO_TIME = b"00000000000\0"
 _ZERO = b"0000000\0"
 _OWNERS = _ZERO + _ZERO
 
-_OPEN, _SHUT = (
-    {b"0": 0o666, b"x": 0o777, b"5": 0o777, b"2": 0o777},
-    {b"0": 0o644, b"x": 0o755, b"5": 0o755, b"2": 0o777},
-)
-_OPEN_MODES = {kind: b"%07o\0" % mode + _OWNERS for kind, mode in _OPEN.items()}
-_MODES = {kind: b"%07o\0" % mode + _OWNERS for kind, mode in _SHUT.items()}
-"""What stands between the name and the size: the mode of each kind, and no owner."""
-
 _TAIL = b"ustar\x0000" + bytes(64) + _OWNERS
 _PAX_NAME = b"PaxHeaders"
+
+
+def _modes(file: int, executable: int) -> dict[bytes, bytes]:
+    """What stands between the name and the size: the mode of each kind, and no owner."""
+    modes = {b"0": file, b"x": executable, b"5": executable, b"2": 0o777}
+    return {kind: b"%07o\0" % mode + _OWNERS for kind, mode in modes.items()}
+
+
+_MODES, _OPEN_MODES = _modes(0o644, 0o755), _modes(0o666, 0o777)
 
 
 def member_header(index: int, entry: Entry, *, open_to_all: bool = False) -> bytes:

@@ -24,6 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from senro.adapters.fs import FolderTrees, ahead, beside, work
+from senro.adapters.fs import unpack as unpack_module
 from senro.domain.content_rules import ContentRules
 from senro.domain.errors import TreeError
 from senro.domain.tar import END
@@ -84,6 +85,7 @@ class Hops:
         monkeypatch.setattr(anyio.to_thread, "run_sync", self.run_sync)
         monkeypatch.setattr(work, "SLICE", 0.0)  # every yield is a hop of its own
         monkeypatch.setattr(ahead, "Queue", Slow)  # and so is every piece
+        monkeypatch.setattr(unpack_module, "AT_ONCE", 1)  # every member can be the last one
 
     async def run_sync(self, work: Callable[..., Any], *arguments: object) -> Any:
         self.count += 1
