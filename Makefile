@@ -22,7 +22,7 @@ lint: $(VENV)/.dev
 
 # The end-to-end suite against the cluster that SENRO_K8S_*, SENRO_TEST_IMAGE and SENRO_TEST_NAMESPACE name.
 test-cluster: $(VENV)/.dev
-	@$(PYTEST) -q tests/e2e tests/contract/ports/test_cluster.py tests/contract/ports/test_watcher.py --cluster=real
+	@$(PYTEST) -q tests/e2e tests/contract/ports/test_cluster.py tests/contract/ports/test_pod_watch.py --cluster=real
 
 # Every property with two thousand examples, every matrix in full; then, for SOAK_SECONDS, runs with faults drawn from
 # seeds, and as long again the end-to-end suite in troubles drawn from seeds. A failure prints its seed.

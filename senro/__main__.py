@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from senro.app.main import main
+from senro.cli.main import main
 
 main(prog_name="senro")

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from senro.domain.targets import Pod
+from senro.domain.pipeline.targets import Pod
 
 __all__ = ["Pod"]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from senro.domain.retry import Retry, on_any, on_failure, on_infra
+from senro.domain.pipeline.retry import Retry, on_any, on_failure, on_infra
 
 __all__ = ["Retry", "on_any", "on_failure", "on_infra"]

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
-from senro.domain.secret import FileSecret, SecretReference, ValueSecret, VariableSecret, file, value, variable
+from senro.domain.pipeline.secrets import (
+    FileSecret,
+    SecretReference,
+    ValueSecret,
+    VariableSecret,
+    file,
+    value,
+    variable,
+)
 
 __all__ = ["FileSecret", "SecretReference", "ValueSecret", "VariableSecret", "file", "value", "variable"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio.to_thread
 
 from senro.domain.errors import ConfigurationError, Refusal, StoreError
-from senro.domain.secret import FileSecret, SecretReference, ValueSecret, VariableSecret
+from senro.domain.pipeline.secrets import FileSecret, SecretReference, ValueSecret, VariableSecret
 
 VARIABLE_PREFIX = "SENRO_SECRET_"
 """A secret without a reference is read from this and its name, upper case, what is no letter or digit as `_`."""
@@ -19,7 +19,7 @@ LARGEST = 1_048_576
 
 
 class ReferencedSecrets:
-    """`senro.ports.secret_source.SecretSource`. References are looked up by name, then the environment."""
+    """`senro.ports.secrets.SecretSource`. References are looked up by name, then the environment."""
 
     def __init__(self, references: Mapping[str, SecretReference], environ: Mapping[str, str]) -> None:
         self._references = dict(references)
@@ -55,7 +55,7 @@ class ReferencedSecrets:
 
 
 class PrivateSecretFiles:
-    """`senro.ports.secret_source.SecretFiles`."""
+    """`senro.ports.secrets.SecretFiles`."""
 
     async def write(self, folder: str, name: str, value: bytes) -> str:
         """See `ports.secret_source.SecretFiles.write`."""

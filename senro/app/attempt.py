@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypedDict
 
-from senro.app.clean_ups import CleanUps
-from senro.app.recorder import Recorder
-from senro.app.services import Services
-from senro.app.workspaces import Workspaces
-from senro.domain.compression import Coding
-from senro.domain.events import TransferBroken, Transferred
-from senro.domain.pipeline import Step
-from senro.domain.podspec import AttemptIdentity
-from senro.domain.states import Direction
+from senro.app.runtime.recorder import Recorder
+from senro.app.runtime.services import Services
+from senro.app.runtime.shutdown import CleanUps
+from senro.app.workspaces.workspaces import Workspaces
+from senro.domain.manifests.pod import AttemptIdentity
+from senro.domain.pipeline.pipeline import Step
+from senro.domain.run.events import TransferBroken, Transferred
+from senro.domain.run.state_names import Direction
+from senro.domain.transfer.compression import Coding
 
 
 class Moment(TypedDict):

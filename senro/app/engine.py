@@ -12,29 +12,29 @@ import anyio
 
 from senro.app.attempt import Attempt
 from senro.app.local_attempt import LocalAttempt
-from senro.app.pod_attempt import PodAttempt
-from senro.domain.attempt import claimed, pod_target
+from senro.app.pod.attempt import PodAttempt
 from senro.domain.errors import TreeError
-from senro.domain.events import AttemptEnded, AttemptStarted, CancelRequested, RunEnded, StepEnded
-from senro.domain.outcome import Outcome, repeats
-from senro.domain.podspec import AttemptIdentity
-from senro.domain.run_state import FINAL, Progress, final_state, next_moves, roll_up
-from senro.domain.states import RunState, StepState
-from senro.domain.targets import Pod
-from senro.domain.transfer import STAGE_CONTAINER
+from senro.domain.manifests.pod import AttemptIdentity
+from senro.domain.pipeline.step_mounts import claimed, pod_target
+from senro.domain.pipeline.targets import Pod
+from senro.domain.run.events import AttemptEnded, AttemptStarted, CancelRequested, RunEnded, StepEnded
+from senro.domain.run.outcome import Outcome, repeats
+from senro.domain.run.state import FINAL, Progress, final_state, next_moves, roll_up
+from senro.domain.run.state_names import RunState, StepState
+from senro.domain.transfer.scripts import STAGE_CONTAINER
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from anyio.abc import TaskGroup
 
-    from senro.app.clean_ups import CleanUps
-    from senro.app.recorder import Recorder
-    from senro.app.removal import Removal
-    from senro.app.services import Services
-    from senro.app.workspaces import Workspaces
-    from senro.domain.pipeline import Step
-    from senro.domain.plan import Plan
+    from senro.app.pod.cleanup import Removal
+    from senro.app.runtime.recorder import Recorder
+    from senro.app.runtime.services import Services
+    from senro.app.runtime.shutdown import CleanUps
+    from senro.app.workspaces.workspaces import Workspaces
+    from senro.domain.pipeline.pipeline import Step
+    from senro.domain.plan.plan import Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from senro.app.attempt import Attempt
-from senro.app.line_cutter import LineCutter
-from senro.domain.attempt import mount_variable
 from senro.domain.errors import TreeError
-from senro.domain.events import LogEnded, StepRunning
-from senro.domain.masking import PieceMask
-from senro.domain.names import (
+from senro.domain.kube.names import (
     ATTEMPT_VARIABLE,
     RUN_VARIABLE,
     STEP_VARIABLE,
     label_value,
 )
-from senro.domain.outcome import Outcome
+from senro.domain.pipeline.step_mounts import mount_variable
+from senro.domain.run.events import LogEnded, StepRunning
+from senro.domain.run.outcome import Outcome
+from senro.domain.text.line_splitter import LineCutter
+from senro.domain.text.stream_redactor import PieceMask
 from senro.ports.ledger import StepLog
 from senro.ports.processes import Command, ProcessEnd
 from senro.ports.reporter import Stream

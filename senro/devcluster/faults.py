@@ -12,7 +12,7 @@ from senro.devcluster.apiserver.status import unauthorized
 from senro.devcluster.drawn_faults import draw_faults
 from senro.devcluster.kubelet.disruptions import DISRUPTIONS
 from senro.devcluster.points import POINTS
-from senro.domain.names import STEP_ID_ANNOTATION, STEP_LABEL
+from senro.domain.kube.names import STEP_ID_ANNOTATION, STEP_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

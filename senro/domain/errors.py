@@ -24,7 +24,7 @@
     │   └── StoreUnavailable  a store on another machine does not answer, or does not let us
     └── RunBroken             a run that had started could not go on; `cause` is one of the errors above
 
-An error keeps its values as attributes and builds its sentence from them; tests/unit/test_errors.py holds every
+An error keeps its values as attributes and builds its sentence from them; tests/unit/domain/test_errors.py holds every
 sentence. No error carries a secret's value, a token or a request's headers.
 """
 
@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from senro.domain.printable import printable
+from senro.domain.text.printable import printable
 
 
 class SenroError(Exception):

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from senro.domain.cache_gc import Item, Sweep
+from senro.domain.caches.gc import Item, Sweep
 
 
 @dataclass(frozen=True, slots=True)

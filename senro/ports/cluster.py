@@ -18,10 +18,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
-from senro.domain.cluster_event import ClusterEvent
-from senro.domain.exec_protocol import ExecEvent
-from senro.domain.lease import Lease
-from senro.domain.pod import Pod
+from senro.domain.claims.lease import Lease
+from senro.domain.kube.event import ClusterEvent
+from senro.domain.kube.exec_protocol import ExecEvent
+from senro.domain.kube.pod import Pod
 
 Manifest = Mapping[str, Any]
 """A Kubernetes object as JSON would have it: dicts, lists, strings, numbers, booleans, None."""
@@ -167,8 +167,8 @@ class Events(Protocol):
 class Leases(Protocol):
     """Leases of `coordination.k8s.io`, which exclude one another by their resourceVersion and by nothing else.
 
-    What to do with one is `senro.domain.leasing`'s to say. A write that is cancelled stays for its answer as a create
-    does (`CREATE_GRACE_SECONDS`): read the Lease to know whether it took effect.
+    What to do with one is `senro.domain.claims.lease_protocol`'s to say. A write that is cancelled stays for its
+    answer as a create does (`CREATE_GRACE_SECONDS`): read the Lease to know whether it took effect.
     """
 
     async def read_lease(self, namespace: str, name: str) -> Lease | None:

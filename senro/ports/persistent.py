@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from senro.domain.persistent import PersistentRecord
+from senro.domain.caches.persistent import PersistentRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from senro.domain.states import Direction, RunState, StepState
+from senro.domain.run.state_names import Direction, RunState, StepState
 
 __all__ = [
     "Direction",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from senro.domain.history import History
+from senro.domain.run.history import History
 
 
 class Runs(Protocol):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from senro.domain.scratch_lookup import ScratchEntry
-from senro.domain.tree import Tree
+from senro.domain.caches.lookup import ScratchEntry
+from senro.domain.tree.tree import Tree
 
 
 class ScratchStore(Protocol):

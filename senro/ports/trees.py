@@ -26,9 +26,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from senro.domain.compression import Coding
-from senro.domain.content_rules import PLAIN, ContentRules
-from senro.domain.tree import Tree
+from senro.domain.transfer.compression import Coding
+from senro.domain.tree.content_rules import PLAIN, ContentRules
+from senro.domain.tree.tree import Tree
 
 
 @dataclass(frozen=True, slots=True)

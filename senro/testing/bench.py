@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import senro
 from senro import k8s
-from senro.domain.events import Event, PodCreated, PodDeleted, decode_event
-from senro.domain.names import MANAGED_LABEL, label_value
-from senro.domain.targets import Local, Pod
+from senro.domain.kube.names import MANAGED_LABEL, label_value
+from senro.domain.pipeline.targets import Local, Pod
+from senro.domain.run.events import Event, PodCreated, PodDeleted, decode_event
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,7 +102,7 @@ class Bench:
         return [decode_event(line) for line in lines]
 
     def of(self, kind: type[_Kind], result: senro.Result | None = None) -> list[_Kind]:
-        """The events of one kind, such as `senro.domain.events.PodCreated`."""
+        """The events of one kind, such as `senro.domain.run.events.PodCreated`."""
         return [event for event in self.events(result) if isinstance(event, kind)]
 
     def log(self, step: str, attempt: int = 1, result: senro.Result | None = None) -> bytes:

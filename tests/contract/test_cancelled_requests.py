@@ -17,8 +17,8 @@ from senro.adapters.apiserver.cluster import ApiserverCluster
 from senro.adapters.apiserver.exchange import IN_FLIGHT, Step
 from senro.domain.errors import Unreachable
 from senro.ports.cluster import Cluster
-from tests.fakes.server import Http2Server, read_head, server_context, tls_server
-from tests.support_apiserver import configuration, connected
+from tests.lib.fakes.server import Http2Server, read_head, server_context, tls_server
+from tests.lib.harness.apiserver import configuration, connected
 
 pytestmark = pytest.mark.anyio
 

@@ -23,22 +23,22 @@ import pytest
 from senro.adapters.apiserver import connect, read_configuration, watch_pod
 from senro.adapters.clock import SystemChance, SystemClock
 from senro.app.engine import Engine, Values
-from senro.app.recorder import Recorder
-from senro.app.services import ClusterServices
-from senro.app.workspaces import Workspaces
+from senro.app.runtime.recorder import Recorder
+from senro.app.runtime.services import ClusterServices
+from senro.app.workspaces.workspaces import Workspaces
 from senro.devcluster import DevCluster
-from senro.domain.events import AttemptEnded, LeaseAcquired, LeaseLost
-from senro.domain.lease import Lease
-from senro.domain.leasing import CERTAIN
-from senro.domain.outcome import Outcome
-from senro.domain.pipeline import Pipeline
-from senro.domain.plan import Plan, build_plan
-from senro.domain.pod import Pod
-from senro.domain.redaction import Redactor
-from senro.domain.targets import Pod as Target
-from senro.domain.workspace import Workspace
+from senro.domain.claims.lease import Lease
+from senro.domain.claims.lease_protocol import CERTAIN
+from senro.domain.kube.pod import Pod
+from senro.domain.pipeline.pipeline import Pipeline
+from senro.domain.pipeline.targets import Pod as Target
+from senro.domain.pipeline.workspace import Workspace
+from senro.domain.plan.plan import Plan, build_plan
+from senro.domain.run.events import AttemptEnded, LeaseAcquired, LeaseLost
+from senro.domain.run.outcome import Outcome
+from senro.domain.text.redactor import Redactor
 from senro.ports.cluster import Cluster, Manifest
-from tests.support_app import App
+from tests.lib.harness.app import App
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

@@ -9,8 +9,8 @@ import pytest
 
 from senro.devcluster import DevClusterThread
 from tests.contract.devcluster_differences import DIFFERENCES, SOMETIMES
-from tests.support_devcluster import RECORDINGS, recording
-from tests.support_replay import replay
+from tests.lib.harness.devcluster import RECORDINGS, recording
+from tests.lib.replay.replay import replay
 
 SCENARIOS = sorted(path.stem for path in RECORDINGS.glob("*.json") if path.stem != "expected")
 _AT_ONCE = 8

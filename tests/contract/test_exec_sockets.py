@@ -13,10 +13,10 @@ from senro.adapters.apiserver.exec_session import READ_BYTES, WebSocketExec
 from senro.adapters.apiserver.tls import UNSENT_BYTES
 from senro.adapters.apiserver.wide import Wide
 from senro.domain.errors import StreamBroken
-from senro.domain.exec_protocol import Stdout
-from tests.fakes.network import server_frame
-from tests.fakes.server import read_head, tls_server
-from tests.support_apiserver import SWITCHING, configuration, connected
+from senro.domain.kube.exec_protocol import Stdout
+from tests.lib.fakes.network import server_frame
+from tests.lib.fakes.server import read_head, tls_server
+from tests.lib.harness.apiserver import SWITCHING, configuration, connected
 
 pytestmark = pytest.mark.anyio
 

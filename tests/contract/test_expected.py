@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from senro.domain.cluster_event import ClusterEvent, ObjectReference
+from senro.domain.kube.event import ClusterEvent, ObjectReference
 from senro.domain.verdict import (
     Answer,
     Cancelled,
@@ -22,7 +22,7 @@ from senro.domain.verdict import (
     Running,
     TimedOut,
 )
-from tests.support_verdict import Recorded, expected, fold, recorded, recorded_pods
+from tests.lib.verdict.observations import Recorded, expected, fold, recorded, recorded_pods
 
 PODS = recorded_pods()
 JUDGED = pytest.mark.parametrize(("scenario", "name"), PODS, ids=[f"{s}:{n}" for s, n in PODS])

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from senro.devcluster import IMAGE, DevCluster, DevClusterThread
-from tests.support_devcluster import Client, pod_manifest
+from tests.lib.harness.devcluster import Client, pod_manifest
 
 KUBECTL = Path(sys.executable).with_name("kubectl")
 LABEL = "senro.dev/managed=true"

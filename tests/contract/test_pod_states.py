@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from senro.domain.cluster_event import ClusterEvent, ObjectReference
-from senro.domain.pod import pod_from
+from senro.domain.kube.event import ClusterEvent, ObjectReference
+from senro.domain.kube.pod import pod_from
 from senro.domain.verdict import Answer, Exited, Infra, InfraKind, Observation, Pending, PendingKind, TimedOut
-from senro.domain.verdict.shown import rows_of
-from senro.domain.verdict.table import ROWS, Means, Row, Where
-from tests.support_verdict import (
+from senro.domain.verdict.explain.matching_states import rows_of
+from senro.domain.verdict.signals.known_states import ROWS, Means, Row, Where
+from tests.lib.verdict.observations import (
     STARTED,
     UID,
     condition,

@@ -19,16 +19,16 @@ import pytest
 import respx
 
 from senro.adapters.apiserver.websocket import accept_for
+from senro.domain.claims.lease import Lease
 from senro.domain.errors import AlreadyExists, ApiError, ClusterError, ProtocolError, StreamBroken
-from senro.domain.exec_protocol import V4, V5, Ended, ExecFailure, ExecResult, ExitCode, StatusLost, Stdout
-from senro.domain.lease import Lease
-from senro.domain.pod import Pod, pod_from
-from senro.domain.requests import Request
-from senro.domain.status import error_class
+from senro.domain.kube.exec_protocol import V4, V5, Ended, ExecFailure, ExecResult, ExitCode, StatusLost, Stdout
+from senro.domain.kube.pod import Pod, pod_from
+from senro.domain.kube.status import error_class
+from senro.domain.requests.idempotency import Request
 from senro.ports.cluster import Cluster, ExecSession
-from tests.fakes.clock import FakeClock
-from tests.fakes.network import FakeNetworkStream, client_frames, server_frame
-from tests.support_apiserver import (
+from tests.lib.fakes.clock import FakeClock
+from tests.lib.fakes.network import FakeNetworkStream, client_frames, server_frame
+from tests.lib.harness.apiserver import (
     Exchange,
     Pieces,
     body_of,

@@ -16,18 +16,18 @@ from senro.adapters.apiserver import Configuration, connect
 from senro.adapters.apiserver.configuration import ClientCertificate, Token
 from senro.adapters.apiserver.tls import stream_client, tls_context, user_agent
 from senro.domain.errors import StreamBroken, Unreachable
-from senro.domain.exec_protocol import Ended, ExitCode, Stdout
-from tests.fakes.certificates import authority
-from tests.fakes.clock import FakeChance, FakeClock
-from tests.fakes.network import client_frames, server_frame
-from tests.fakes.server import (
+from senro.domain.kube.exec_protocol import Ended, ExitCode, Stdout
+from tests.lib.fakes.certificates import authority
+from tests.lib.fakes.clock import FakeChance, FakeClock
+from tests.lib.fakes.network import client_frames, server_frame
+from tests.lib.fakes.server import (
     Http2Server,
     alpn_of,
     connect_proxy,
     read_head,
     tls_server,
 )
-from tests.support_apiserver import SWITCHING, configuration, connected
+from tests.lib.harness.apiserver import SWITCHING, configuration, connected
 
 pytestmark = pytest.mark.anyio
 

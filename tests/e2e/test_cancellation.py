@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 import senro
-from senro.domain.events import Event, PodCreated, PodDeleted, RunEnded, decode_event
+from senro.domain.run.events import Event, PodCreated, PodDeleted, RunEnded, decode_event
 from senro.ports.reporter import Direction, StepState
 from senro.testing import Bench
 

@@ -21,7 +21,7 @@ import senro
 from senro import secret
 from senro.devcluster import DevClusterThread
 from senro.devcluster.apiserver.access import RUNNER_RULES, Rule
-from senro.domain.events import (
+from senro.domain.run.events import (
     LeaseAcquired,
     LeaseReleased,
     PodCreated,

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from senro.app.local_attempt import GRACE_SECONDS
-from senro.domain.events import (
+from senro.domain.run.events import (
     AttemptEnded,
     AttemptStarted,
     CancelRequested,
@@ -149,7 +149,7 @@ def hook(event, arguments):
     if event == "open" and isinstance(arguments[0], (str, bytes)):
         opened.write(repr(arguments[0]) + "\\n"); opened.flush()
 sys.addaudithook(hook)
-from senro.app.main import main
+from senro.cli.main import main
 main({words!r}, prog_name="senro")
 """
 

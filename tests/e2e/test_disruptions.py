@@ -10,7 +10,7 @@ import senro
 from senro import Reporter, retry
 from senro.devcluster import DevCluster, DevClusterThread
 from senro.devcluster.apiserver.access import Rule
-from senro.domain.events import AttemptEnded, Noted, PodCreated, PodDeleted
+from senro.domain.run.events import AttemptEnded, Noted, PodCreated, PodDeleted
 from senro.ports.reporter import StepState, Stream
 from senro.testing import Bench
 

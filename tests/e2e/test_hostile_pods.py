@@ -17,7 +17,7 @@ import pytest
 
 import senro
 from senro import retry
-from senro.domain.events import AttemptEnded, SnapshotTaken, TransferBroken, Transferred
+from senro.domain.run.events import AttemptEnded, SnapshotTaken, TransferBroken, Transferred
 from senro.testing import Bench
 
 pytestmark = [pytest.mark.slow, pytest.mark.bubblewrap]

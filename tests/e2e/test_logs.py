@@ -8,7 +8,7 @@ from pathlib import Path
 
 from senro import Reporter
 from senro.devcluster import DevClusterThread
-from senro.domain.events import LogEnded
+from senro.domain.run.events import LogEnded
 from senro.ports.reporter import Stream
 from senro.testing import Bench
 

@@ -19,8 +19,8 @@ import senro
 from senro import retry, secret
 from senro.devcluster import POINTS
 from senro.devcluster.apiserver.access import RUNNER_RULES, Rule
-from senro.domain.events import AttemptEnded, PodCreated, PodDeleted
-from senro.domain.outcome import Outcome
+from senro.domain.run.events import AttemptEnded, PodCreated, PodDeleted
+from senro.domain.run.outcome import Outcome
 from senro.testing import Bench
 
 pytestmark = [pytest.mark.slow, pytest.mark.bubblewrap]

@@ -13,8 +13,8 @@ import anyio
 import pytest
 
 import senro
-from senro.domain.events import Noted, RunEnded, SnapshotTaken, WorkspaceEvicted, WorkspaceOpened
-from senro.domain.targets import local
+from senro.domain.pipeline.targets import local
+from senro.domain.run.events import Noted, RunEnded, SnapshotTaken, WorkspaceEvicted, WorkspaceOpened
 from senro.testing import Bench
 
 DEPS: dict[str, Any] = {"scope": "persistent", "max_age": 86_400, "max_size": "1Mi"}

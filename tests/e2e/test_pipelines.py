@@ -9,7 +9,7 @@ import pytest
 
 import senro
 from senro import retry, secret
-from senro.domain.events import (
+from senro.domain.run.events import (
     AttemptEnded,
     AttemptStarted,
     LogEnded,
@@ -18,7 +18,7 @@ from senro.domain.events import (
     StepEnded,
     WorkspaceOpened,
 )
-from senro.domain.run_state import at_start, fold, roll_up
+from senro.domain.run.state import at_start, fold, roll_up
 from senro.testing import Bench
 
 

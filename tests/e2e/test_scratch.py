@@ -13,7 +13,7 @@ import obstore
 import pytest
 
 import senro
-from senro.domain.events import (
+from senro.domain.run.events import (
     CacheDegraded,
     Event,
     Noted,
@@ -23,9 +23,9 @@ from senro.domain.events import (
     ScratchSaved,
     Transferred,
 )
-from senro.domain.transfer import IO_CONTAINER
+from senro.domain.transfer.scripts import IO_CONTAINER
 from senro.testing import Bench
-from tests.support_object_store import SeaweedFS, breakable, seaweedfs
+from tests.lib.harness.object_store import SeaweedFS, breakable, seaweedfs
 
 SCRATCH = (CacheDegraded, ScratchMissed, ScratchNotSaved, ScratchRestored, ScratchSaved)
 

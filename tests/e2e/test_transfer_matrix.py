@@ -22,14 +22,15 @@ import pytest
 
 import senro
 from senro.adapters.fs.copying import write_all
-from senro.app import reading, staging
-from senro.app.packing import Packing
+from senro.app.pod import download as reading
+from senro.app.pod import upload as staging
+from senro.app.pod.compression import Packing
 from senro.devcluster import DevCluster, DevClusterThread
-from senro.domain.compression import Coding, LinkRates, choose
-from senro.domain.events import AttemptEnded, PodCreated, TransferBroken, Transferred
-from senro.domain.names import label_value
-from senro.domain.states import Direction
-from senro.domain.transfer import IO_CONTAINER, STAGE_CONTAINER
+from senro.domain.kube.names import label_value
+from senro.domain.run.events import AttemptEnded, PodCreated, TransferBroken, Transferred
+from senro.domain.run.state_names import Direction
+from senro.domain.transfer.compression import Coding, LinkRates, choose
+from senro.domain.transfer.scripts import IO_CONTAINER, STAGE_CONTAINER
 from senro.testing import Bench
 
 pytestmark = [pytest.mark.slow, pytest.mark.bubblewrap]

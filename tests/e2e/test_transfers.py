@@ -12,7 +12,7 @@ import pytest
 
 import senro
 from senro.adapters.fs import FolderTrees
-from senro.domain.events import (
+from senro.domain.run.events import (
     AttemptEnded,
     PodCreated,
     SnapshotTaken,
@@ -20,7 +20,7 @@ from senro.domain.events import (
     Transferred,
     WorkspaceOpened,
 )
-from senro.domain.transfer import IO_CONTAINER, STAGE_CONTAINER, sentinel_name
+from senro.domain.transfer.scripts import IO_CONTAINER, STAGE_CONTAINER, sentinel_name
 from senro.ports.trees import Packed
 from senro.testing import Bench
 

@@ -8,7 +8,7 @@ import pytest
 
 import senro
 from senro.domain.errors import PlanError, TreeError
-from senro.domain.events import AttemptStarted, RunEnded, SnapshotTaken, Transferred, WorkspaceOpened, decode_event
+from senro.domain.run.events import AttemptStarted, RunEnded, SnapshotTaken, Transferred, WorkspaceOpened, decode_event
 from senro.testing import Bench
 
 

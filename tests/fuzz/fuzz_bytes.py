@@ -24,11 +24,11 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from senro.domain.pod import pod_from
-from senro.domain.verdict.table import ROWS
-from tests.support_fuzz import CORPUS, Feature, check
-from tests.support_pods import CODES, MESSAGES, TIMES
-from tests.support_verdict import fold, recorded, recorded_pods
+from senro.domain.kube.pod import pod_from
+from senro.domain.verdict.signals.known_states import ROWS
+from tests.lib.verdict.fuzz import CORPUS, Feature, check
+from tests.lib.verdict.observations import fold, recorded, recorded_pods
+from tests.lib.verdict.pod_grammar import CODES, MESSAGES, TIMES
 
 KEPT = 4_000
 """Inputs that are changed further, beside the corpus; the oldest go first."""

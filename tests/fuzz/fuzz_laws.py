@@ -20,8 +20,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.property.test_verdict_machine import ClusterMachine, played
-from tests.support_laws import LAWS
+from tests.lib.verdict.laws import LAWS
+from tests.property.domain.verdict.test_machine import ClusterMachine, played
 
 ROUND = 1_000
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support_fuzz import CORPUS, check
-from tests.support_verdict import recorded_pods
+from tests.lib.verdict.fuzz import CORPUS, check
+from tests.lib.verdict.observations import recorded_pods
 
 INPUTS = sorted(CORPUS.glob("*.json"))
 

@@ -14,12 +14,12 @@ import anyio
 import pytest
 
 from senro.adapters.fs import FolderContentStore, FolderTrees
-from senro.domain.content_rules import ContentRules
-from senro.domain.paths import MAX_PATH
-from senro.domain.tree import Tree
+from senro.domain.tree.content_rules import ContentRules
+from senro.domain.tree.paths import MAX_PATH
+from senro.domain.tree.tree import Tree
 from senro.ports.trees import Packed
 from tests.contract.ports.trees_suite import deep_folder
-from tests.support_files import BUSYBOX_TAR, GNU_TAR, needs_busybox
+from tests.lib.archives.files import BUSYBOX_TAR, GNU_TAR, needs_busybox
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

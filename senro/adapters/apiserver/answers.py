@@ -10,7 +10,7 @@ import anyio
 import httpx
 
 from senro.domain.errors import ProtocolError
-from senro.domain.status import api_error, bounded, decode_answer
+from senro.domain.kube.status import api_error, bounded, decode_answer
 
 BODY_LIMIT = 16 * 1024 * 1024
 """Bytes of an answer. An object has at most 3 MiB on its way in (facts/api-rules.md section 11); an answer adds

@@ -14,7 +14,7 @@ from senro.adapters.apiserver.waiting import wait_at_most
 from senro.adapters.apiserver.websocket import CloseFrame, Framing, Message, Pong, WebSocketEvent
 from senro.adapters.apiserver.wide import receive_widely
 from senro.domain.errors import ProtocolError, StreamBroken
-from senro.domain.exec_protocol import ExecEvent, ExecProtocol, Session
+from senro.domain.kube.exec_protocol import ExecEvent, ExecProtocol, Session
 from senro.ports.clock import Clock
 
 READ_BYTES = 256 * 1024

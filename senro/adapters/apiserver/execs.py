@@ -17,11 +17,11 @@ from senro.adapters.apiserver.exec_session import WebSocketExec
 from senro.adapters.apiserver.tokens import Authorization
 from senro.adapters.apiserver.waiting import background
 from senro.adapters.apiserver.websocket import check_handshake, handshake_headers
-from senro.domain import api_paths
 from senro.domain.errors import ProtocolError, Unauthorized
-from senro.domain.exec_protocol import V4, V5, ExecProtocol
-from senro.domain.requests import Request
-from senro.domain.status import bounded
+from senro.domain.kube import api_paths
+from senro.domain.kube.exec_protocol import V4, V5, ExecProtocol
+from senro.domain.kube.status import bounded
+from senro.domain.requests.idempotency import Request
 from senro.ports.clock import Chance, Clock
 
 REFUSAL_LIMIT = 64 * 1024

@@ -1,4 +1,7 @@
-"""Foreign exceptions, and the error that each one is. tests/unit/test_error_map.py proves the table complete."""
+"""Foreign exceptions, and the error that each one is.
+
+`tests/unit/adapters/apiserver/test_error_map.py` proves the table complete.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import httpcore
 import httpx
 
 from senro.domain.errors import ClusterError, ProtocolError, Unreachable
-from senro.domain.status import bounded
+from senro.domain.kube.status import bounded
 
 _E = TypeVar("_E", bound=BaseException)
 

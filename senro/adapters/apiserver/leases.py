@@ -6,11 +6,11 @@ import msgspec
 
 from senro.adapters.apiserver.answers import Reply, shown
 from senro.adapters.apiserver.rest import Rest, named
-from senro.domain import api_paths
+from senro.domain.claims.lease import Lease, decode_lease
 from senro.domain.errors import NotFound, ProtocolError
-from senro.domain.lease import Lease, decode_lease
-from senro.domain.requests import Request
-from senro.domain.status import bounded
+from senro.domain.kube import api_paths
+from senro.domain.kube.status import bounded
+from senro.domain.requests.idempotency import Request
 from senro.ports.cluster import Manifest
 
 

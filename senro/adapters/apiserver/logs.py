@@ -15,9 +15,9 @@ from senro.adapters.apiserver.exchanges import Exchanges
 from senro.adapters.apiserver.failures import FOREIGN, words_of
 from senro.adapters.apiserver.tls import READ_SECONDS
 from senro.adapters.apiserver.tokens import Authorization
-from senro.domain import api_paths
 from senro.domain.errors import StreamBroken, Unauthorized
-from senro.domain.requests import Request
+from senro.domain.kube import api_paths
+from senro.domain.requests.idempotency import Request
 
 SILENCE_SECONDS = 600.0
 """A followed log that says nothing for so long is cut and followed again: a connection may have died without a word,

@@ -8,12 +8,12 @@ import msgspec
 
 from senro.adapters.apiserver.answers import Reply, shown
 from senro.adapters.apiserver.rest import Rest, named
-from senro.domain import api_paths
-from senro.domain.cluster_event import ClusterEvent, decode_events
 from senro.domain.errors import Conflict, Forbidden, NotFound, ProtocolError
-from senro.domain.pod import Metadata, OwnerReference, Pod, decode_object, decode_pod
-from senro.domain.requests import Request
-from senro.domain.status import bounded
+from senro.domain.kube import api_paths
+from senro.domain.kube.event import ClusterEvent, decode_events
+from senro.domain.kube.pod import Metadata, OwnerReference, Pod, decode_object, decode_pod
+from senro.domain.kube.status import bounded
+from senro.domain.requests.idempotency import Request
 from senro.ports.cluster import Manifest
 
 FIRST_CONTACT_SECONDS = 5.0

@@ -14,7 +14,7 @@ from senro.adapters.apiserver.exchanges import Exchanges
 from senro.adapters.apiserver.failures import certificate_problem
 from senro.adapters.apiserver.tokens import Authorization
 from senro.domain.errors import ClusterError, Unauthorized, Unreachable
-from senro.domain.requests import Request, wait_before
+from senro.domain.requests.idempotency import Request, wait_before
 from senro.ports.clock import Chance, Clock
 from senro.ports.cluster import CREATE_GRACE_SECONDS, Manifest
 

@@ -6,10 +6,10 @@ import anyio
 
 from senro.adapters.apiserver.waiting import wait_at_most
 from senro.domain.errors import ClusterError, Forbidden, Rejected
-from senro.domain.pod import Pod
+from senro.domain.kube.pod import Pod
 from senro.ports.clock import Clock
 from senro.ports.cluster import Pods
-from senro.ports.watcher import PodWatch
+from senro.ports.pod_watch import PodWatch
 
 SHORTEST, LONGEST = 0.05, 1.0
 """Seconds between polls. The kubelet itself looks once a second; 50 ms costs a step about 30 (facts/measured.md)."""
@@ -27,7 +27,7 @@ def watch_pod(pods: Pods, namespace: str, name: str, *, uid: str, clock: Clock) 
 
 
 class PollingWatch:
-    """`senro.ports.watcher.PodWatch`."""
+    """`senro.ports.pod_watch.PodWatch`."""
 
     def __init__(self, pods: Pods, namespace: str, name: str, *, uid: str, clock: Clock) -> None:
         self._pods = pods

@@ -15,7 +15,7 @@ from websockets.frames import Opcode
 from websockets.protocol import Protocol, Side, State
 
 from senro.domain.errors import ProtocolError
-from senro.domain.status import bounded
+from senro.domain.kube.status import bounded
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455 section 1.3
 

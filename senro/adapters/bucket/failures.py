@@ -2,7 +2,8 @@
 
 obstore tells most failures apart by the text of one exception alone, and that text quotes requests, whose URLs may
 hold a signature. So its words are never passed on: what is told is made of the status, the store's own error code and
-the kind of failure, which are looked for in the text. tests/unit/test_bucket_failures.py has texts of real stores.
+the kind of failure, which are looked for in the text.
+tests/unit/adapters/bucket/test_failures.py has texts of real stores.
 """
 
 from __future__ import annotations

@@ -22,17 +22,17 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 
 from senro.adapters.bucket.objects import PIECE, Bucket, Refused
-from senro.domain.content_rules import WHOLE
+from senro.domain.caches.lookup import ScratchEntry
+from senro.domain.caches.record import FORMAT, LARGEST, ScratchRecord, decode_record, encode_record
 from senro.domain.errors import ConfigurationError, Refusal, StoreError, StoreUnavailable, TreeError
-from senro.domain.scratch_lookup import ScratchEntry
-from senro.domain.scratch_record import FORMAT, LARGEST, ScratchRecord, decode_record, encode_record
-from senro.domain.transfer_policy import LOCAL_RULES
+from senro.domain.transfer.retry_policy import LOCAL_RULES
+from senro.domain.tree.content_rules import WHOLE
 from senro.ports.trees import Packed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
 
-    from senro.domain.tree import Tree
+    from senro.domain.tree.tree import Tree
     from senro.ports.trees import Trees, Unpacking
 
 T = TypeVar("T")

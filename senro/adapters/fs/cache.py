@@ -32,15 +32,15 @@ from senro.adapters.fs.scratch_store import FOLDER as SCRATCH
 from senro.adapters.fs.scratch_store import read_record
 from senro.adapters.fs.work import drive
 from senro.adapters.fs.writing import FORGOTTEN
-from senro.domain.cache_gc import Item
+from senro.domain.caches.gc import Item
 from senro.domain.errors import ContentLost, StoreError
 from senro.ports.cache import Collection, Keeper, Survey
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator, Iterator
 
-    from senro.domain.cache_gc import Sweep
-    from senro.domain.scratch_record import ScratchRecord
+    from senro.domain.caches.gc import Sweep
+    from senro.domain.caches.record import ScratchRecord
 
 _LONGEST_WAIT = 60.0
 """Seconds to wait for runs that write snapshots just now; each holds the lock for one snapshot at a time."""

@@ -20,7 +20,7 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from senro.domain.compression import Coding
+    from senro.domain.transfer.compression import Coding
 
 LEVEL = 1
 """The quickest of both: a transfer is packed to save time."""

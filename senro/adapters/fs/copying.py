@@ -13,8 +13,8 @@ from senro.domain.errors import TreeError
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
-    from senro.adapters.fs.beside import Beside, OpenFolder
-    from senro.domain.tree import Entry, Tree
+    from senro.adapters.fs.staged_directory import Beside, OpenFolder
+    from senro.domain.tree.tree import Entry, Tree
 
 _BY_KERNEL = 1 << 20
 """Bytes from which the kernel copies: XFS and btrfs then share the blocks. Below, a call more costs more."""

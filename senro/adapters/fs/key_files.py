@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from senro.adapters.fs.work import PIECE, drive
 from senro.domain.errors import TreeError
-from senro.domain.excludes import compile_excludes
-from senro.domain.reach import reach_of
+from senro.domain.tree.exclude_reach import reach_of
+from senro.domain.tree.excludes import compile_excludes
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence

@@ -7,12 +7,12 @@ import re
 from typing import TYPE_CHECKING
 
 from senro.domain.errors import ContentLost, StoreError, TreeError
-from senro.domain.tree import decode
+from senro.domain.tree.tree import decode
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from senro.domain.tree import Tree
+    from senro.domain.tree.tree import Tree
 
 INDEX, BODY = "index", "body"
 

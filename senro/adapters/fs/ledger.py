@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 import anyio.to_thread
 
-from senro.adapters.fs.beside import remove_folder
 from senro.adapters.fs.copying import write_all
 from senro.adapters.fs.runs import LEDGER
+from senro.adapters.fs.staged_directory import remove_folder
 from senro.domain.errors import StoreError
 
 if TYPE_CHECKING:

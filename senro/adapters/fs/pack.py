@@ -6,19 +6,19 @@ import hashlib
 import os
 from typing import TYPE_CHECKING
 
-from senro.adapters.fs.ahead import Buffers, ReadAhead
 from senro.adapters.fs.coding import packer
 from senro.adapters.fs.copying import changed
+from senro.adapters.fs.prefetch import Buffers, ReadAhead
 from senro.adapters.fs.work import PIECE, Naming
 from senro.domain.errors import TreeError
 from senro.domain.tar import END, archive_length, member_header, padding
-from senro.domain.tar.fields import BLOCK
-from senro.domain.tree import EMPTY_FILE, Entry
+from senro.domain.tar.header import BLOCK
+from senro.domain.tree.tree import EMPTY_FILE, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from senro.domain.compression import Coding
+    from senro.domain.transfer.compression import Coding
     from senro.ports.trees import Packed
 
 _ENOUGH = PIECE // 2

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio.to_thread
 import msgspec
 
-from senro.adapters.fs.beside import remove_folder, sibling, siblings
 from senro.adapters.fs.copying import write_all
 from senro.adapters.fs.locks import FileLock
 from senro.adapters.fs.measuring import measured
+from senro.adapters.fs.staged_directory import remove_folder, sibling, siblings
 from senro.adapters.fs.work import drive
+from senro.domain.caches.persistent import PersistentRecord
 from senro.domain.errors import ConfigurationError, Refusal, StoreError
-from senro.domain.persistent import PersistentRecord
 from senro.ports.persistent import Found
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from senro.domain.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator
 
-    from senro.domain.history import History
+    from senro.domain.run.history import History
 
 FOLDER = "runs"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from senro.domain.errors import StoreError
-from senro.domain.history import History, history, read_ledger
+from senro.domain.run.history import History, history, read_ledger
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

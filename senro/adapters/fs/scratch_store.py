@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from senro.adapters.fs.copying import write_all
+from senro.domain.caches.lookup import ScratchEntry
+from senro.domain.caches.record import FORMAT, LARGEST, ScratchRecord, decode_record, encode_record
 from senro.domain.errors import ContentLost, StoreError
-from senro.domain.scratch_lookup import ScratchEntry
-from senro.domain.scratch_record import FORMAT, LARGEST, ScratchRecord, decode_record, encode_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from senro.domain.tree import Tree
-    from senro.ports.content import ContentStore
+    from senro.domain.tree.tree import Tree
+    from senro.ports.snapshots import ContentStore
 
 FOLDER = "scratch"
 """Below the cache folder."""

@@ -22,19 +22,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from senro.adapters.fs.beside import Beside, discarding
 from senro.adapters.fs.copying import changed, copy_checked, fill, write_all
 from senro.adapters.fs.layout import body_path, index_path, read_index
 from senro.adapters.fs.locks import shared
+from senro.adapters.fs.staged_directory import Beside, discarding
 from senro.adapters.fs.work import Naming, drive
 from senro.adapters.fs.writing import Writing
 from senro.domain.errors import ContentLost, StoreError
-from senro.domain.tree import encode
+from senro.domain.tree.tree import encode
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from senro.domain.tree import Entry, Tree
+    from senro.domain.tree.tree import Entry, Tree
 
 _LONGEST_WAIT = 600.0
 """Seconds that a snapshot waits for `senro cache gc`, which reads every index and removes files."""

@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from senro.adapters.fs.beside import Beside, discarding
 from senro.adapters.fs.coding import ratio_of
 from senro.adapters.fs.copying import changed, fill
 from senro.adapters.fs.pack import FolderArchive, sample
+from senro.adapters.fs.staged_directory import Beside, discarding
 from senro.adapters.fs.unpack import FolderUnpacking
 from senro.adapters.fs.walk import prune, read_file, walk
 from senro.adapters.fs.work import Naming, drive
-from senro.domain.compression import SAMPLE_BYTES
-from senro.domain.content_rules import PLAIN, ContentRules
 from senro.domain.errors import TreeError
-from senro.domain.excludes import compile_excludes
-from senro.domain.followed_links import followed
+from senro.domain.transfer.compression import SAMPLE_BYTES
+from senro.domain.tree.content_rules import PLAIN, ContentRules
+from senro.domain.tree.excludes import compile_excludes
+from senro.domain.tree.follow_links import followed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 
-    from senro.domain.compression import Coding
-    from senro.domain.tree import Tree
+    from senro.domain.transfer.compression import Coding
+    from senro.domain.tree.tree import Tree
     from senro.ports.trees import Archive, Packed, Unpacking
 
 

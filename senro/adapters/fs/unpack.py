@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from senro.adapters.fs.ahead import Buffers, WriteBehind
-from senro.adapters.fs.beside import Beside, raise_leftovers, swap_all
 from senro.adapters.fs.coding import Unpacker
 from senro.adapters.fs.copying import copy_file, put_copies, write_all
+from senro.adapters.fs.prefetch import Buffers, WriteBehind
+from senro.adapters.fs.staged_directory import Beside, raise_leftovers, swap_all
 from senro.adapters.fs.work import Naming, drive, io_error
 from senro.domain.errors import TreeError
 from senro.domain.tar import ArchiveReader, Data, EndOfArchive, Manifest, Member, Placement
@@ -21,8 +21,8 @@ from senro.domain.tar import ArchiveReader, Data, EndOfArchive, Manifest, Member
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
-    from senro.domain.content_rules import ContentRules
-    from senro.domain.tree import Entry, Tree
+    from senro.domain.tree.content_rules import ContentRules
+    from senro.domain.tree.tree import Entry, Tree
 
 AT_ONCE = 16
 """Members that are made between two moments at which the work can be stopped: making one may take a millisecond."""

@@ -8,20 +8,20 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from senro.adapters.fs.beside import Beside, OpenFolder, discarding
 from senro.adapters.fs.copying import put_copies
+from senro.adapters.fs.staged_directory import Beside, OpenFolder, discarding
 from senro.adapters.fs.work import PIECE, io_error
 from senro.domain.errors import TreeError
-from senro.domain.excludes import compile_excludes
-from senro.domain.followed_links import followed
-from senro.domain.paths import MAX_PATH, raw
-from senro.domain.printable import printable
-from senro.domain.tree import EXECUTABLE, Entry, Tree, lost_bits
+from senro.domain.text.printable import printable
+from senro.domain.tree.excludes import compile_excludes
+from senro.domain.tree.follow_links import followed
+from senro.domain.tree.paths import MAX_PATH, raw
+from senro.domain.tree.tree import EXECUTABLE, Entry, Tree, lost_bits
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-    from senro.domain.content_rules import ContentRules
+    from senro.domain.tree.content_rules import ContentRules
 
 _SPECIAL = {
     stat.S_IFIFO: "a fifo",

@@ -17,7 +17,7 @@ from senro.devcluster.kubelet.scheduler import Scheduler
 from senro.devcluster.kubelet.services import Services
 from senro.devcluster.kubelet.status import set_disruption
 from senro.devcluster.kubelet.worker import PodWorker
-from senro.domain.names import RUN_LABEL, STEP_LABEL
+from senro.domain.kube.names import RUN_LABEL, STEP_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

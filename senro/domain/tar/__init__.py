@@ -7,7 +7,7 @@ No file is touched here.
 
 from __future__ import annotations
 
-from senro.domain.tar.manifest import Content, Manifest, Placement
+from senro.domain.tar.admission import Content, Manifest, Placement
 from senro.domain.tar.reader import ArchiveReader, Data, EndOfArchive, EndOfMember, Event, Member
 from senro.domain.tar.writer import END, archive_length, member_header, padding
 

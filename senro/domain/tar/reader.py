@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from senro.domain.errors import TreeError
-from senro.domain.paths import MAX_NAME, check_path, check_target, raw, text
-from senro.domain.tar.fields import BLOCK, Header, read_header, read_pax
-from senro.domain.tree import EXECUTABLE, lost_bits
+from senro.domain.tar.header import BLOCK, Header, read_header, read_pax
+from senro.domain.tree.paths import MAX_NAME, check_path, check_target, raw, text
+from senro.domain.tree.tree import EXECUTABLE, lost_bits
 
 if TYPE_CHECKING:
     from collections.abc import Collection

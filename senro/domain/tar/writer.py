@@ -13,13 +13,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from senro.domain.errors import TreeError
-from senro.domain.paths import MAX_NAME, raw
-from senro.domain.tar.fields import byte_sum
+from senro.domain.tar.header import byte_sum
+from senro.domain.tree.paths import MAX_NAME, raw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from senro.domain.tree import Entry
+    from senro.domain.tree.tree import Entry
 
 BLOCK = 512
 """Bytes of a block; headers are one, contents are padded to whole ones."""

@@ -9,9 +9,9 @@ from senro.domain.verdict.answers import Answer, Exited, Pending
 from senro.domain.verdict.kinds import PendingKind
 
 if TYPE_CHECKING:
-    from senro.domain.cluster_event import ClusterEvent
-    from senro.domain.pod import Pod
-    from senro.domain.verdict.signs import Sign
+    from senro.domain.kube.event import ClusterEvent
+    from senro.domain.kube.pod import Pod
+    from senro.domain.verdict.disruption import Sign
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from senro.domain.cache_gc import Item, Sweep, sweep
+from senro.domain.caches.gc import Item, Sweep, sweep
+from senro.domain.caches.lookup import ScratchEntry
 from senro.domain.errors import StoreError
-from senro.domain.scratch_lookup import ScratchEntry
-from senro.domain.tree import Tree
+from senro.domain.tree.tree import Tree
 from senro.ports.cache import Cache, Collection
-from senro.ports.content import ContentStore
 from senro.ports.scratch import ScratchStore
-from tests.support_files import file, link, make_folder, read_folder
+from senro.ports.snapshots import ContentStore
+from tests.lib.archives.files import file, link, make_folder, read_folder
 
 pytestmark = pytest.mark.anyio
 

@@ -14,14 +14,14 @@ from typing import Any
 import anyio
 import pytest
 
-from senro.domain.attempt import AttemptIdentity
+from senro.domain.claims.lease import Terms
 from senro.domain.errors import AlreadyExists, ClusterError, Conflict, Forbidden, NotFound, Rejected, StreamBroken
-from senro.domain.exec_protocol import Ended, ExecFailure, ExecResult, ExitCode, StatusLost, Stderr, Stdout
-from senro.domain.lease import Terms
-from senro.domain.log_lines import LogLine, LogLines
-from senro.domain.pod import Pod
+from senro.domain.kube.exec_protocol import Ended, ExecFailure, ExecResult, ExitCode, StatusLost, Stderr, Stdout
+from senro.domain.kube.pod import Pod
+from senro.domain.pipeline.step_mounts import AttemptIdentity
+from senro.domain.text.kubelet_log import LogLine, LogLines
 from senro.ports.cluster import Cluster, ExecSession
-from senro.ports.watcher import PodWatch
+from senro.ports.pod_watch import PodWatch
 
 pytestmark = pytest.mark.anyio
 
@@ -135,7 +135,7 @@ async def drain(session: ExecSession) -> tuple[bytes, bytes, ExecResult]:
 
 
 class ClusterSuite:
-    """The conformance suite of `senro.ports.cluster.Cluster` and of `senro.ports.watcher.PodWatch`."""
+    """The conformance suite of `senro.ports.cluster.Cluster` and of `senro.ports.pod_watch.PodWatch`."""
 
     async def run(self, site: Site, pod: Pod, *command: str) -> tuple[bytes, bytes, ExecResult]:
         """An exec without stdin, to its end."""

@@ -12,9 +12,9 @@ import anyio
 import pytest
 
 from senro.domain.errors import StoreError
-from senro.domain.tree import Tree
+from senro.domain.tree.tree import Tree
 from senro.ports.ledger import RunLedger
-from tests.support_files import make_folder, mode_of, names, there
+from tests.lib.archives.files import make_folder, mode_of, names, there
 
 pytestmark = pytest.mark.anyio
 

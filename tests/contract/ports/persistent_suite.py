@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from senro.domain.caches.persistent import PersistentRecord
 from senro.domain.errors import ConfigurationError
-from senro.domain.persistent import PersistentRecord
 from senro.ports.persistent import Found, Lease, PersistentStore
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from senro.ports.processes import Command, ProcessEnd, Processes
-from tests.fakes.processes import Action, Env, Exit, Handler, Hang, Out
+from tests.lib.fakes.processes import Action, Env, Exit, Handler, Hang, Out
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from senro.ports.reporter import Reporter, RunSummary, StepInfo, StepRow
-from tests.fakes.clock import FakeClock
-from tests.support_reporters import FOLDER, RUN, SUMMARY, Gone, Terminal, tell
+from tests.lib.fakes.clock import FakeClock
+from tests.lib.harness.reporters import FOLDER, RUN, SUMMARY, Gone, Terminal, tell
 
 IDS = st.sampled_from(["a", "b", "wörk/flöw", "", "evil\x1b]0;title\x07\r\n"])
 TEXTS = st.text() | st.text(alphabet="\x1b[];m\x07\r\n\t\x9b\u202e\ud800a0[/red]", max_size=30)

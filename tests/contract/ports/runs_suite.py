@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from senro.domain.errors import StoreError
-from senro.domain.events import Event, RunEnded, RunStarted, WorkspaceOpened
+from senro.domain.run.events import Event, RunEnded, RunStarted, WorkspaceOpened
 from senro.ports.runs import Runs
-from tests.support_run import AT
+from tests.lib.builders.events import AT
 
 pytestmark = pytest.mark.anyio
 

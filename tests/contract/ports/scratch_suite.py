@@ -10,13 +10,13 @@ from pathlib import Path
 import anyio
 import pytest
 
+from senro.domain.caches.lookup import ScratchEntry
 from senro.domain.errors import StoreError, TreeError
-from senro.domain.scratch_lookup import ScratchEntry
-from senro.domain.tree import Tree
+from senro.domain.tree.tree import Tree
 from senro.ports.scratch import KeyFiles, ScratchStore
 from tests.contract.ports.trees_suite import SMALL, SMALL_CONTENTS, big, folder_with
-from tests.property.test_tar import AWKWARD, AWKWARD_CONTENTS
-from tests.support_files import Contents, digest_of, directory, file, names, read_folder
+from tests.lib.archives.files import Contents, digest_of, directory, file, names, read_folder
+from tests.property.domain.tar.test_tar import AWKWARD, AWKWARD_CONTENTS
 
 pytestmark = pytest.mark.anyio
 

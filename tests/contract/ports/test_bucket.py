@@ -22,14 +22,14 @@ import pytest
 from senro.adapters.bucket import open_scratch_store, read_location
 from senro.adapters.bucket.store import BucketScratchStore
 from senro.adapters.fs import FolderTrees
+from senro.domain.caches.record import LARGEST, ScratchRecord, decode_record, encode_record
 from senro.domain.errors import ConfigurationError, StoreError, StoreUnavailable, TreeError
-from senro.domain.scratch_record import LARGEST, ScratchRecord, decode_record, encode_record
-from senro.domain.tree import Tree
+from senro.domain.tree.tree import Tree
 from senro.ports.scratch import ScratchStore
 from tests.contract.ports.scratch_suite import ScratchStoreSuite, entry, newest
 from tests.contract.ports.trees_suite import SMALL, folder_with
-from tests.support_files import file, make_folder, names, read_folder, tar_member
-from tests.support_object_store import (
+from tests.lib.archives.files import file, make_folder, names, read_folder, tar_member
+from tests.lib.harness.object_store import (
     ADMIN,
     READER,
     SECRETS,

@@ -15,19 +15,19 @@ import pytest
 from senro.adapters.fs import FolderCache, FolderContentStore, FolderPersistentStore, FolderScratchStore, registered
 from senro.adapters.fs.cache import FolderCollection
 from senro.adapters.fs.locks import FileLock
-from senro.domain.cache_gc import sweep
+from senro.domain.caches.gc import sweep
 from senro.domain.errors import StoreError
-from senro.domain.events import Event, RunEnded, SnapshotTaken, encode_event
-from senro.domain.states import RunState
-from senro.domain.tree import Tree
+from senro.domain.run.events import Event, RunEnded, SnapshotTaken, encode_event
+from senro.domain.run.state_names import RunState
+from senro.domain.tree.tree import Tree
 from senro.ports.cache import Cache
-from senro.ports.content import ContentStore
 from senro.ports.scratch import ScratchStore
+from senro.ports.snapshots import ContentStore
 from tests.contract.ports.cache_suite import CacheSuite, collect, put, save
 from tests.contract.ports.persistent_suite import RECORD, SINCE
 from tests.contract.ports.test_trees import open_files
-from tests.support_files import file, names, read_folder
-from tests.support_run import AT
+from tests.lib.archives.files import file, names, read_folder
+from tests.lib.builders.events import AT
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ import pytest
 from senro.adapters.clock import SystemChance, SystemClock
 from senro.ports.clock import Chance, Clock
 from tests.contract.ports.clock_suite import ChanceSuite, ClockSuite
-from tests.fakes.clock import FakeChance, FakeClock
+from tests.lib.fakes.clock import FakeChance, FakeClock
 
 pytestmark = pytest.mark.anyio
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from senro.adapters.apiserver import watch_pod
-from senro.domain.exec_protocol import ExecFailure, ExecResult, ExitCode
-from senro.domain.pod import Pod
+from senro.domain.kube.exec_protocol import ExecFailure, ExecResult, ExitCode
+from senro.domain.kube.pod import Pod
 from senro.ports.cluster import Manifest
 from tests.contract.ports.cluster_suite import ClusterSuite, Site
-from tests.fakes.clock import FakeClock
-from tests.fakes.cluster import FakeCluster, FarSide, ended, running, waiting
+from tests.lib.fakes.clock import FakeClock
+from tests.lib.fakes.cluster import FakeCluster, FarSide, ended, running, waiting
 
 pytestmark = pytest.mark.anyio
 

@@ -18,10 +18,10 @@ from senro.adapters.fs import FolderTrees
 from senro.domain.errors import TreeError
 from senro.domain.tar import END
 from senro.domain.tar import reader as reader_module
-from senro.domain.tree import Tree
+from senro.domain.tree.tree import Tree
 from tests.contract.ports.trees_suite import SMALL, SMALL_CONTENTS, folder_with, unpack
-from tests.support_files import archive, directory, file, link, names, read_folder, tar_member
-from tests.support_hostile import BOMB_BYTES, PACKED, REFUSED, TAKEN, Hostile, bombs
+from tests.lib.archives.files import archive, directory, file, link, names, read_folder, tar_member
+from tests.lib.archives.hostile import BOMB_BYTES, PACKED, REFUSED, TAKEN, Hostile, bombs
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from senro.adapters.fs import open_run_folder
 from senro.domain.errors import StoreError
 from tests.contract.ports.ledger_suite import NOW, Opening, RunLedgerSuite
 from tests.contract.ports.test_trees import open_files
-from tests.support_files import names
+from tests.lib.archives.files import names
 
 pytestmark = pytest.mark.anyio
 

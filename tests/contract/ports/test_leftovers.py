@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from senro.adapters.fs import FolderContentStore, FolderTrees
-from senro.domain.content_rules import ContentRules
 from senro.domain.errors import TreeError
-from senro.domain.tree import Tree
-from tests.support_files import archive, directory, file, link, names
+from senro.domain.tree.content_rules import ContentRules
+from senro.domain.tree.tree import Tree
+from tests.lib.archives.files import archive, directory, file, link, names
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +38,7 @@ async def test_the_first_error_stays(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     for call in ("write", "unlink"):
-        monkeypatch.setattr(f"senro.adapters.fs.beside.os.{call}", refuse)
+        monkeypatch.setattr(f"senro.adapters.fs.staged_directory.os.{call}", refuse)
     with pytest.raises(TreeError) as caught:
         await calls[work]()
     monkeypatch.undo()
@@ -62,7 +62,7 @@ async def test_all_that_stays_is_named(tmp_path: Path, monkeypatch: pytest.Monke
         unlink(path, **rest)
 
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - this is no folder of ours
-    monkeypatch.setattr("senro.adapters.fs.beside.os.unlink", refuse)
+    monkeypatch.setattr("senro.adapters.fs.staged_directory.os.unlink", refuse)
 
     async def replace_all() -> None:
         async with FolderTrees().unpack({place: str(tmp_path / name) for place, name in enumerate("abc")}) as unpacking:

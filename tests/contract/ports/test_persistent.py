@@ -10,12 +10,12 @@ import anyio
 import pytest
 
 from senro.adapters.fs import FolderPersistentStore
-from senro.adapters.fs.beside import Beside
+from senro.adapters.fs.staged_directory import Beside
 from senro.domain.errors import ConfigurationError, StoreError
 from senro.ports.persistent import Found, Lease, PersistentStore
 from tests.contract.ports.persistent_suite import RECORD, SINCE, PersistentStoreSuite, fill
 from tests.contract.ports.trees_suite import deep_folder
-from tests.support_files import names, read_folder
+from tests.lib.archives.files import names, read_folder
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from senro.adapters.process.output import Delivery, Pump
 from senro.adapters.process.refusals import why_not_started
 from senro.ports.processes import Command, ProcessEnd, Processes
 from tests.contract.ports.processes_suite import COORDINATOR, PROGRAMS, ProcessesSuite, Sink
-from tests.fakes.processes import FakeProcesses
+from tests.lib.fakes.processes import FakeProcesses
 
 pytestmark = pytest.mark.anyio
 

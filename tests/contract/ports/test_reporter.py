@@ -5,15 +5,15 @@ from typing import TextIO
 
 from rich.console import Console
 
-from senro.app.reporters.lines import Lines, SafeStream
-from senro.app.reporters.live import LiveReporter
-from senro.app.reporters.plain import PlainReporter
-from senro.app.reporters.quiet import QuietReporter
+from senro.cli.reporters.live import LiveReporter
+from senro.cli.reporters.plain import PlainReporter
+from senro.cli.reporters.quiet import QuietReporter
+from senro.cli.reporters.safe_stream import Lines, SafeStream
 from senro.ports.reporter import Reporter
 from tests.contract.ports.reporter_suite import ReporterSuite, Subject
-from tests.fakes.clock import FakeClock
-from tests.support_app import Told
-from tests.support_reporters import drawn
+from tests.lib.fakes.clock import FakeClock
+from tests.lib.harness.app import Told
+from tests.lib.harness.reporters import drawn
 
 WIDTH = 60
 """Columns: as many as it takes for every column of the table."""

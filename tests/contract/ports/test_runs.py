@@ -8,7 +8,7 @@ import pytest
 
 from senro.adapters.fs import FolderRuns
 from senro.domain.errors import StoreError
-from senro.domain.events import Event, encode_event
+from senro.domain.run.events import Event, encode_event
 from senro.ports.runs import Runs
 from tests.contract.ports.runs_suite import OLD, OPENED, STARTED, RunsSuite
 

@@ -11,13 +11,13 @@ import pytest
 from senro.adapters.fs import FolderContentStore, FolderKeyFiles, FolderScratchStore
 from senro.adapters.fs.locks import LOCK_FILE, FileLock
 from senro.domain.errors import ContentLost, StoreError, TreeError
-from senro.domain.tree import Tree
+from senro.domain.tree.tree import Tree
 from senro.ports.scratch import KeyFiles, ScratchStore
 from tests.contract.ports.scratch_suite import KeyFilesSuite, ScratchStoreSuite, entry
 from tests.contract.ports.trees_suite import SMALL, folder_with
-from tests.fakes.scratch import FakeScratchStore, ScratchEntries
-from tests.support_files import file, make_folder, names, read_folder
-from tests.support_store import without
+from tests.lib.archives.files import file, make_folder, names, read_folder
+from tests.lib.builders.stores import without
+from tests.lib.fakes.scratch import FakeScratchStore, ScratchEntries
 
 pytestmark = pytest.mark.anyio
 

@@ -23,12 +23,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from senro.adapters.fs import FolderTrees, ahead, beside, work
+from senro.adapters.fs import FolderTrees, work
+from senro.adapters.fs import prefetch as ahead
+from senro.adapters.fs import staged_directory as beside
 from senro.adapters.fs import unpack as unpack_module
-from senro.domain.content_rules import ContentRules
 from senro.domain.errors import TreeError
 from senro.domain.tar import END
-from senro.domain.tree import Tree
+from senro.domain.tree.content_rules import ContentRules
+from senro.domain.tree.tree import Tree
 from senro.ports.trees import Packed, Trees
 from tests.contract.ports.trees_suite import (
     SMALL,
@@ -40,8 +42,8 @@ from tests.contract.ports.trees_suite import (
     pack,
     unpack,
 )
-from tests.property.test_tar import HARMLESS
-from tests.support_files import archive, directory, file, link, names, read_folder, tar_member, trees
+from tests.lib.archives.files import archive, directory, file, link, names, read_folder, tar_member, trees
+from tests.property.domain.tar.test_tar import HARMLESS
 
 pytestmark = pytest.mark.anyio
 
@@ -240,7 +242,7 @@ async def test_prune_what_the_system_keeps(tmp_path: Path, monkeypatch: pytest.M
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
     folder = folder_with(tmp_path / "x")
-    monkeypatch.setattr("senro.adapters.fs.beside.os.unlink", refuse)
+    monkeypatch.setattr("senro.adapters.fs.staged_directory.os.unlink", refuse)
     with pytest.raises(TreeError, match="not permitted") as caught:
         await FolderTrees().prune(str(folder), rules=ContentRules(("e",)))
     assert (caught.value.path, caught.value.rule) == ("e", "io")
@@ -473,7 +475,7 @@ async def test_refused_by_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyP
     opened = open_files()
     umask = os.umask(0o077)  # without one no mode needs to be set
     try:
-        monkeypatch.setattr(f"senro.adapters.fs.beside.os.{call}", refuse)
+        monkeypatch.setattr(f"senro.adapters.fs.staged_directory.os.{call}", refuse)
         with pytest.raises(TreeError, match="not permitted"):
             await unpack(FolderTrees(), archive(SMALL, SMALL_CONTENTS), {0: str(tmp_path / "ws")})
     finally:
@@ -492,7 +494,7 @@ async def test_no_more_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         return opening(path, *arguments, **named)
 
-    monkeypatch.setattr("senro.adapters.fs.beside.os.open", refusing)
+    monkeypatch.setattr("senro.adapters.fs.staged_directory.os.open", refusing)
     with pytest.raises(TreeError, match="Too many open files"):
         await unpack(FolderTrees(), archive(SMALL, SMALL_CONTENTS), {0: str(tmp_path / "ws")})
     monkeypatch.undo()

@@ -14,15 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from senro.domain.compression import Coding
-from senro.domain.content_rules import WHOLE, ContentRules
 from senro.domain.errors import PlanError, TreeError
-from senro.domain.paths import MAX_PATH
-from senro.domain.transfer_policy import BROKEN_RULES
-from senro.domain.tree import Tree
+from senro.domain.transfer.compression import Coding
+from senro.domain.transfer.retry_policy import BROKEN_RULES
+from senro.domain.tree.content_rules import WHOLE, ContentRules
+from senro.domain.tree.paths import MAX_PATH
+from senro.domain.tree.tree import Tree
 from senro.ports.trees import Archive, Packed, Trees
-from tests.property.test_tar import AWKWARD, AWKWARD_CONTENTS
-from tests.support_files import (
+from tests.lib.archives.files import (
     Contents,
     archive,
     directory,
@@ -37,7 +36,8 @@ from tests.support_files import (
     read_tree,
     tar_member,
 )
-from tests.support_hostile import REFUSED
+from tests.lib.archives.hostile import REFUSED
+from tests.property.domain.tar.test_tar import AWKWARD, AWKWARD_CONTENTS
 
 pytestmark = pytest.mark.anyio
 

@@ -1,0 +1,307 @@
+"""The scratch caches of a run: what each step starts from, and what is saved of what came back.
+
+A cache is restored when the first step needs it, into a folder of the run that is removed with it. Local steps work in
+that folder. A pod gets a copy of it, so pods do not see each other's changes, ordered or not; what comes back from a
+pod lies in a folder of that step's own, and a later local step starts from that.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass, field
+
+import anyio
+from anyio.abc import TaskGroup
+
+from senro.app.caches.keys import CacheKeys
+from senro.app.caches.stores import Restored, ScratchStores
+from senro.app.runtime.recorder import Recorder
+from senro.app.runtime.services import Services
+from senro.domain.caches.lookup import ScratchEntry, Where
+from senro.domain.errors import StoreError, StoreUnavailable, TreeError
+from senro.domain.kube.names import label_value
+from senro.domain.pipeline.pipeline import Step
+from senro.domain.pipeline.targets import Local
+from senro.domain.pipeline.workspace import ScratchMount
+from senro.domain.plan.cache_handover import Handing, caches_of, handing_of
+from senro.domain.plan.plan import Plan
+from senro.domain.run.events import ScratchMissed, ScratchNotSaved, ScratchRestored, ScratchSaved
+from senro.domain.tree.content_rules import WHOLE
+from senro.domain.tree.tree import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A folder with what it held when it was put there; a local step then works in it."""
+
+    folder: str
+    tree: Tree
+
+
+@dataclass(slots=True)
+class _Cache:
+    """One cache in this run. `content` is what local steps and the next pod start from; None before it is restored."""
+
+    name: str
+    keys: CacheKeys
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
+    content: Content | None = None
+    left: Content | None = None
+    """What local steps left, as it was read for the first pod after them; None before, and once one works there."""
+
+    exact: bool = False
+    saver: str = ""
+    """The step whose content is saved under the key, or is being saved."""
+
+    returned: dict[str, Content] = field(default_factory=dict)
+    """What came back from pods and no local step has got yet, in the order in which it came."""
+
+    folders: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Back:
+    """What came back from an attempt of a step. `stable`: nobody writes to its folder any more."""
+
+    step: Step
+    attempt: int
+    content: Content
+    stable: bool
+
+
+class Scratches:
+    """Made once a run; `open` it first. Without a scratch cache in the plan nothing of it does anything."""
+
+    _stores: ScratchStores
+    _handing: Handing
+    _uploads: TaskGroup
+    _folder: str
+
+    def __init__(self, services: Services, recorder: Recorder) -> None:
+        self._services = services
+        self._recorder = recorder
+        self._caches: dict[str, _Cache] = {}
+        self._given: dict[tuple[str, str], Content] = {}
+
+    async def open(self, plan: Plan, uploads: TaskGroup) -> None:
+        """Begin. What is saved is shared by tasks of `uploads`, beside the steps: cancel it and they end."""
+        if not plan.scratches:
+            return
+        scratch = self._services.scratch
+        if scratch is None:
+            raise RuntimeError("a plan with scratch caches is run without a store for them")
+        self._handing, self._uploads = handing_of(plan), uploads
+        self._stores = ScratchStores(scratch.local, scratch.remote, self._recorder)
+        self._caches = {name: _Cache(name, keys) for name, keys in scratch.keys.items()}
+        self._folder = self._services.ledger.scratch("scratch-caches")
+        if scratch.unavailable is not None:
+            await self._stores.degrade(scratch.unavailable.path, scratch.unavailable.message)
+
+    async def prepare(self, step: Step) -> None:
+        """Give the step what its caches start from. Call it before every attempt. Raises `TreeError`."""
+        for name in caches_of(step):
+            cache = self._caches[name]
+            async with cache.lock:
+                content = await self._current(cache)
+                if isinstance(step.on, Local):
+                    content = await self._for_local(step, cache, content)
+                elif self._handing.starts_from_local(step.id, name):
+                    content = await self._left_by_local(step, cache, content)
+                self._given[step.id, name] = content
+
+    def content(self, step: Step, mount: ScratchMount) -> Content:
+        """What the step's mount starts from; a local step works there."""
+        return self._given[step.id, mount.name]
+
+    async def returning(self, step: Step, attempt: int, name: str) -> str:
+        """The folder for what shall come back of the cache from the step's pod, which succeeded; "" for nothing.
+
+        What nobody would save or get is not asked for; where another step's came first, the ledger says so.
+        """
+        cache = self._caches[name]
+        if self._to_be_saved(cache) or self._handing.hands_on(step.id, name):
+            return self._new_folder(cache)
+        if cache.saver:
+            await self._not_saved(cache, step, attempt, _first(cache))
+        return ""
+
+    async def returned(self, step: Step, attempt: int, name: str, content: Content) -> None:
+        """Save what came back of the cache from the step's pod, and keep it for a local step after it."""
+        cache = self._caches[name]
+        cache.returned[step.id] = content
+        await self._save(cache, _Back(step, attempt, content, stable=True))
+
+    async def lost(self, step: Step, attempt: int, name: str, reason: str) -> None:
+        """Nothing of the cache came back from the step's pod."""
+        await self._not_saved(self._caches[name], step, attempt, f"it did not come back: {reason}")
+
+    async def left(self, step: Step, attempt: int) -> None:
+        """Save what a local step, which succeeded, left in its caches."""
+        if step.no_snapshot:
+            return
+        for name in caches_of(step):
+            cache = self._caches[name]
+            if not self._to_be_saved(cache):
+                if cache.saver:
+                    await self._not_saved(cache, step, attempt, _first(cache))
+                continue
+            folder = self._given[step.id, name].folder
+            try:
+                tree = await self._services.trees.walk(folder, rules=WHOLE)
+            except TreeError as error:
+                await self._not_saved(cache, step, attempt, f"it cannot be read as the step left it: {error}")
+            else:
+                await self._save(cache, _Back(step, attempt, Content(folder, tree), stable=False))
+
+    async def _current(self, cache: _Cache) -> Content:
+        if cache.content is None:
+            folder = self._new_folder(cache)
+            restored = await self._stores.restore(cache.name, cache.keys, folder)
+            if restored is None:
+                await self._services.trees.copy(Tree(), self._folder, folder)
+            await self._tell_restored(cache, restored)
+            cache.exact = restored is not None and restored.entry.key == cache.keys.key
+            cache.content = Content(folder, Tree() if restored is None else restored.tree)
+        return cache.content
+
+    async def _for_local(self, step: Step, cache: _Cache, content: Content) -> Content:
+        """The folder that local steps work in; one of its own for a step whose changes are not kept."""
+        cache.left = None
+        given = [
+            returned for pod, returned in cache.returned.items() if pod in self._handing.before[step.id, cache.name]
+        ]
+        if given:
+            # Of several pods before it, the one that came back last.
+            content = cache.content = Content(await self._copied(cache, given[-1]), given[-1].tree)
+            cache.returned.clear()
+        if not step.no_snapshot:
+            return content
+        try:
+            # Another local step may write there just now.
+            tree = await self._services.trees.walk(content.folder, rules=WHOLE)
+            return Content(await self._copied(cache, Content(content.folder, tree)), tree)
+        except TreeError as error:
+            return await self._nothing(step, cache, error)
+
+    async def _left_by_local(self, step: Step, cache: _Cache, content: Content) -> Content:
+        """What local steps left, as a pod can be given it. No local step runs now: needs put them in order."""
+        if cache.left is None:
+            try:
+                cache.left = Content(content.folder, await self._services.trees.walk(content.folder, rules=WHOLE))
+            except TreeError as error:
+                return await self._nothing(step, cache, error)
+        return cache.left
+
+    async def _nothing(self, step: Step, cache: _Cache, error: TreeError) -> Content:
+        """An empty folder for a step that cannot be given what local steps left: a cache fails no step."""
+        await self._recorder.note(
+            f"scratch cache {cache.name}: it starts empty, since what local steps left cannot be read: {error}",
+            step=step.id,
+        )
+        return Content(await self._copied(cache, Content(self._folder, Tree())), Tree())
+
+    def _to_be_saved(self, cache: _Cache) -> bool:
+        return not (cache.exact or cache.saver)
+
+    async def _save(self, cache: _Cache, back: _Back) -> None:
+        """Save it, unless another step's came first."""
+        if cache.exact:
+            return
+        if cache.saver:
+            await self._not_saved(cache, back.step, back.attempt, _first(cache))
+            return
+        cache.saver = back.step.id
+        entry = ScratchEntry(cache.keys.key, self._services.clock.now())
+        try:
+            saved = await self._stores.local.save(cache.name, entry, back.content.tree, back.content.folder)
+        except (StoreError, TreeError) as error:
+            cache.saver = ""
+            await self._not_saved(cache, back.step, back.attempt, str(error))
+            return
+        except BaseException:
+            cache.saver = ""
+            raise
+        if not saved:
+            await self._not_saved(cache, back.step, back.attempt, "another run on this machine saved it first")
+            return
+        await self._tell_saved(cache, back, "local")
+        if self._stores.shares:
+            self._uploads.start_soon(self._share, cache, back, entry)
+
+    async def _share(self, cache: _Cache, back: _Back, entry: ScratchEntry) -> None:
+        """Save it in the shared store too. A failure of that is no failure of the run."""
+        remote, content = self._stores.remote, back.content
+        if remote is None:
+            return
+        try:
+            if not back.stable:
+                # Local steps go on writing to their folder; what was saved here does not change.
+                folder = self._new_folder(cache)
+                content = Content(folder, await self._stores.local.restore(cache.name, entry.key, folder))
+            saved = await remote.save(cache.name, entry, content.tree, content.folder)
+        except (StoreError, TreeError) as error:
+            if isinstance(error, StoreUnavailable):
+                await self._stores.degrade(error.path, error.message)
+            await self._not_saved(cache, back.step, back.attempt, str(error), "remote")
+            return
+        if saved:
+            await self._tell_saved(cache, back, "remote")
+        else:
+            await self._not_saved(cache, back.step, back.attempt, "another coordinator saved it first", "remote")
+
+    async def _copied(self, cache: _Cache, content: Content) -> str:
+        folder = self._new_folder(cache)
+        await self._services.trees.copy(content.tree, content.folder, folder)
+        return folder
+
+    def _new_folder(self, cache: _Cache) -> str:
+        cache.folders += 1
+        return posixpath.join(self._folder, label_value(f"{cache.name}-{cache.folders}"))
+
+    async def _tell_restored(self, cache: _Cache, restored: Restored | None) -> None:
+        now = self._recorder.now()
+        if restored is None:
+            await self._recorder.record(ScratchMissed(at=now, cache=cache.name, key=cache.keys.key))
+            return
+        await self._recorder.record(
+            ScratchRestored(
+                at=now,
+                cache=cache.name,
+                key=cache.keys.key,
+                entry=restored.entry.key,
+                where=restored.where,
+                files=restored.tree.files,
+                bytes=restored.tree.size,
+            )
+        )
+
+    async def _tell_saved(self, cache: _Cache, back: _Back, where: Where) -> None:
+        await self._recorder.record(
+            ScratchSaved(
+                at=self._recorder.now(),
+                cache=cache.name,
+                key=cache.keys.key,
+                step=back.step.id,
+                attempt=back.attempt,
+                where=where,
+                files=back.content.tree.files,
+                bytes=back.content.tree.size,
+            )
+        )
+
+    async def _not_saved(self, cache: _Cache, step: Step, attempt: int, reason: str, where: Where = "local") -> None:
+        await self._recorder.record(
+            ScratchNotSaved(
+                at=self._recorder.now(),
+                cache=cache.name,
+                key=cache.keys.key,
+                step=step.id,
+                attempt=attempt,
+                where=where,
+                reason=reason,
+            )
+        )
+
+
+def _first(cache: _Cache) -> str:
+    return f"what came back from {cache.saver} came first"

@@ -1,0 +1,128 @@
+"""The two stores of scratch entries: this machine's, and the one that machines share, which may fail at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from senro.app.caches.keys import CacheKeys
+from senro.app.runtime.recorder import Recorder
+from senro.domain.caches.lookup import Candidate, ScratchEntry, Where, ranked
+from senro.domain.errors import StoreError, StoreUnavailable, TreeError
+from senro.domain.run.events import CacheDegraded
+from senro.domain.tree.tree import Tree
+from senro.ports.scratch import ScratchStore
+
+TRIES = 5
+"""Entries that are tried until one is whole. Each one that is not is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The entry that a cache starts from, and what it holds."""
+
+    entry: ScratchEntry
+    where: Where
+    tree: Tree
+
+
+@dataclass(slots=True)
+class ScratchStores:
+    """Asks both. Once the shared one was unavailable it is asked nothing more in this run, which goes on."""
+
+    local: ScratchStore
+    remote: ScratchStore | None
+    recorder: Recorder
+    _degraded: bool = field(default=False, init=False)
+
+    @property
+    def shares(self) -> bool:
+        """Whether what is saved here is saved in the shared store too."""
+        return self.remote is not None and not self.remote.read_only
+
+    async def degrade(self, store: str, reason: str) -> None:
+        """Go on without the shared store; the ledger says so, once."""
+        self.remote = None
+        if not self._degraded:
+            self._degraded = True
+            await self.recorder.record(CacheDegraded(at=self.recorder.now(), store=store, reason=reason))
+
+    async def restore(self, cache: str, keys: CacheKeys, folder: str) -> Restored | None:
+        """Put the best entry that is whole into the folder; None, and nothing is there, where no entry fits.
+
+        The key itself is looked for here, then there; only then the restore keys, in both. What came from there is
+        kept here, so that it is looked for here the next time. What cannot be read or written is a note: a cache fails
+        no step, which then fails by its own where the folder cannot be made at all.
+        """
+        tried: set[tuple[str, Where]] = set()
+        places: tuple[Where, ...] = ("local", "remote")
+        for where in places:
+            found = await self._found(where, cache, keys.key)
+            restored = await self._first_whole(cache, keys, found, folder, tried)
+            if restored is not None:
+                return restored
+        if not keys.prefixes:
+            return None
+        return await self._first_whole(cache, keys, await self._under(cache, keys.prefixes), folder, tried)
+
+    async def _first_whole(
+        self, cache: str, keys: CacheKeys, candidates: Sequence[Candidate], folder: str, tried: set[tuple[str, Where]]
+    ) -> Restored | None:
+        for one in ranked(keys.key, keys.prefixes, candidates):
+            # By its key: a store may tell another time in a listing than for the entry itself.
+            if (one.entry.key, one.where) in tried or len(tried) >= TRIES:
+                continue
+            tried.add((one.entry.key, one.where))
+            tree = await self._restored(cache, one, folder)
+            if tree is not None:
+                return Restored(one.entry, one.where, tree)
+        return None
+
+    async def _found(self, where: Where, cache: str, key: str) -> list[Candidate]:
+        store = self._store(where)
+        if store is None:
+            return []
+        try:
+            entry = await store.find(cache, key)
+        except StoreError as error:
+            await self._failed(cache, error)
+            return []
+        return [] if entry is None else [Candidate(entry, where)]
+
+    async def _under(self, cache: str, prefixes: Sequence[str]) -> list[Candidate]:
+        found: list[Candidate] = []
+        places: tuple[Where, ...] = ("local", "remote")
+        for where in places:
+            store = self._store(where)
+            if store is None:
+                continue
+            try:
+                found += [Candidate(entry, where) for entry in await store.under(cache, prefixes)]
+            except StoreError as error:
+                await self._failed(cache, error)
+        return found
+
+    async def _restored(self, cache: str, one: Candidate, folder: str) -> Tree | None:
+        store = self._store(one.where)
+        if store is None:
+            return None
+        try:
+            tree = await store.restore(cache, one.entry.key, folder)
+        except (StoreError, TreeError) as error:
+            await self._failed(cache, error)
+            return None
+        if one.where == "remote":
+            try:
+                await self.local.save(cache, one.entry, tree, folder)
+            except (StoreError, TreeError) as error:
+                await self._failed(cache, error)
+        return tree
+
+    async def _failed(self, cache: str, error: StoreError | TreeError) -> None:
+        if isinstance(error, StoreUnavailable):
+            await self.degrade(error.path, error.message)
+        else:
+            await self.recorder.note(f"scratch cache {cache}: {error}")
+
+    def _store(self, where: Where) -> ScratchStore | None:
+        return self.local if where == "local" else self.remote

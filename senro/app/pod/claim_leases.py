@@ -1,0 +1,460 @@
+"""The claims that an attempt mounts: their leases are taken before its pod exists and given back when it is gone.
+
+Between the two they are renewed, while the attempt runs and while its pod is put away. A lease that is lost is reported
+and left alone. Before there is a pod it ends the attempt; a pod that has the claim goes on, since nothing takes it away
+(docs/claims.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
+
+import anyio
+
+from senro.app.pod.objects import FIRST_PAUSE, LONGEST_PAUSE, LOOK_PAUSE, UNSEEN_SECONDS
+from senro.app.pod.request_timeout import answered_within
+from senro.domain.claims.lease import Lease, Terms, told
+from senro.domain.claims.lease_protocol import (
+    ANSWERED,
+    Create,
+    Holding,
+    Lost,
+    Renew,
+    Sighting,
+    TakeOver,
+    Wait,
+    after_conflict,
+    next_move,
+)
+from senro.domain.errors import AlreadyExists, ClusterError, Conflict, Forbidden, NotFound, Unauthorized
+from senro.domain.pipeline.durations import seconds
+from senro.domain.pipeline.step_mounts import claimed, pod_target
+from senro.domain.requests.creation import TROUBLE_SECONDS, Again, Final, after_refusal, refused
+from senro.domain.run.events import LeaseAcquired, LeaseAwaited, LeaseLost, LeaseReleased
+from senro.domain.verdict import DidRun, Infra, InfraKind
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from senro.app.attempt import Attempt
+    from senro.app.runtime.services import ClusterServices
+    from senro.ports.cluster import Manifest
+
+T = TypeVar("T")
+
+LOOK_SECONDS = 2.0
+"""Seconds between two looks at a lease that somebody else holds, less a part of it by chance."""
+
+RELEASE_SECONDS = 15.0
+"""How long the giving back of a lease is tried; it expires by itself."""
+
+
+class ClaimRefused(Exception):
+    """A claim cannot be had; `answer` is what the step came to, which did not run."""
+
+    def __init__(self, answer: Infra) -> None:
+        super().__init__(answer)
+        self.answer = answer
+
+
+class _Named(TypedDict):
+    """What every event about a claim says."""
+
+    workspace: str
+    claim: str
+
+
+@dataclass(slots=True)
+class _Claim:
+    """One claim of the attempt.
+
+    `asked`: a write was sent that may have made its lease ours. `lapsed`: it was not renewed in time, and nobody is
+    known to have it. `lost`: somebody else has it, or had. `words`: what the cluster said last when it refused. `why`:
+    how it was lost. `renewing`: one renewal at a time.
+    """
+
+    terms: Terms
+    holding: Holding | None = None
+    asked: bool = False
+    lapsed: bool = False
+    lost: bool = False
+    words: str = ""
+    why: str = ""
+    renewed: anyio.Event = field(default_factory=anyio.Event)
+    renewing: anyio.Lock = field(default_factory=anyio.Lock)
+
+    @property
+    def named(self) -> _Named:
+        """The workspace and the claim, for an event."""
+        return {"workspace": self.terms.workspace, "claim": self.terms.claim}
+
+    def hold(self, lease: Lease, asked: float) -> None:
+        """It is ours, by a write that was sent at `asked`."""
+        self.holding, self.why = Holding(lease, asked), ""
+        self.renewed.set()
+        self.renewed = anyio.Event()
+
+
+class Claims:
+    """The leases of one attempt's claims. `acquire` once, inside `renewed`; `release` once, on every path.
+
+    Set `in_use` once there is a pod that mounts them: it is true until the end of that `renewed`, while its step goes
+    on whatever becomes of the leases.
+    """
+
+    def __init__(self, attempt: Attempt, services: ClusterServices) -> None:
+        self._attempt = attempt
+        self._cluster = services.cluster
+        self._clock = attempt.services.clock
+        target = pod_target(attempt.step)
+        self._limit = seconds(target.max_lifetime)
+        # In one order for everybody: two steps that want the same two never wait for each other.
+        self._claims = [
+            _Claim(Terms(target.namespace or "", mount.name, claim, attempt.identity, services.lease_seconds))
+            for mount, claim in sorted(claimed(attempt.step), key=lambda one: one[0].name)
+        ]
+        self._group: TaskGroup | None = None
+        self.in_use = False
+
+    @property
+    def lost(self) -> bool:
+        """Whether another step may have a claim of this one."""
+        return any(claim.lost or claim.lapsed for claim in self._claims)
+
+    @asynccontextmanager
+    async def renewed(self) -> AsyncIterator[None]:
+        """Renew what is held, and what comes to be, while the context is open."""
+        if not self._claims:
+            yield
+            return
+        async with anyio.create_task_group() as group:
+            self._group = group
+            try:
+                for claim in self._claims:
+                    self._start(claim)
+                yield
+            finally:
+                self._group, self.in_use = None, False
+            group.cancel_scope.cancel()
+
+    async def acquire(self) -> None:
+        """Wait until all claims' leases are ours. Raises `ClaimRefused`; what was had by then is kept until `release`.
+
+        It is like a place in a queue, so the wait is bounded by the target's `max_lifetime`, as a step is.
+        """
+        deadline = self._clock.monotonic() + self._limit
+        for claim in self._claims:
+            await self._acquire(claim, deadline)
+            self._start(claim)
+        for claim in self._claims:
+            # Through a trouble that is over now; its own renewal may sleep for some seconds yet.
+            with suppress(ClusterError):
+                await self._renew_due(claim)
+        self.check()
+
+    def check(self) -> None:
+        """Raise `ClaimRefused` where another may have a claim by now; ask just before the pod's create is sent."""
+        now = self._clock.monotonic()
+        for claim in self._claims:
+            if claim.lost or claim.holding is None or not claim.holding.certain(now):
+                why = claim.why or f"the lease of the claim {claim.terms.claim} could not be renewed in time"
+                raise ClaimRefused(Infra(InfraKind.CLAIM, DidRun.NO, message=f"no pod was made: {why}"))
+
+    async def release(self, *, gone: bool) -> None:
+        """Give back what is held; not `gone`: a process of the pod may be alive, so let it expire, and say so."""
+        for claim in self._claims:
+            if claim.asked and not claim.lost:
+                await self._release(claim, gone=gone)
+
+    def _start(self, claim: _Claim) -> None:
+        if self._group is not None and claim.holding is not None and not claim.lost:
+            self._group.start_soon(self._renew, claim)
+            self._group.start_soon(self._watch, claim)
+
+    # --- taking a lease ----------------------------------------------------------------------------------------
+
+    async def _acquire(self, claim: _Claim, deadline: float) -> None:
+        clock, terms, began = self._clock, claim.terms, self._clock.monotonic()
+        sighting, awaited, shown, previous, pause = Sighting(), "", "", "", FIRST_PAUSE
+        failing_since: float | None = None
+        while True:
+            try:
+                lease = await self._cluster.read_lease(terms.namespace, terms.name)
+                move, sighting = next_move(sighting, lease, at=clock.monotonic(), holder=terms.holder)
+                if not isinstance(move, Wait):
+                    previous = _previous(move, previous)
+                    await self._take(claim, move)
+                    break
+                failing_since, pause = None, FIRST_PAUSE
+                wait, holder = self._until_the_next_look(claim, move), told(move.holder)
+                shown = self._show(claim, f", held by {holder}", shown)
+                if holder != awaited:
+                    awaited = holder
+                    await self._tell_awaited(claim, holder)
+                said = f"{holder} holds it now, by the lease {terms.name}"
+            except ClusterError as error:
+                failing_since = clock.monotonic() if failing_since is None else failing_since
+                wait = max(pause, _least_wait(claim, error, clock.monotonic() - failing_since))
+                pause, said = min(pause * 2, LONGEST_PAUSE), str(error)
+                if wait >= LOOK_SECONDS:
+                    shown = self._show(claim, f": {said}", shown)
+            left = deadline - clock.monotonic()
+            if left <= 0:
+                raise ClaimRefused(self._not_free(claim, clock.monotonic() - began, said))
+            await clock.sleep(min(wait, left))
+        await self._tell_acquired(claim, clock.monotonic() - began, previous)
+
+    def _until_the_next_look(self, claim: _Claim, wait: Wait) -> float:
+        part = 0.75 + self._attempt.services.chance.fraction() / 4
+        return min(wait.seconds, part * min(LOOK_SECONDS, claim.terms.seconds / 10))
+
+    def _show(self, claim: _Claim, words: str, shown: str) -> str:
+        """Tell the reporter what the claim is awaited for, unless that is `shown`; what is shown now."""
+        phase = f"waiting for the claim {claim.terms.claim}{words}"
+        if phase != shown:
+            self._attempt.phase(phase)
+        return phase
+
+    def _not_free(self, claim: _Claim, waited: float, said: str) -> Infra:
+        message = (
+            f"the claim {claim.terms.claim} in {claim.terms.namespace} was not free in {waited:.0f} s, and a step "
+            f"waits for its claims no longer than {self._limit:g} s (max_lifetime): {said}"
+        )
+        return Infra(InfraKind.CLAIM, DidRun.NO, message=message)
+
+    async def _take(self, claim: _Claim, move: Create | TakeOver | Renew) -> None:
+        """Write the lease. Raises `AlreadyExists` or `Conflict` where it is not any more what the move was for."""
+        asked, now, terms = self._clock.monotonic(), self._attempt.services.clock.now(), claim.terms
+        before, claim.asked = claim.asked, True
+
+        async def write() -> Lease:
+            if isinstance(move, Create):
+                return await self._cluster.create_lease(terms.created(now))
+            manifest = terms.taken if isinstance(move, TakeOver) else terms.renewed
+            return await self._replace(manifest(move.lease, now))
+
+        try:
+            lease = await self._in_time(claim, "create" if isinstance(move, Create) else "update", write)
+        except (AlreadyExists, Conflict):
+            claim.asked = before  # a write that was refused is not on its way; an earlier one may be
+            raise
+        claim.hold(lease, asked)
+
+    async def _in_time(self, claim: _Claim, verb: str, request: Callable[[], Awaitable[T]]) -> T:
+        """What is answered while the lease has time left; else it is looked at as after any answer that was lost."""
+        terms = claim.terms
+        asked = f"{verb} lease {terms.namespace}/{terms.name}"
+        return await answered_within(self._clock, terms.seconds / ANSWERED, asked, request)
+
+    async def _replace(self, manifest: Manifest) -> Lease:
+        try:
+            return await self._cluster.replace_lease(manifest)
+        except NotFound as error:  # it was given back since; a create's 404 is about the namespace
+            raise Conflict(error.asked, error.answer) from error
+
+    async def _tell_awaited(self, claim: _Claim, holder: str) -> None:
+        attempt = self._attempt
+        await attempt.recorder.record(LeaseAwaited(**attempt.moment, **claim.named, holder=holder))
+
+    async def _tell_acquired(self, claim: _Claim, waited: float, previous: str) -> None:
+        attempt, lease = self._attempt, claim.terms.name
+        await attempt.recorder.record(
+            LeaseAcquired(**attempt.moment, **claim.named, lease=lease, waited=round(waited, 3), previous=previous)
+        )
+
+    # --- keeping it --------------------------------------------------------------------------------------------
+
+    async def _renew(self, claim: _Claim) -> None:
+        """Renew it whenever that is due, through every trouble, until it is lost."""
+        pause = FIRST_PAUSE
+        while claim.holding is not None and not claim.lost:
+            await self._clock.sleep(max(0.0, claim.holding.due - self._clock.monotonic()))
+            try:
+                await self._renew_due(claim)
+            except ClusterError as error:
+                claim.words = str(error)
+                await self._clock.sleep(max(pause, self._patience(claim, error)))
+                pause = min(pause * 2, LONGEST_PAUSE)
+            else:
+                pause = FIRST_PAUSE
+
+    def _patience(self, claim: _Claim, error: ClusterError) -> float:
+        """Seconds for which the apiserver asks, as far as the lease allows.
+
+        While it is certain no more than half of what is left of that, so that it is renewed again before it is lost;
+        then no more than its duration.
+        """
+        asked, terms, holding = _asked_for(error), claim.terms, claim.holding
+        left = holding.certain_until - self._clock.monotonic() if holding is not None else 0.0
+        return min(asked, left / 2 if left > 0 else terms.seconds)
+
+    async def _renew_due(self, claim: _Claim) -> None:
+        """Renew it once if that is due. Each request is bounded, so that there is time for another."""
+        async with claim.renewing:
+            holding = claim.holding
+            if holding is not None and not claim.lost and self._clock.monotonic() >= holding.due:
+                await self._renew_once(claim, holding)
+
+    async def _renew_once(self, claim: _Claim, holding: Holding) -> None:
+        asked, terms = self._clock.monotonic(), claim.terms
+        try:
+            manifest = terms.renewed(holding.lease, self._attempt.services.clock.now())
+            lease = await self._in_time(claim, "update", lambda: self._replace(manifest))
+        except Conflict:
+            found = await self._in_time(claim, "read", lambda: self._cluster.read_lease(terms.namespace, terms.name))
+            left = after_conflict(holding, found, holder=terms.holder)
+            if isinstance(left, Lost):
+                claim.lost = True
+                await self._tell_lost(claim, told(left.holder) if left.holder else "")
+            else:
+                claim.holding = left
+            return
+        claim.hold(lease, asked)
+        if claim.lapsed:
+            claim.lapsed = False
+            await self._tell_acquired(claim, 0.0, told(terms.holder))
+
+    async def _watch(self, claim: _Claim) -> None:
+        """Say so once it is not certain any more, also while a request for its renewal hangs."""
+        while claim.holding is not None and not claim.lost:
+            left = claim.holding.certain_until - self._clock.monotonic()
+            if left > 0:
+                await self._clock.sleep(left)
+                continue
+            renewed = claim.renewed  # the one to wait for: another may succeed while the ledger is told
+            if not claim.lapsed:
+                claim.lapsed = True
+                await self._tell_lost(claim, "")
+            await renewed.wait()
+
+    async def _tell_lost(self, claim: _Claim, holder: str) -> None:
+        attempt, terms = self._attempt, claim.terms
+        if holder:
+            message = f"{holder} has taken the claim {terms.claim} over"
+            message += " while this step has it too" if self.in_use else ""
+        elif claim.lost:
+            message = f"the lease of the claim {terms.claim} is gone, so that others may take it"
+        else:
+            said = f": {claim.words}" if claim.words else ""
+            message = f"the lease of the claim {terms.claim} could not be renewed, so that others may take it{said}"
+        claim.why = message
+        message += "; the step goes on" if self.in_use else ""
+        attempt.tell(message)
+        await attempt.recorder.record(LeaseLost(**attempt.moment, **claim.named, message=message, holder=holder))
+
+    # --- giving it back ----------------------------------------------------------------------------------------
+
+    async def _release(self, claim: _Claim, *, gone: bool) -> None:
+        terms, expires = claim.terms, f"it expires {claim.terms.seconds} s after its last renewal"
+        if not gone:
+            await self._tell_released(
+                claim, f"a process of its pod may be alive, so the lease {terms.name} is not deleted: {expires}"
+            )
+            return
+        given: Literal["back", "nothing"] | None = None
+        with self._attempt.clean_ups.scope(RELEASE_SECONDS):
+            given = await self._give_back(claim)
+        if given == "back":
+            await self._tell_released(claim, "")
+        elif given is None:
+            said = f" ({claim.words})" if claim.words else ""
+            await self._tell_released(claim, f"the lease {terms.name} could not be deleted{said}: {expires}")
+
+    async def _give_back(self, claim: _Claim) -> Literal["back", "nothing"] | None:
+        """Delete it as it is known to be, else as it is found to be, through troubles; the caller bounds it.
+
+        `nothing`: it is not ours. None: it could not be deleted, and `words` says why.
+        """
+        clock, terms, pause = self._clock, claim.terms, FIRST_PAUSE
+        lease = claim.holding.lease if claim.holding is not None else None
+        unanswered = ""  # the uid of a lease that may be deleted already
+        look_until = clock.monotonic() + (UNSEEN_SECONDS if lease is None else 0.0)
+        while True:
+            wait = pause
+            try:
+                if lease is None:
+                    lease = await self._cluster.read_lease(terms.namespace, terms.name)
+                if lease is not None and lease.holder == terms.holder:
+                    uid, version = lease.state
+                    await self._cluster.delete_lease(terms.namespace, terms.name, uid=uid, version=version)
+                    return "back"
+                if unanswered and (lease is None or lease.metadata.uid != unanswered):
+                    return "back"
+                if clock.monotonic() >= look_until:
+                    await self._tell_taken(claim, lease)
+                    return "nothing"
+                lease, wait = None, LOOK_PAUSE  # what was never answered may still be carried out
+            except Conflict:
+                lease = None
+            except ClusterError as error:
+                claim.words, move = str(error), _while_giving_back(error)
+                if isinstance(move, Final):
+                    return None
+                if lease is not None and move.lost:
+                    unanswered = lease.metadata.uid
+                wait, pause = max(pause, move.after), min(pause * 2, LONGEST_PAUSE)
+            await clock.sleep(wait)
+
+    async def _tell_taken(self, claim: _Claim, lease: Lease | None) -> None:
+        """It was ours, and is found to be somebody else's only now."""
+        if claim.holding is not None:
+            claim.lost = True
+            await self._tell_lost(claim, told(lease.holder) if lease is not None and lease.holder else "")
+
+    async def _tell_released(self, claim: _Claim, message: str) -> None:
+        attempt, lease = self._attempt, claim.terms.name
+        if message:
+            attempt.tell(message)
+        await attempt.recorder.record(
+            LeaseReleased(**attempt.moment, **claim.named, lease=lease, freed=not message, message=message)
+        )
+
+
+def _previous(move: Create | TakeOver | Renew, before: str) -> str:
+    """Whose lease had expired that is written now. One that is ours already keeps what its unanswered write was for."""
+    match move:
+        case TakeOver(lease=lease):
+            return told(lease.holder) if lease.holder else ""
+        case Create():
+            return ""
+        case Renew():
+            return before
+
+
+def _while_giving_back(error: ClusterError) -> Again | Final:
+    """A token that is being rotated is refused for a moment, and giving up would shut the claim for a minute."""
+    return Again(0.0, lost=False) if isinstance(error, Unauthorized) else after_refusal(error)
+
+
+def _asked_for(error: ClusterError) -> float:
+    """The seconds after which the apiserver asks to be asked again; 0 where it does not."""
+    move = after_refusal(error)
+    return move.after if isinstance(move, Again) else 0.0
+
+
+def _least_wait(claim: _Claim, error: ClusterError, seconds: float) -> float:
+    """Seconds to wait at least before asking again. Raises where that is useless, or has been for so many `seconds`.
+
+    What the apiserver asks for is cut to the time that troubles are sat out for: it is asked once more at its end.
+    """
+    terms, late = claim.terms, isinstance(error, AlreadyExists | Conflict)
+    move = after_refusal(error)
+    if seconds < TROUBLE_SECONDS and (late or isinstance(move, Again)):
+        return min(_asked_for(error), TROUBLE_SECONDS - seconds)
+    if late:
+        message = (
+            f"the lease {terms.name} of the claim {terms.claim} could not be had for {seconds:.0f} s, though it was "
+            f"free: {error}"
+        )
+        raise ClaimRefused(Infra(InfraKind.CLAIM, DidRun.NO, message=message))
+    answer = refused(error)
+    if isinstance(error, Forbidden):
+        message = (
+            f"{answer.message}. For the claim {terms.claim} the identity needs get, create, update and delete on "
+            f"leases of coordination.k8s.io in the namespace {terms.namespace}."
+        )
+        answer = replace(answer, message=message)
+    raise ClaimRefused(answer)

@@ -1,0 +1,139 @@
+"""One door for everything that happens: the ledger has it, the progress knows it, the reporter hears of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import msgspec
+
+from senro.domain.caches.persistent import Eviction
+from senro.domain.plan.plan import Plan
+from senro.domain.run.events import (
+    AttemptEnded,
+    AttemptStarted,
+    CacheDegraded,
+    CancelRequested,
+    Event,
+    Noted,
+    ScratchNotSaved,
+    ScratchRestored,
+    ScratchSaved,
+    StepEnded,
+    StepRunning,
+    WorkspaceEvicted,
+    encode_event,
+    timestamp,
+)
+from senro.domain.run.state import Progress, at_start, fold
+from senro.domain.text.redactor import Redactor
+from senro.ports.clock import Clock
+from senro.ports.ledger import RunLedger
+from senro.ports.reporter import Reporter
+
+
+class Recorder:
+    """Writes events to the ledger before anybody acts on them. `progress` is their fold.
+
+    What a cluster or a command said goes through the redactor first, so it cannot carry a secret into a file. It is the
+    texts that are masked and not the line: a value with a quote in it is escaped there, and one that happens to be the
+    name of a field or of a step would break the ledger.
+    """
+
+    def __init__(self, plan: Plan, ledger: RunLedger, reporter: Reporter, clock: Clock, redactor: Redactor) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self.reporter = reporter
+        self.redactor = redactor
+        self.progress: Progress = at_start(plan)
+        self._changed = anyio.Event()
+        self._began: dict[str, float] = {}
+        self._ended: dict[str, float] = {}
+        self._running: set[str] = set()
+        self.left: list[str] = []
+        """The commands that delete what could not be deleted."""
+
+    def now(self) -> str:
+        """The wall clock as events write it."""
+        return timestamp(self._clock.now())
+
+    async def record(self, event: Event) -> None:
+        """Append the event, fold it, tell the reporter. Once begun it is carried out, also when cancelled."""
+        event = _masked(event, self.redactor)
+        with anyio.CancelScope(shield=True):
+            await self._ledger.append(encode_event(event))
+        self.progress = fold(self.progress, event)
+        match event:
+            case AttemptStarted(step=step):
+                self._began.setdefault(step, self._clock.monotonic())
+                self._running.discard(step)
+            case StepRunning(step=step):
+                self._running.add(step)
+            case StepEnded(step=step, state=state, attempts=attempts):
+                self._ended[step] = self._clock.monotonic()
+                self.reporter.step_state(step, state, attempt=attempts)
+            case Noted(step=step, message=message):
+                self.reporter.note(step, message)
+            case WorkspaceEvicted():
+                reason = Eviction(event.bound, event.limit, event.measured)
+                self.reporter.note("", f"the persistent workspace {event.workspace} is evicted: {reason}")
+            case ScratchRestored() | ScratchSaved() | ScratchNotSaved() | CacheDegraded():
+                self.reporter.note(*_cache_words(event))
+            case CancelRequested(reason=reason):
+                self.reporter.note("", f"cancelling: {reason}")
+            case _:
+                pass
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    def seconds(self, step: str) -> float | None:
+        """From the step's first attempt to its end; None where it never began."""
+        if step not in self._began:
+            return None
+        return self._ended.get(step, self._clock.monotonic()) - self._began[step]
+
+    def was_running(self, step: str) -> bool:
+        """Whether the last attempt of the step that began was seen running."""
+        return step in self._running
+
+    async def note(self, message: str, *, step: str = "") -> None:
+        """Record something that a person should know and that changes no state."""
+        await self.record(Noted(at=self.now(), message=message, step=step))
+
+    async def until(self, condition: Callable[[Progress], bool]) -> None:
+        """Wait until the progress meets `condition`."""
+        while not condition(self.progress):
+            await self._changed.wait()
+
+
+def _cache_words(event: ScratchRestored | ScratchSaved | ScratchNotSaved | CacheDegraded) -> tuple[str, str]:
+    """The step, and what a person reads of it."""
+    place = {"local": "in the cache folder", "remote": "in the shared store"}
+    match event:
+        case CacheDegraded(store=store, reason=reason):
+            return "", f"goes on without the scratch store {store}: {reason}"
+        case ScratchRestored(cache=cache, entry=entry, where=where, files=files, bytes=size):
+            return "", f"scratch cache {cache}: {files} files, {size} bytes restored from {entry} {place[where]}"
+        case ScratchSaved(cache=cache, key=key, step=step, where=where):
+            return step, f"scratch cache {cache}: saved as {key} {place[where]}"
+        case ScratchNotSaved(cache=cache, key=key, step=step, where=where, reason=reason):
+            return step, f"scratch cache {cache}: not saved as {key} {place[where]}: {reason}"
+
+
+QUOTING = ("message", "reason", "sample", "holder", "previous")
+"""The fields of events that quote a cluster, a command or a file name; all others are the plan's or ours."""
+
+
+def _masked(event: Event, redactor: Redactor) -> Event:
+    changed: dict[str, Any] = {}
+    for name in QUOTING:
+        value = getattr(event, name, None)
+        if isinstance(value, str):
+            changed[name] = redactor.text(value)
+        elif value is not None:
+            changed[name] = tuple(redactor.text(part) for part in value)
+    if isinstance(event, AttemptEnded):
+        changed["outcome"] = replace(event.outcome, message=redactor.text(event.outcome.message))
+    return msgspec.structs.replace(event, **changed)

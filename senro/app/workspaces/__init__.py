@@ -1,0 +1,1 @@
+"""The content of workspaces: opened before a run, kept as snapshots after each step."""

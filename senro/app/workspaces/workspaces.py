@@ -1,0 +1,276 @@
+"""The workspaces of a run: where their files lie, what they hold, and a snapshot of every state they were in."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from senro.app.caches.caches import Scratches
+from senro.app.runtime.recorder import Recorder
+from senro.app.runtime.services import Services
+from senro.app.workspaces.persistent import PersistentWorkspaces
+from senro.app.workspaces.restore import put_back
+from senro.domain.errors import PlanError, Refusal, TreeError
+from senro.domain.kube.names import label_value
+from senro.domain.manifests.pod import carried, read_back
+from senro.domain.pipeline.pipeline import Step
+from senro.domain.pipeline.step_mounts import claims_by_name, workspace_mounts
+from senro.domain.pipeline.targets import Local
+from senro.domain.pipeline.workspace import AnyMount, Mount, ScratchMount, Workspace
+from senro.domain.plan.concurrency import beside
+from senro.domain.plan.plan import Plan
+from senro.domain.run.events import SnapshotTaken, WorkspaceOpened
+from senro.domain.tree.content_rules import WHOLE, ContentRules, rules_of
+from senro.domain.tree.excludes import IGNORE_BYTES, IGNORE_FILE, ignored
+from senro.domain.tree.run_folders import runs_inside
+from senro.domain.tree.tree import Tree
+from senro.ports.trees import Packed
+
+SAMPLE = 5
+"""How many of the entries that a snapshot does not carry are named in the ledger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A workspace as it is now: its folder, what the folder holds, under which name the ledger knows it."""
+
+    name: str
+    folder: str
+    tree: Tree
+
+
+class Workspaces:
+    """Opened once a run. No two steps that run at once mount one that either writes: the plan refuses it."""
+
+    def __init__(self, services: Services, recorder: Recorder, base: str) -> None:
+        self._services = services
+        self._recorder = recorder
+        self._base = base
+        self._persistent = PersistentWorkspaces(services, recorder)
+        self.scratches = Scratches(services, recorder)
+        self._places: dict[str, Place] = {}
+        self._rules: dict[str, ContentRules] = {}
+        self._shared: frozenset[tuple[str, str]] = frozenset()
+
+    async def open(self, plan: Plan) -> None:
+        """Copy the first content of each into the run's folder; a persistent one that has content is used where it is.
+
+        Raises `TreeError` naming what cannot be taken, `PlanError` with every line of a `.senroignore` that has no
+        meaning, whichever workspace it belongs to.
+        """
+        self._shared = _shared(plan)
+        claims = {name for planned in plan.steps for name in claims_by_name(planned.step)}
+        carried_ones = [workspace for workspace in plan.workspaces if workspace.name not in claims]
+        await self._read_rules(carried_ones)
+        for workspace in carried_ones:
+            place = await self._first(workspace)
+            self._places[place.name] = place
+
+    async def _read_rules(self, workspaces: Sequence[Workspace]) -> None:
+        refusals: list[Refusal] = []
+        for workspace in workspaces:
+            patterns: tuple[str, ...] = ()
+            if workspace.path is not None:
+                source = posixpath.join(self._base, workspace.path)
+                content = await self._services.trees.read(source, IGNORE_FILE, limit=IGNORE_BYTES + 1)
+                patterns, refused = ignored(posixpath.join(workspace.path, IGNORE_FILE), content or b"")
+                refusals += [one for one in refused if one not in refusals]
+            self._rules[workspace.name] = rules_of(workspace, patterns)
+        if refusals:
+            raise PlanError(tuple(refusals))
+
+    async def _first(self, workspace: Workspace) -> Place:
+        rules, lease = self._rules[workspace.name], self._persistent.leases.get(workspace.name)
+        folder = self._services.ledger.workspace(workspace.name) if lease is None else lease.folder
+        reused = lease is not None and await self._persistent.open(workspace)
+        if reused:
+            tree = await self._services.trees.prune(folder, rules=rules)
+        else:
+            tree = await self._copied(workspace, folder, rules)
+        digest = await self._services.content.put(tree, folder)
+        await self._persistent.settled(workspace.name, digest)
+        await self._recorder.record(
+            WorkspaceOpened(
+                at=self._recorder.now(),
+                workspace=workspace.name,
+                digest=digest,
+                files=tree.files,
+                bytes=tree.size,
+                left_out=len(tree.left_out),
+                sample=_sample(tree),
+                reused=reused,
+            )
+        )
+        return Place(workspace.name, folder, tree)
+
+    async def _copied(self, workspace: Workspace, folder: str, rules: ContentRules) -> Tree:
+        """The first content, in the folder, which is not there yet."""
+        trees, source, tree = self._services.trees, self._base, Tree()
+        if workspace.path is not None:
+            source = posixpath.join(self._base, workspace.path)
+            runs = runs_inside(source, posixpath.dirname(self._services.ledger.folder))
+            rules = replace(rules, exclude=(*rules.exclude, *runs))
+            tree = await trees.walk(source, rules=rules)
+        return await trees.copy(tree, source, folder, rules=rules)
+
+    async def release(self) -> None:
+        """Call it once no step runs any more, in a run that was not cut: persistent workspaces are kept or evicted."""
+        await self._persistent.release()
+
+    async def prepare(self, step: Step, *, again: bool) -> None:
+        """Give the step what it starts from. Call it before every attempt; `again` from the second one on.
+
+        A workspace of scope `step`, and one that a local step mounts read-only while others may use it too, is a copy
+        of the step's own: nobody on this machine can be kept from writing to a folder. What a local attempt before
+        this one did to the others is undone.
+        """
+        await self.scratches.prepare(step)
+        for mount in workspace_mounts(step):
+            shared = self._places[mount.name]
+            if self._has_own(step, mount):
+                folder = self._services.ledger.workspace(label_value(_own_name(step, mount)))
+                tree = await self._restore(shared.tree.digest, folder)
+                self._places[_own_name(step, mount)] = Place(_own_name(step, mount), folder, tree)
+            elif isinstance(step.on, Local):
+                await self._persistent.changing(mount.name)
+                if again and mount.mode == "rw":
+                    await self._restore(shared.tree.digest, shared.folder)
+
+    async def restore(self, step: Step) -> None:
+        """Undo what a local attempt did to the workspaces that it mounts read-write."""
+        for mount in workspace_mounts(step):
+            if mount.mode == "rw":
+                place = self.place(step, mount)
+                await self._restore(place.tree.digest, place.folder)
+                await self._persistent.settled(place.name, place.tree.digest)
+
+    async def _restore(self, digest: str, folder: str) -> Tree:
+        """The snapshot, in place of the folder. Raises `TreeError` where the folder is as it was."""
+        tree, leftover = await put_back(self._services.content, digest, folder)
+        if leftover:
+            await self._recorder.note(leftover)
+        return tree
+
+    def _has_own(self, step: Step, mount: Mount) -> bool:
+        if mount.workspace.scope == "step":
+            return True
+        if not isinstance(step.on, Local):
+            return False
+        return step.no_snapshot if mount.mode == "rw" else (step.id, mount.name) in self._shared
+
+    def place(self, step: Step, mount: AnyMount) -> Place:
+        """Where the step's mount has its files."""
+        if isinstance(mount, ScratchMount):
+            content = self.scratches.content(step, mount)
+            return Place(mount.name, content.folder, content.tree)
+        return self._places[_own_name(step, mount) if self._has_own(step, mount) else mount.name]
+
+    def packed(self, step: Step) -> tuple[Packed, ...]:
+        """What crosses into the step's pod."""
+        places = ((index, self.place(step, mount)) for index, mount in carried(step))
+        return tuple(Packed(index, place.folder, place.tree) for index, place in places)
+
+    def returning(self, step: Step) -> Mapping[int, str]:
+        """The folders that what comes back from the step's pod replaces, by index; its scratch caches left out."""
+        return {index: self.place(step, mount).folder for index, mount in read_back(step) if isinstance(mount, Mount)}
+
+    def rules(self, step: Step) -> Mapping[int, ContentRules]:
+        """The rules of what comes back from the step's pod, by index."""
+        return {index: self._rules_of(mount) for index, mount in read_back(step)}
+
+    def _rules_of(self, mount: AnyMount) -> ContentRules:
+        return self._rules[mount.name] if isinstance(mount, Mount) else WHOLE
+
+    async def returned(self, step: Step, attempt: int, trees: Mapping[int, Tree]) -> None:
+        """Take a snapshot of what came back and is in place already. Raises as `keep` does."""
+        back = [(mount, trees[index]) for index, mount in read_back(step) if isinstance(mount, Mount)]
+        await self._snapshots(step, attempt, back)
+
+    async def keep(self, step: Step, attempt: int) -> None:
+        """Take a snapshot of each workspace that a local step mounted read-write.
+
+        Raises `TreeError` with no snapshot told of any: `restore` then puts all of them back.
+        """
+        if step.no_snapshot:
+            return
+        left = []
+        for mount in workspace_mounts(step):
+            if mount.mode == "rw":
+                folder = self.place(step, mount).folder
+                left.append((mount, await self._services.trees.prune(folder, rules=self._rules_of(mount))))
+        await self._snapshots(step, attempt, left)
+
+    async def written_through(self, step: Step) -> tuple[str, ...]:
+        """The names of workspaces that a local step mounted read-only and changed all the same; they are put right."""
+        changed = []
+        for mount in workspace_mounts(step):
+            place = self.place(step, mount)
+            if mount.mode == "rw":
+                continue
+            if await self._differs(place, self._rules_of(mount)):
+                changed.append(mount.name)
+                await self._restore(place.tree.digest, place.folder)
+            await self._persistent.settled(place.name, place.tree.digest)
+        return tuple(changed)
+
+    async def _differs(self, place: Place, rules: ContentRules) -> bool:
+        try:
+            # Also what is excluded was written to it.
+            tree = await self._services.trees.walk(place.folder, rules=ContentRules(links=rules.links))
+        except TreeError:
+            return True  # what was put in place could be walked
+        # No digest sees what does not travel; what was put in place had none of it.
+        return bool(tree.left_out) or tree.digest != place.tree.digest
+
+    async def _snapshots(self, step: Step, attempt: int, left: Sequence[tuple[Mount, Tree]]) -> None:
+        """All are in the store before any is told: a step's changes are kept whole or not at all."""
+        for mount, tree in left:
+            await self._services.content.put(tree, self.place(step, mount).folder)
+        for mount, tree in left:
+            await self._told(step, attempt, replace(self.place(step, mount), tree=tree))
+
+    async def _told(self, step: Step, attempt: int, place: Place) -> None:
+        tree, digest = place.tree, place.tree.digest
+        self._places[place.name] = place
+        await self._persistent.settled(place.name, digest)
+        await self._recorder.record(
+            SnapshotTaken(
+                at=self._recorder.now(),
+                step=step.id,
+                attempt=attempt,
+                workspace=place.name,
+                digest=digest,
+                files=tree.files,
+                bytes=tree.size,
+                left_out=len(tree.left_out),
+                sample=_sample(tree),
+            )
+        )
+
+    def summary(self, plan: Plan) -> dict[str, tuple[str, str]]:
+        """Each workspace of the run by name: the digest of its newest snapshot, and its folder, empty if evicted."""
+        places = [self._places[workspace.name] for workspace in plan.workspaces if workspace.name in self._places]
+        evicted = self._persistent.evicted
+        return {place.name: (place.tree.digest, "" if place.name in evicted else place.folder) for place in places}
+
+
+def _own_name(step: Step, mount: Mount) -> str:
+    return f"{mount.name}@{step.id}"
+
+
+def _shared(plan: Plan) -> frozenset[tuple[str, str]]:
+    """The steps, with a workspace that they mount, beside which another step may use that workspace."""
+    mounted = {planned.step.id: {mount.name for mount in workspace_mounts(planned.step)} for planned in plan.steps}
+    return frozenset(
+        (step, name)
+        for step, others in beside(plan).items()
+        for name in mounted[step]
+        if any(name in mounted[other] for other in others)
+    )
+
+
+def _sample(tree: Tree) -> tuple[str, ...]:
+    """Some of what was left out, as text that JSON can hold."""
+    named = (f"{path}: {reason}" for path, reason in tree.left_out[:SAMPLE])
+    return tuple(name.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for name in named)

@@ -1,0 +1,53 @@
+"""`senro run` and `senro plan`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from senro.cli.main import CANCELLED, FAILED
+from senro.cli.pipeline_file import load_pipeline
+from senro.domain.plan.plan import Plan
+
+
+def run_file(reference: str, *, run_dir: str | None, jobs: int | None, plain: bool, quiet: bool) -> int:
+    """Build the pipeline, run it, and return the exit code."""
+    return run_plan(load_pipeline(reference).build(), run_dir=run_dir, jobs=jobs, plain=plain, quiet=quiet)
+
+
+def run_plan(
+    plan: Plan,
+    *,
+    run_dir: str | None,
+    jobs: int | None,
+    plain: bool,
+    quiet: bool,
+    environ: dict[str, str] | None = None,
+) -> int:
+    """Run a plan in front of a person, and return the exit code."""
+    from senro.api.run import DEFAULT_RUN_DIR, run_sync  # noqa: PLC0415 - `plan` needs no client
+    from senro.api.wiring import system_clock  # noqa: PLC0415 - as above
+    from senro.cli.reporters import choose  # noqa: PLC0415 - as above
+
+    reporter = choose(sys.stdout, plain=plain, quiet=quiet, clock=system_clock())
+    result = run_sync(
+        plan,
+        run_dir=run_dir or DEFAULT_RUN_DIR,
+        jobs=jobs,
+        reporter=reporter,
+        environ=environ,
+        handle_signals=True,
+    )
+    if result.state == "cancelled":
+        return CANCELLED
+    return 0 if result.ok else FAILED
+
+
+def show_plan(reference: str, *, pods: bool) -> int:
+    """Print the plan, or the pods that it would create."""
+    from senro.cli.plan_text import plan_text, pods_text  # noqa: PLC0415 - YAML is only needed here
+
+    plan = load_pipeline(reference).build()
+    click.echo(pods_text(plan) if pods else plan_text(plan), nl=False)
+    return 0

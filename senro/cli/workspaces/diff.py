@@ -1,0 +1,123 @@
+"""`senro ws diff`: what differs between the workspaces of two runs, from the indexes of their snapshots alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from senro.cli.reporters.text import plural, printable, size
+from senro.cli.workspaces.lookup import Stored, snapshots_of
+from senro.domain.run.history import History
+from senro.domain.tree.diff import Change, tree_diff
+from senro.domain.tree.tree import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A workspace in two runs, by the digest of its newest snapshot in each; empty where a run has none of the name."""
+
+    name: str
+    before: str
+    after: str
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def equal(self) -> bool:
+        """Whether both have it and it holds the same."""
+        return self.before == self.after
+
+
+async def differences(stored: Stored, before: str, after: str, name: str | None) -> list[Difference]:
+    """Each workspace that either run has, or the one called `name`, sorted.
+
+    Raises `StoreError` for an index that is not held any more; equal digests need none.
+    """
+    (_, old), (_, new) = await stored.run(before), await stored.run(after)
+    names = sorted(old.workspaces.keys() | new.workspaces.keys())
+    if name is not None:
+        for told in (old, new):
+            snapshots_of(told, name)
+        names = [name]
+    return [await _difference(stored, one, _newest(old, one), _newest(new, one)) for one in names]
+
+
+def as_text(found: Sequence[Difference]) -> list[str]:
+    """For a person: a line for each path that differs."""
+    return [line for one in found for line in _lines(one)] or ["neither run has a workspace"]
+
+
+def as_json(found: Sequence[Difference]) -> dict[str, Any]:
+    """For a program; keys are only ever added. A byte of a path that is not UTF-8 is a lone surrogate, as in Python."""
+    return {
+        "equal": all(one.equal for one in found),
+        "workspaces": [
+            {
+                "name": one.name,
+                "before": one.before or None,
+                "after": one.after or None,
+                "equal": one.equal,
+                "changes": [
+                    {
+                        "path": change.path,
+                        "what": list(change.what),
+                        "before": _entry(change.before),
+                        "after": _entry(change.after),
+                    }
+                    for change in one.changes
+                ],
+            }
+            for one in found
+        ],
+    }
+
+
+def _newest(told: History, name: str) -> str:
+    return told.workspaces[name][-1].digest if name in told.workspaces else ""
+
+
+async def _difference(stored: Stored, name: str, before: str, after: str) -> Difference:
+    if before == after or not before or not after:
+        return Difference(name, before, after)
+    changes = tree_diff(await stored.content.get(before), await stored.content.get(after))
+    return Difference(name, before, after, changes)
+
+
+def _lines(one: Difference) -> Iterator[str]:
+    if one.equal:
+        yield f"{one.name}: equal"
+    elif not one.before or not one.after:
+        yield f"{one.name}: only the {'second' if one.after else 'first'} run has it"
+    else:
+        yield f"{one.name}: {plural(len(one.changes), 'difference')}"
+        for change in one.changes:
+            yield f"  {', '.join(change.what):<13}  {printable(change.path)}{_detail(change)}"
+
+
+def _detail(change: Change) -> str:
+    before, after = change.before, change.after
+    if before is None or after is None:
+        one = after or before
+        return f"  ({size(one.size)})" if one is not None and one.kind == "file" else ""
+    parts = []
+    for what in change.what:
+        if what == "type":
+            parts.append(f"{before.kind} -> {after.kind}")
+        elif what == "target":
+            parts.append(f"{printable(before.target)} -> {printable(after.target)}")
+        elif what == "mode":
+            parts.append("executable now" if after.executable else "not executable any more")
+        elif before.size != after.size:
+            parts.append(f"{size(before.size)} -> {size(after.size)}")
+    return f"  ({', '.join(parts)})" if parts else ""
+
+
+def _entry(entry: Entry | None) -> dict[str, Any] | None:
+    if entry is None:
+        return None
+    told: dict[str, Any] = {"kind": entry.kind}
+    if entry.kind == "file":
+        told |= {"size": entry.size, "digest": entry.digest, "executable": entry.executable}
+    if entry.kind == "link":
+        told["target"] = entry.target
+    return told

@@ -1,0 +1,1 @@
+"""How a PersistentVolumeClaim is held by a Lease."""

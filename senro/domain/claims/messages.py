@@ -1,0 +1,73 @@
+"""What a claim adds to the cluster's words about a pod that mounts one and does not start."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from senro.domain.verdict import Infra, InfraKind, Pending, PendingKind
+from senro.domain.verdict.signals.events import EVENTS_AFTER
+
+_ELSEWHERE: Final = re.compile(r"Multi-Attach error|ReadWriteOncePod access mode already in-use")
+"""The attach controller's words in an Event FailedAttachVolume, and the scheduler's (facts/pod-states.json row 108)."""
+
+_MISSING: Final = re.compile(r'persistentvolumeclaim "([^"]*)" (?:not found|is being deleted)')
+"""The scheduler's words (facts/pod-states.json row 110)."""
+
+_UNBOUND: Final = re.compile(
+    r"pod has unbound immediate PersistentVolumeClaims|didn't find available persistent volumes to bind"
+)
+"""The scheduler's words (facts/pod-states.json rows 107 and 109)."""
+
+
+def with_claims(message: str, claims: Sequence[str]) -> str:
+    """The cluster's `message` about a pod that mounts `claims`, and a sentence that names the claim it is about."""
+    missing = _MISSING.search(message)
+    if missing is not None and missing[1] in claims:
+        return _and(message, f"Create the claim {missing[1]} in the pod's namespace: senro creates none.")
+    if claims and _ELSEWHERE.search(message):
+        return _and(
+            message,
+            f"{_named(claims)} {'is' if len(claims) == 1 else 'are'} in use elsewhere: a ReadWriteOnce claim is on one "
+            "node at a time, so the pods that mount it run one after the other.",
+        )
+    if claims and _UNBOUND.search(message):
+        return _and(message, f"{_named(claims)} must be bound to a volume: senro binds none.")
+    return message
+
+
+def waits_for(pending: Pending, claims: Sequence[str], *, waited: float) -> str:
+    """What a pod that mounts `claims` waits for, in the cluster's words where there are any; `waited` is in seconds.
+
+    A node that attaches a volume says nothing in the pod, and only an Event tells that it cannot: who may not list
+    Events is told after a while what it may be.
+    """
+    silent = pending.kind is PendingKind.CREATING and not pending.message
+    if claims and silent and waited >= EVENTS_AFTER:
+        return _silent(claims)
+    return with_claims(pending.message, claims)
+
+
+def given_up(infra: Infra, claims: Sequence[str]) -> str:
+    """The message of a step that did not start, or failed otherwise, in a pod that mounts `claims`."""
+    message = with_claims(infra.message, claims)
+    if claims and message == infra.message and infra.kind is InfraKind.START_TIMEOUT:
+        told = _silent(claims)
+        return _and(message, told[0].upper() + told[1:] + ".")
+    return message
+
+
+def _silent(claims: Sequence[str]) -> str:
+    return (
+        f"it mounts {_named(claims, 'the')}; a ReadWriteOnce claim that is in use on another node keeps a pod waiting "
+        "here, and only its Events say so"
+    )
+
+
+def _and(message: str, more: str) -> str:
+    return f"{message.rstrip('. ')}. {more}"
+
+
+def _named(claims: Sequence[str], the: str = "The") -> str:
+    return f"{the} claim{'' if len(claims) == 1 else 's'} {' and '.join(claims)}"

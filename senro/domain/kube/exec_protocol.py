@@ -1,0 +1,244 @@
+"""The subprotocols `v4.channel.k8s.io` and `v5.channel.k8s.io` of pods/exec, without any I/O.
+
+A WebSocket message is one channel byte and a payload. The server sends 1 (stdout), 2 (stderr) and, last of all, 3: one
+JSON status that says how the command ended. The client sends 0 (stdin) and, on v5 alone, `[255, 0]`, which is the end
+of stdin (facts/exec-protocol.md sections 4 to 6).
+
+Two small machines, coupled only where the session ends::
+
+    input    open ----close_stdin----> closed          starts closed where stdin was not asked for
+    session  running --status, close, broken--> ended
+
+`ExecProtocol` takes whole messages and gives events; it knows neither frames nor sockets nor clocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+import msgspec
+
+from senro.domain.errors import ProtocolError, StreamBroken
+from senro.domain.kube.status import Status, bounded
+
+V4 = "v4.channel.k8s.io"
+"""Offered where there is no stdin: on v5 a slow reader silently loses the end of stdout (facts/measured.md)."""
+
+V5 = "v5.channel.k8s.io"
+"""Offered where there is stdin: only v5 can end it."""
+
+STDIN, STDOUT, STDERR, STATUS, CLOSE = 0, 1, 2, 3, 255
+"""The channel bytes. 4 is resize, which needs a terminal, and senro asks for none."""
+
+STDIN_LIMIT = 33_554_432 - 1
+"""Bytes of stdin in one message: the server takes frames of 32 MiB, the channel byte included (section 5)."""
+
+EXIT_CODES = range(1, 256)
+"""What a failure's ExitCode may be. Client libraries parse eight bits; a failure with 0 would contradict itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stdout:
+    """Bytes of the command's stdout, never empty."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Stderr:
+    """Bytes of the command's stderr, never empty."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ExitCode:
+    """The command ran and ended with `code`, 0 to 255; 128+n where signal n killed it."""
+
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExecFailure:
+    """The server could not run the command, or lost it: `reason` (mostly InternalError) and its own words, bounded.
+
+    There is no exit code: a missing program ends up here on one runtime and as an ordinary code on another.
+    """
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class StatusLost:
+    """The server closed in order and no status had come: nobody can say how the command ended.
+
+    `close_code` is the WebSocket's, 1005 for a close frame without one.
+    """
+
+    close_code: int
+
+
+ExecResult = ExitCode | ExecFailure | StatusLost
+"""How an exec ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The last event of an exec."""
+
+    result: ExecResult
+
+
+ExecEvent = Stdout | Stderr | Ended
+"""What comes out of an exec, in order within a channel."""
+
+
+class IllegalMove(RuntimeError):
+    """The caller asked for what the machine's state does not allow. The state is unchanged; the caller has a bug."""
+
+
+class Input(Enum):
+    """Whether stdin may still be sent."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+class Session(Enum):
+    """Whether an event is still to come."""
+
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+Move = Literal["send", "close_stdin"]
+"""What a caller may ask of the machine."""
+
+LEGAL_MOVES: dict[tuple[Session, Input, Move], Input] = {
+    (Session.RUNNING, Input.OPEN, "send"): Input.OPEN,
+    (Session.RUNNING, Input.OPEN, "close_stdin"): Input.CLOSED,
+    # Closing twice is harmless on the wire (section 5) and easy to do on an error path.
+    (Session.RUNNING, Input.CLOSED, "close_stdin"): Input.CLOSED,
+}
+"""The input's next state for each move that is allowed; every other one raises IllegalMove."""
+
+
+class ExecProtocol:
+    """One exec, from the 101 to its end.
+
+    `asked` names the exec in errors. `subprotocol` is the one that the server chose. `stdin` says whether it was
+    asked for, which v5 alone allows, since v4 cannot end it.
+    """
+
+    def __init__(self, asked: str, *, subprotocol: str, stdin: bool) -> None:
+        if subprotocol not in (V4, V5):
+            raise ProtocolError(asked, rule=f"the subprotocol {V4} or {V5}", got=repr(bounded(subprotocol, 100)))
+        if stdin and subprotocol != V5:
+            raise ValueError("stdin needs v5.channel.k8s.io: v4 cannot end it")
+        self._asked = asked
+        self._input = Input.OPEN if stdin else Input.CLOSED
+        self._session = Session.RUNNING
+        self._may_close = stdin
+        self._sent = 0
+        self._received = 0
+
+    def __repr__(self) -> str:
+        return f"<ExecProtocol {self._session.value}, stdin {self._input.value}>"
+
+    @property
+    def input(self) -> Input:
+        """Whether stdin may still be sent, as far as the client is concerned."""
+        return self._input
+
+    @property
+    def session(self) -> Session:
+        """Whether the last event has come."""
+        return self._session
+
+    def send(self, data: bytes | memoryview) -> bytes:
+        """The one message that carries `data` to stdin: send it unfragmented, the server ignores FIN.
+
+        Never empty and at most STDIN_LIMIT bytes: the server skips the one and drops the connection for the other.
+        Raises IllegalMove where stdin was not asked for, is closed, or the session has ended.
+        """
+        if not 0 < len(data) <= STDIN_LIMIT:
+            raise ValueError(f"a message to stdin has 1 to {STDIN_LIMIT} bytes, not {len(data)}")
+        self._move("send")
+        self._sent += len(data)
+        return b"\x00" + data
+
+    def close_stdin(self) -> bytes:
+        """The message that ends stdin; b"" where it was ended before: then nothing is to be sent."""
+        if not self._may_close:
+            raise IllegalMove("stdin was not asked for, so there is nothing to close")
+        was = self._input
+        self._move("close_stdin")
+        return bytes((CLOSE, STDIN)) if was is Input.OPEN else b""
+
+    def receive_message(self, message: bytes) -> ExecEvent | None:
+        """The event of one whole binary message; None for what carries none.
+
+        That is: the first message of every session, whose payload is empty (`[3]` is no status); an empty message;
+        a channel that nobody knows, which other clients drop as well; anything after the end. Raises ProtocolError
+        for a status that is none.
+        """
+        if self._session is Session.ENDED or len(message) < 2:
+            return None
+        channel, payload = message[0], message[1:]
+        if channel == STATUS:
+            return self._end(decode_status(self._asked, payload))
+        if channel not in (STDOUT, STDERR):
+            return None
+        self._received += len(payload)
+        return Stdout(payload) if channel == STDOUT else Stderr(payload)
+
+    def receive_text(self, text: str) -> None:
+        """A text message, which neither subprotocol has: raises ProtocolError, unless the session has ended."""
+        if self._session is Session.RUNNING:
+            raise ProtocolError(self._asked, rule="binary messages", got=f"a text message: {bounded(text, 200)!r}")
+
+    def receive_close(self, close_code: int) -> Ended | None:
+        """The server's close frame; None where the status had come before it, as it should."""
+        if self._session is Session.ENDED:
+            return None
+        return self._end(StatusLost(close_code))
+
+    def broken(self, cause: str) -> StreamBroken:
+        """The connection failed, or ended without a close frame; the error says how much had crossed it."""
+        self._end(StatusLost(1006))
+        return StreamBroken(self._asked, cause=cause, sent=self._sent, received=self._received)
+
+    def _move(self, move: Move) -> None:
+        following = LEGAL_MOVES.get((self._session, self._input, move))
+        if following is None:
+            raise IllegalMove(f"{move} while the session is {self._session.value}, stdin {self._input.value}")
+        self._input = following
+
+    def _end(self, result: ExecResult) -> Ended:
+        self._session, self._input = Session.ENDED, Input.CLOSED
+        return Ended(result)
+
+
+def decode_status(asked: str, payload: bytes) -> ExecResult:
+    """The result in a status document: exactly one JSON object, with or without `metadata` (section 6)."""
+    try:
+        status = msgspec.json.decode(payload, type=Status)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        got = bounded(payload.decode("utf-8", "replace"), 200)
+        raise ProtocolError(asked, rule="a status document on channel 3", got=repr(got)) from None
+    if status.status == "Success":
+        return ExitCode(0)
+    if status.status != "Failure":
+        raise ProtocolError(asked, rule="a status of Success or Failure", got=repr(status.status))
+    words = bounded(status.message or "")
+    if status.reason != "NonZeroExitCode":
+        return ExecFailure(reason=status.reason or "", message=words)
+    said = next((cause.message or "" for cause in status.causes if cause.reason == "ExitCode"), "")
+    if said.isascii() and said.isdecimal() and len(said) <= 3 and int(said) in EXIT_CODES:
+        return ExitCode(int(said))
+    return ExecFailure(
+        reason="InternalError", message=f"{words} (an exit code of {bounded(said, 40)!r} is not from 1 to 255)"
+    )

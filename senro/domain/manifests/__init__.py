@@ -1,0 +1,1 @@
+"""The manifests of an attempt: its pod and its Secret."""

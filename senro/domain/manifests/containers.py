@@ -1,0 +1,149 @@
+"""The containers of an attempt's pod and their volumes (design.md section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from senro.domain.kube import names
+from senro.domain.kube.variable_expansion import escape
+from senro.domain.manifests.security import container_security, secret_file_mode, transfer_security
+from senro.domain.pipeline.pipeline import Step
+from senro.domain.pipeline.step_mounts import AttemptIdentity, carried, claimed, mount_variable, read_back
+from senro.domain.pipeline.targets import Pod
+from senro.domain.transfer.scripts import (
+    CONTROL_MOUNT,
+    IO_COMMAND,
+    IO_CONTAINER,
+    SECRETS_MOUNT,
+    STAGE_COMMAND,
+    STAGE_CONTAINER,
+    STEP_CONTAINER,
+    VOLUMES_MOUNT,
+)
+
+Manifest = dict[str, Any]
+"""A Kubernetes object as JSON has it: dicts, lists, strings, numbers, booleans."""
+
+_CONTROL_VOLUME: Final = "senro-ctl"
+_SECRETS_VOLUME: Final = "senro-secrets"
+
+
+def step_container(step: Step, target: Pod, identity: AttemptIdentity) -> Manifest:
+    """The container that runs the step's command."""
+    mounts = [
+        {"name": _volume(index), "mountPath": mount.path, "readOnly": mount.mode == "ro"}
+        for index, mount in carried(step)
+    ]
+    mounts += [
+        {"name": _claim(index), "mountPath": mount.path, "readOnly": mount.mode == "ro"}
+        for index, (mount, _) in enumerate(claimed(step))
+    ]
+    if step.secrets:
+        mounts.append({"name": _SECRETS_VOLUME, "mountPath": SECRETS_MOUNT, "readOnly": True})
+    variables = step_environment(step, identity)
+    container = _container(STEP_CONTAINER, step.command, target, mounts)
+    container["env"] = [{"name": name, "value": escape(variables[name])} for name in sorted(variables)]
+    container["workingDir"] = step.workdir
+    container["resources"] = _resources(target.resources)
+    container["securityContext"] = container_security(target)
+    return without_empty(container)
+
+
+def step_environment(step: Step, identity: AttemptIdentity) -> dict[str, str]:
+    """The variables of the step's container, unescaped: the target's, the step's, senro's own, paths of secrets.
+
+    For a step that runs locally these are what it would have in a pod.
+    """
+    return {
+        **(step.on.env if isinstance(step.on, Pod) else {}),
+        **step.env,
+        **{variable: f"{SECRETS_MOUNT}/{name}" for variable, name in step.secrets.items()},
+        **{mount_variable(mount): mount.path for mount in step.mounts},
+        names.RUN_VARIABLE: identity.run_id,
+        names.STEP_VARIABLE: identity.step_id,
+        names.ATTEMPT_VARIABLE: str(identity.attempt),
+    }
+
+
+def stage_container(step: Step, target: Pod) -> Manifest:
+    """The init container that every carried mount is unpacked in, before the step starts."""
+    mounts = [
+        {"name": _volume(index), "mountPath": f"{VOLUMES_MOUNT}/{index}", "readOnly": False}
+        for index, _ in carried(step)
+    ]
+    mounts.append({"name": _CONTROL_VOLUME, "mountPath": CONTROL_MOUNT, "readOnly": False})
+    return _transfer_container(STAGE_CONTAINER, STAGE_COMMAND, target, mounts)
+
+
+def io_container(step: Step, target: Pod) -> Manifest:
+    """The container that the `rw` mounts are read from, when the step has ended."""
+    mounts = [
+        {"name": _volume(index), "mountPath": f"{VOLUMES_MOUNT}/{index}", "readOnly": True}
+        for index, _ in read_back(step)
+    ]
+    return _transfer_container(IO_CONTAINER, IO_COMMAND, target, mounts)
+
+
+def _transfer_container(name: str, command: tuple[str, ...], target: Pod, mounts: list[Manifest]) -> Manifest:
+    container = _container(name, command, target, mounts)
+    container["image"] = target.helper or target.image
+    container["resources"] = _resources(target.transfer_resources)
+    container["securityContext"] = transfer_security(target)
+    return without_empty(container)
+
+
+def _container(name: str, command: Iterable[str], target: Pod, mounts: list[Manifest]) -> Manifest:
+    return {
+        "name": name,
+        "image": target.image,
+        # A digest names one content: what the node has is as good as what the registry has.
+        "imagePullPolicy": "IfNotPresent",
+        "command": [escape(word) for word in command],
+        "terminationMessagePolicy": "File",
+        "volumeMounts": mounts,
+    }
+
+
+def pod_volumes(step: Step, target: Pod, identity: AttemptIdentity) -> list[Manifest]:
+    """An emptyDir for each carried mount, senro's own for the release, the claims, and the secrets' files.
+
+    A claim that is mounted `ro` is asked for so as a volume too: some that many nodes may read are given no other way.
+    """
+    volumes: list[Manifest] = [{"name": _volume(index), "emptyDir": {}} for index, _ in carried(step)]
+    if volumes:
+        volumes.append({"name": _CONTROL_VOLUME, "emptyDir": {}})
+    volumes += [
+        {"name": _claim(index), "persistentVolumeClaim": {"claimName": claim, "readOnly": mount.mode == "ro"}}
+        for index, (mount, claim) in enumerate(claimed(step))
+    ]
+    if step.secrets:
+        mode = secret_file_mode(target, claims=bool(claimed(step)))
+        items = [{"key": name, "path": name, "mode": mode} for name in secret_names(step)]
+        volumes.append({"name": _SECRETS_VOLUME, "secret": {"secretName": identity.name, "items": items}})
+    return volumes
+
+
+def secret_names(step: Step) -> list[str]:
+    """The secrets that the step uses, each once, sorted."""
+    return sorted(set(step.secrets.values()))
+
+
+def _volume(index: int) -> str:
+    return f"ws-{index}"
+
+
+def _claim(index: int) -> str:
+    return f"claim-{index}"
+
+
+def _resources(resources: Mapping[str, Any]) -> Manifest:
+    """Quantities as text, which the apiserver takes as it takes numbers, and which its schema asks for."""
+    return {
+        kind: {name: str(quantity) for name, quantity in quantities.items()} for kind, quantities in resources.items()
+    }
+
+
+def without_empty(fields: Manifest) -> Manifest:
+    """What the API means by an absent field: no null, no empty list or mapping."""
+    return {key: value for key, value in fields.items() if value not in (None, [], {})}

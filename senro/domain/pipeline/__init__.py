@@ -1,0 +1,1 @@
+"""What a pipeline file writes down. Standard library only: a pod imports the same file."""

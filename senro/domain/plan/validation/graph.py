@@ -1,0 +1,166 @@
+"""The rules of what needs what: everything named exists, once, and nothing needs itself."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from senro.domain.errors import Refusal
+from senro.domain.pipeline.pipeline import Step
+from senro.domain.plan.topological_order import ordered
+from senro.domain.plan.validation.field_reader import shown
+from senro.domain.plan.validation.workflows import ReadWorkflow
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The steps by id in a stable topological order, what each needs, and those whose place is not known for sure.
+
+    `unsure` holds the steps that a refusal of this file touches, and all that need them: nothing can be said of
+    their order.
+    """
+
+    steps: Mapping[str, Step]
+    needs: Mapping[str, tuple[str, ...]]
+    unsure: frozenset[str]
+
+
+class Unordered:
+    """Tells of two steps whether either may run before, after or beside the other."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._places = {step_id: place for place, step_id in enumerate(graph.needs)}
+        # For each step the set of all that come before it for sure: bit n for the n-th step of the order.
+        self._before: dict[str, int] = {}
+        for step_id, wanted in graph.needs.items():
+            bits = 0
+            for need in wanted:
+                bits |= self._before.get(need, 0) | 1 << self._places[need]
+            self._before[step_id] = bits
+
+    def __call__(self, earlier: str, later: str) -> bool:
+        """Whether no needs put `earlier`, which stands first in the order, before `later`.
+
+        False where a refusal touches the needs of either: nothing can be said then.
+        """
+        return not self._before[later] >> self._places[earlier] & 1 and self._graph.unsure.isdisjoint((earlier, later))
+
+
+def read_graph(workflows: Sequence[ReadWorkflow], refusals: list[Refusal]) -> Graph:
+    """Resolve the needs of steps and workflows; of steps that share an id the first one stands for all."""
+    by_workflow = _by_workflow(workflows)
+    steps: dict[str, Step] = {}
+    for step in (step for workflow in workflows for step in workflow.steps):
+        steps.setdefault(step.id, step)
+    unsure = set(_refuse_duplicates(workflows, refusals))
+    shared, unclear = _workflow_needs(workflows, by_workflow, refusals)
+    needs: dict[str, tuple[str, ...]] = {}
+    for step_id, step in steps.items():
+        own, unknown = _step_needs(step, steps, by_workflow)
+        refusals += unknown
+        needs[step_id] = tuple(dict.fromkeys((*shared[step.workflow], *own)))
+        if unknown or step.workflow in unclear:
+            unsure.add(step_id)
+    order, cycles = ordered(needs)
+    for cycle in cycles:
+        refusals.append(_cycle_refusal(cycle, "step", list(steps)))
+        unsure.update(cycle)
+    for step_id in order:
+        if not unsure.isdisjoint(needs[step_id]):
+            unsure.add(step_id)
+    return Graph(
+        {step_id: steps[step_id] for step_id in order},
+        {step_id: needs[step_id] for step_id in order},
+        frozenset(unsure),
+    )
+
+
+def _by_workflow(workflows: Iterable[ReadWorkflow]) -> dict[str, list[str]]:
+    """The ids of each workflow's steps; workflows of one name together."""
+    found: dict[str, list[str]] = {}
+    for workflow in workflows:
+        found.setdefault(workflow.name, []).extend(step.id for step in workflow.steps)
+    return found
+
+
+def _refuse_duplicates(workflows: Sequence[ReadWorkflow], refusals: list[Refusal]) -> list[str]:
+    for name, count in Counter(workflow.name for workflow in workflows).items():
+        if count > 1:
+            message = f"{count} workflows have this name; add all steps to one, or rename the others"
+            refusals.append(Refusal(name, "duplicate-workflow", message))
+    twice = [
+        (step_id, count)
+        for step_id, count in Counter(step.id for workflow in workflows for step in workflow.steps).items()
+        if count > 1
+    ]
+    for step_id, count in twice:
+        refusals.append(Refusal(step_id, "duplicate-step", f"{count} steps have this id; give each its own name"))
+    return [step_id for step_id, _ in twice]
+
+
+def _workflow_needs(
+    workflows: Sequence[ReadWorkflow], by_workflow: Mapping[str, list[str]], refusals: list[Refusal]
+) -> tuple[dict[str, tuple[str, ...]], set[str]]:
+    """The step ids that every step of each workflow needs, and the workflows of which that is not known for sure.
+
+    A workflow without steps hands on what it needs itself, so that leaving out its steps changes no order.
+    """
+    wanted: dict[str, list[str]] = {name: [] for name in by_workflow}
+    unclear = set()
+    for workflow in workflows:
+        for need in workflow.needs:
+            if need in by_workflow:
+                wanted[workflow.name].append(need)
+                continue
+            unclear.add(workflow.name)
+            message = f"needs {shown(need)}, and there is no such workflow{_hint(need, by_workflow)}"
+            refusals.append(Refusal(workflow.name, "unknown-need", message))
+    order, cycles = ordered(wanted)
+    for cycle in cycles:
+        refusals.append(_cycle_refusal(cycle, "workflow", list(by_workflow)))
+        unclear.update(cycle)
+        for name in cycle:
+            wanted[name] = [need for need in wanted[name] if need not in cycle]
+    shared: dict[str, tuple[str, ...]] = {}
+    for name in order:
+        shared[name] = tuple(step_id for need in wanted[name] for step_id in by_workflow[need] or shared.get(need, ()))
+        if any(need in unclear and not by_workflow[need] for need in wanted[name]):
+            unclear.add(name)
+    return shared, unclear
+
+
+def _step_needs(
+    step: Step, steps: Mapping[str, Step], by_workflow: Mapping[str, list[str]]
+) -> tuple[list[str], list[Refusal]]:
+    """What the step itself needs: a name is looked for in its own workflow first, then as an id."""
+    found = []
+    refusals = []
+    for need in step.needs:
+        if (sibling := f"{step.workflow}.{need}") in steps:
+            found.append(sibling)
+        elif need in steps:
+            found.append(need)
+        else:
+            if need in by_workflow:
+                hint = "; that is a workflow: name its steps, or let this workflow need it"
+            else:
+                hint = _hint(need, [*(step_id.removeprefix(f"{step.workflow}.") for step_id in steps)])
+            message = f"needs {shown(need)}, which is no step of its workflow and no id '<workflow>.<step>'{hint}"
+            refusals.append(Refusal(step.id, "unknown-need", message))
+    return found, refusals
+
+
+def _hint(need: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(need, list(names), n=1)
+    return f"; did you mean {shown(near[0])}?" if near else "; add it, or take it out of needs"
+
+
+def _cycle_refusal(cycle: Sequence[str], kind: str, written: Sequence[str]) -> Refusal:
+    """Names the cycle from the key that was written first, round to it again."""
+    first = min(range(len(cycle)), key=lambda place: written.index(cycle[place]))
+    path = [*cycle[first:], *cycle[:first], cycle[first]]
+    words = " needs ".join(path)
+    return Refusal(path[0], "cycle", f"the needs of {kind}s go round in a circle: {words}; take one of them out")

@@ -1,0 +1,47 @@
+"""The rules of a retry policy."""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from senro.domain.pipeline.retry import Retry, RetryOn
+from senro.domain.plan.validation.field_reader import Reader, is_a, shown
+
+MOST_ATTEMPTS: Final = 1000
+"""A bound against typing errors; with the default waits this many take most of a day."""
+
+LARGEST_FACTOR: Final = 1000
+"""The largest base whose 64th power is a float: see `Retry.wait_before`."""
+
+
+def read_retry(value: object, reader: Reader) -> Retry | None:
+    """The policy, or None where there is none or it is refused as a whole."""
+    if value is None:
+        return None
+    if not is_a(value, Retry):
+        reader.refuse("type", f"retry is {shown(value)}; write senro.retry.on_infra(attempts=3)")
+        return None
+    attempts = value.attempts
+    if is_a(attempts, int) and attempts < 2:
+        reader.refuse(
+            "retry-attempts",
+            f"retry has attempts={shown(attempts)}, which repeats nothing; attempts counts the first try too, "
+            "so write 2 or more, or leave retry out",
+        )
+        attempts = 2
+    before = len(reader.refusals)
+    policy = Retry(
+        attempts=reader.whole(attempts, "attempts of retry", "retry-attempts", 2, MOST_ATTEMPTS),
+        on=cast("RetryOn", reader.choice(value.on, "on of retry", ("infra", "failure", "any"), "retry-on")),
+        delay=reader.seconds(value.delay, "delay of retry", "retry-delay", zero=True),
+        factor=reader.number(value.factor, "factor of retry", "retry-factor", 1, LARGEST_FACTOR),
+        max_delay=reader.seconds(value.max_delay, "max_delay of retry", "retry-delay", zero=True),
+        unsafe=reader.flag(value.unsafe, "unsafe of retry"),
+    )
+    if policy.delay > policy.max_delay and len(reader.refusals) == before:
+        reader.refuse(
+            "retry-delay",
+            f"delay={shown(policy.delay)} of retry is above max_delay={shown(policy.max_delay)}, which would cut it; "
+            "raise max_delay",
+        )
+    return policy

@@ -1,0 +1,93 @@
+"""The rules of scratch caches and of claims across steps: who may share one, with whom, and what it makes of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from senro.domain.errors import Refusal
+from senro.domain.pipeline.pipeline import Step
+from senro.domain.pipeline.step_mounts import claims_by_name
+from senro.domain.pipeline.targets import Pod
+from senro.domain.pipeline.workspace import Mount, ScratchMount, Workspace
+from senro.domain.plan.validation.graph import Graph, Unordered
+
+
+def refuse_shared_caches(graph: Graph, unordered: Unordered) -> Iterator[Refusal]:
+    """A local step and one in a pod that no needs put in order: the cache could not be handed from one to the other."""
+    users: dict[str, list[str]] = {}
+    for step_id, step in graph.steps.items():
+        for name in sorted({mount.name for mount in step.mounts if isinstance(mount, ScratchMount) and mount.name}):
+            for other in users.setdefault(name, []):
+                here, there = _place(step), _place(graph.steps[other])
+                if here != there and unordered(other, step_id):
+                    message = (
+                        f"this step ({here}) and {other} ({there}) share the scratch cache {name}, and no needs say "
+                        "which comes first, so it cannot be handed from one to the other; add needs, or give one of "
+                        "them a cache of its own"
+                    )
+                    yield Refusal(step_id, "scratch-shared", message)
+            users[name].append(step_id)
+
+
+def _place(step: Step) -> str:
+    return "in a pod" if isinstance(step.on, Pod) else "local"
+
+
+_Claim = tuple[str, str]
+"""The namespace of a PersistentVolumeClaim and its name."""
+
+
+def refuse_shared_claims(graph: Graph) -> Iterator[Refusal]:
+    """A workspace that a claim stands for has no content of senro's, and no claim goes by the names of two of them.
+
+    What a step leaves in a claim, and finds there, is told by no digest: such a step is not pure.
+    """
+    first: dict[str, tuple[_Claim | None, str]] = {}
+    names: dict[_Claim, tuple[str, str]] = {}
+    for step_id, step in graph.steps.items():
+        namespace = (step.on.namespace or "") if isinstance(step.on, Pod) else ""
+        claims = {name: (namespace, claim) for name, claim in claims_by_name(step).items()}
+        for mount in step.mounts:
+            if not isinstance(mount, Mount) or not mount.name:
+                continue
+            claim = claims.get(mount.name)
+            if claim is not None and step.pure:
+                yield Refusal(step_id, "claim-pure", _impure(mount.name, claim[1]))
+            known, elsewhere = first.setdefault(mount.name, (claim, step_id))
+            if known != claim:
+                yield Refusal(step_id, "claim-differs", _mixed(mount.name, claim, known, elsewhere))
+            elif claim is not None and elsewhere == step_id:
+                yield from _of_claim(step_id, mount.workspace, claim, names)
+
+
+def _impure(workspace: str, claim: str) -> str:
+    return (
+        f"the step is pure, but mounts the workspace {workspace}, which stands for the claim {claim}: whoever has that "
+        "claim changes what the step finds; leave out pure=True, or carry the workspace"
+    )
+
+
+def _of_claim(
+    step_id: str, workspace: Workspace, claim: _Claim, names: dict[_Claim, tuple[str, str]]
+) -> Iterator[Refusal]:
+    if workspace != Workspace(workspace.name):
+        message = (
+            f"the workspace {workspace.name} stands for the claim {claim[1]}, whose content is its own; leave out its "
+            "path, scope, exclude, links and preserve_symlinks"
+        )
+        yield Refusal(step_id, "claim-content", message)
+    name, elsewhere = names.setdefault(claim, (workspace.name, step_id))
+    if name != workspace.name:
+        message = (
+            f"the claim {claim[1]} is the workspace {workspace.name} here and {name} in {elsewhere}, and each name has "
+            "a lease of its own, so both steps would have it at once; mount one workspace in both"
+        )
+        yield Refusal(step_id, "claim-names", message)
+
+
+def _mixed(name: str, claim: _Claim | None, known: _Claim | None, elsewhere: str) -> str:
+    here, there = (f"the claim {one[1]} of {one[0]}" if one else "carried" for one in (claim, known))
+    return (
+        f"the workspace {name} is {here} here and {there} in {elsewhere}, which are two contents; mount the same claim "
+        "in both, or give one of the workspaces another name"
+    )

@@ -1,0 +1,187 @@
+"""The rules of a target: what a pod may be asked for before a step is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast
+
+from senro.domain.kube.image_reference import parse_image
+from senro.domain.kube.names import (
+    OWN_PREFIX,
+    is_annotation_key,
+    is_dns_label,
+    is_dns_subdomain,
+    is_label_key,
+    is_label_value,
+)
+from senro.domain.pipeline.targets import Local, Pod, Security, Target
+from senro.domain.plan.validation.environment import read_environment
+from senro.domain.plan.validation.field_reader import LONGEST_SECONDS, Reader, is_a, shown
+from senro.domain.plan.validation.resources import read_resources
+from senro.domain.plan.validation.tolerations import read_tolerations
+
+LARGEST_ID: Final = 2_147_483_647
+"""The largest user or group id that the apiserver takes."""
+
+_ANNOTATIONS_BYTES: Final = 256 * 1024 - 4096
+"""All keys and values of a pod's annotations, less room for senro's own two (facts/api-rules.md section 2)."""
+
+_LARGEST_COUNT: Final = 1_000_000
+
+
+def read_target(value: object, reader: Reader) -> Target:
+    """The target, with mappings of its own; refuses what is none."""
+    if is_a(value, Local):
+        return Local()
+    if is_a(value, Pod):
+        return _read_pod(value, reader)
+    reader.refuse("type", f"the target is {shown(value)}; write senro.local() or senro.k8s.Pod(...)")
+    return Local()
+
+
+def _read_pod(pod: Pod, reader: Reader) -> Pod:
+    security = reader.choice(pod.security, "security", ("baseline", "restricted"), "security")
+    before = len(reader.refusals)
+    user = _read_id(pod.user, "user", reader)
+    if security == "restricted" and not user and len(reader.refusals) == before:
+        reader.refuse(
+            "restricted-user", "security='restricted' needs a user that is not root; write user= with its numeric id"
+        )
+    return Pod(
+        _read_image(pod.image, "the image", reader),
+        _read_namespace(pod.namespace, reader),
+        user=user,
+        group=_read_id(pod.group, "group", reader),
+        security=cast("Security", security),
+        resources=read_resources(pod.resources, "resources", reader),
+        transfer_resources=read_resources(pod.transfer_resources, "transfer_resources", reader),
+        helper=None if pod.helper is None else _read_image(pod.helper, "the helper image", reader),
+        claims=_read_claims(pod.claims, reader),
+        service_account=_read_object_name(pod.service_account, "service_account", reader),
+        node_selector=_read_labels(pod.node_selector, "node_selector", reader),
+        tolerations=read_tolerations(pod.tolerations, reader),
+        image_pull_secrets=tuple(
+            name
+            for place, item in enumerate(reader.items(pod.image_pull_secrets, "image_pull_secrets"))
+            if (name := _read_object_name(item, f"entry {place} of image_pull_secrets", reader, optional=False))
+        ),
+        priority_class=_read_object_name(pod.priority_class, "priority_class", reader),
+        runtime_class=_read_object_name(pod.runtime_class, "runtime_class", reader),
+        env=read_environment(pod.env, "env of the target", reader),
+        labels=_read_labels(pod.labels, "labels", reader, reserved=True),
+        annotations=_read_annotations(pod.annotations, reader),
+        start_timeout=reader.seconds(pod.start_timeout, "start_timeout", "start-timeout"),
+        max_lifetime=reader.seconds(pod.max_lifetime, "max_lifetime", "max-lifetime"),
+        # With 0, a deletion would remove the pod while its processes live on (facts/api-rules.md section 9).
+        grace=reader.whole(pod.grace, "grace", "grace", 1, LONGEST_SECONDS),
+        max_pods=None
+        if pod.max_pods is None
+        else reader.whole(pod.max_pods, "max_pods", "max-pods", 1, _LARGEST_COUNT),
+    )
+
+
+def _read_image(value: object, what: str, reader: Reader) -> str:
+    before = len(reader.refusals)
+    image = reader.text(value, what)
+    if len(reader.refusals) == before:
+        try:
+            parse_image(image)
+        except ValueError as problem:
+            reader.refuse("image", f"{what} {shown(image)} is refused: {problem}")
+    return image
+
+
+def _read_namespace(value: object, reader: Reader) -> str:
+    if value is None:
+        reader.refuse("namespace", "the target has no namespace, and there is no default; write namespace='...'")
+        return "x"
+    before = len(reader.refusals)
+    namespace = reader.text(value, "the namespace")
+    if len(reader.refusals) == before and not is_dns_label(namespace):
+        reader.refuse(
+            "namespace",
+            f"the namespace {shown(namespace)} is not up to 63 lower-case letters, digits and `-`, with no `-` at an "
+            "end; write the name of one that exists",
+        )
+    return namespace
+
+
+def _read_id(value: object, what: str, reader: Reader) -> int | None:
+    return None if value is None else reader.whole(value, what, what, 0, LARGEST_ID)
+
+
+def _read_object_name(value: object, what: str, reader: Reader, *, optional: bool = True) -> str | None:
+    if value is None and optional:
+        return None
+    before = len(reader.refusals)
+    name = reader.text(value, what)
+    if len(reader.refusals) == before and not is_dns_subdomain(name):
+        reader.refuse(
+            "object-name",
+            f"{what} is {shown(name)}, which no object can be called; write lower-case letters, digits, `-` and `.`",
+        )
+    return name
+
+
+def _read_claims(value: object, reader: Reader) -> dict[str, str]:
+    """The claims, by the workspaces in whose place they are mounted; one claim stands for one workspace."""
+    found: dict[str, str] = {}
+    for workspace, item in reader.mapping(value, "claims").items():
+        if not is_dns_label(workspace):
+            reader.refuse("claims", f"claims has the key {shown(workspace)}; a key is the name of a workspace")
+        claim = _read_object_name(item, f"claims[{shown(workspace)}]", reader, optional=False)
+        if claim in found.values():
+            reader.refuse(
+                "claims",
+                f"the claim {shown(claim)} stands for two workspaces, and each would think that it has it alone; "
+                "mount one of them",
+            )
+        found[workspace] = claim or "x"
+    return found
+
+
+def _read_labels(value: object, what: str, reader: Reader, *, reserved: bool = False) -> dict[str, str]:
+    found = _read_pairs(value, what, reader, is_label_key, "label-key")
+    for key, label in found.items():
+        if not is_label_value(label):
+            reader.refuse(
+                "label-value",
+                f"{what}[{shown(key)}] is {shown(label)}; a label's value is up to 63 letters, digits, `-`, `_` and "
+                "`.`, a letter or digit at each end; put longer texts in annotations",
+            )
+    if reserved:
+        _refuse_reserved(found, what, reader)
+    return found
+
+
+def _read_annotations(value: object, reader: Reader) -> dict[str, str]:
+    found = _read_pairs(value, "annotations", reader, is_annotation_key, "annotation-key")
+    _refuse_reserved(found, "annotations", reader)
+    size = sum(len(key.encode()) + len(text.encode()) for key, text in found.items())
+    if size > _ANNOTATIONS_BYTES:
+        reader.refuse(
+            "annotations-size",
+            f"annotations have {size} bytes together; a pod takes {_ANNOTATIONS_BYTES} beside senro's; shorten them",
+        )
+    return found
+
+
+def _read_pairs(value: object, what: str, reader: Reader, is_key: Callable[[str], bool], rule: str) -> dict[str, str]:
+    found = {}
+    for key, text in reader.mapping(value, what).items():
+        if is_key(key):
+            found[key] = reader.text(text, f"{what}[{shown(key)}]")
+        else:
+            reader.refuse(
+                rule,
+                f"{what} has the key {shown(key)}; a key is up to 63 letters, digits, `-`, `_` and `.`, after an "
+                "optional prefix such as `example.com/`",
+            )
+    return found
+
+
+def _refuse_reserved(found: Mapping[str, Any], what: str, reader: Reader) -> None:
+    for key in found:
+        prefix = key.rpartition("/")[0].lower()
+        if prefix == OWN_PREFIX or prefix.endswith(f".{OWN_PREFIX}"):
+            reader.refuse("own-key", f"{what} has {shown(key)}; keys in {OWN_PREFIX}/ are senro's; use your own prefix")

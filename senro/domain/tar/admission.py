@@ -1,0 +1,232 @@
+"""The rules between the members of an archive, and what of them becomes a tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from senro.domain.errors import TreeError
+from senro.domain.text.printable import printable
+from senro.domain.tree.content_rules import PLAIN, ContentRules
+from senro.domain.tree.excludes import compile_excludes
+from senro.domain.tree.follow_links import COPIES_FACTOR, COPIES_FREE, followed
+from senro.domain.tree.tree import Entry, Tree, check_links
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Generator, Mapping
+
+    from senro.domain.tar.reader import Member
+
+
+class Placement(Struct, frozen=True, gc=False):
+    """What to make on disk for a member: first the directories, outermost first, then the entry.
+
+    `entry` is None where nothing is to be made: for a root, and for what is left out. With `replaces`, a file or link
+    is there already and goes first. With `copy_of`, the entry's content is that of the file at this path; else a
+    file's digest is still empty.
+    """
+
+    directories: tuple[str, ...]
+    entry: Entry | None
+    replaces: bool = False
+    copy_of: str = ""
+
+
+_NOTHING = Placement((), None)
+
+
+IMPLIED_FREE = 1000
+"""Directories that need be no members, whatever came. A name may hold two thousand, and GNU and busybox tar send each
+directory before what is in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What of the members of one tree stays, once its rules are applied.
+
+    `excluded` are files and directories that were made, each with all that it holds, and must go: until the archive
+    has ended, a hard link outside of them may repeat one. `copies` has, for each path that no member made because it
+    stands in place of a link, what it repeats of the others. Links are not made before now.
+    """
+
+    tree: Tree
+    excluded: tuple[str, ...]
+    copies: Mapping[str, str]
+
+
+class Manifest:
+    """What came of each tree. `admit` every member before anything of it is made, `digested` each file after it.
+
+    `rules` has those of each tree; without any, everything stays and links may not leave.
+    """
+
+    def __init__(
+        self,
+        indexes: Collection[int],
+        *,
+        rules: Mapping[int, ContentRules] | None = None,
+        copies_free: int = COPIES_FREE,
+    ) -> None:
+        known = rules or {}
+        self._parts = {index: _Part(known.get(index, PLAIN)) for index in indexes}
+        self._copies_free = copies_free
+        self._bytes = 0
+        self._copies = 0
+        self._members = 0
+        self._implied = 0
+
+    def admit(self, member: Member) -> Placement:
+        """Say how to make the member.
+
+        Raises `TreeError`: rule `parent` where something that is no directory stands above it (which is how a write
+        through a link is refused), `duplicate` where its name came before as another kind, `hardlink` where no
+        file or link of the target's name came before, `limit` where hard links or directories of no member's would fill
+        a disk. Excluded members keep these rules too: they say that the archive is coherent.
+        """
+        part = self._parts[member.index]
+        if not member.path:
+            return _NOTHING
+        if part.repeated:
+            part.check_again(member.path)
+        if member.kind == "special":
+            return part.leave_out(member.path, member.lost)
+        if member.kind == "hardlink":
+            return self._admit_hard_link(part, member)
+        self._bytes += member.size
+        entry = Entry(member.path, member.kind, member.executable, member.size, "", member.target)
+        placement = part.place(entry, member.lost)
+        self._members += 1
+        if placement.directories:
+            self._implied += len(placement.directories)
+            if self._implied > max(IMPLIED_FREE, self._members):
+                most = f"more than {IMPLIED_FREE} directories, and more than there are members"
+                raise TreeError(member.path, "limit", f"{most}, stand in the names of its members alone")
+        return placement
+
+    def digested(self, index: int, path: str, digest: str) -> None:
+        """The file's content is whole and has this digest."""
+        entries = self._parts[index].entries
+        entry = entries[path]
+        entries[path] = replace(entry, digest=digest)
+
+    def contents(self) -> Generator[None, None, Mapping[int, Content]]:
+        """What came, by index; it may be left at each yield.
+
+        Raises one `TreeError` (rule `link`) that names every link that may not stay.
+        """
+        contents = {}
+        for index, part in self._parts.items():
+            contents[index] = yield from part.content()
+            yield
+        return contents
+
+    def _admit_hard_link(self, part: _Part, member: Member) -> Placement:
+        target = part.repeats.get(member.target, member.target)
+        if target in part.special:
+            return part.leave_out(member.path, part.special[target])
+        source = part.entries.get(target)
+        if source is None or source.kind == "directory" or target == member.path:
+            raise TreeError(
+                member.path, "hardlink", f"a hard link to `{member.target}`, which is no earlier file of its tree"
+            )
+        if part.excludes.matches(member.path, directory=False):
+            # Nothing is made of it, so a later hard link to it is one to what it repeats.
+            part.repeats[member.path] = target
+            part.repeated.add(target)
+            return _NOTHING
+        self._copies += source.size
+        if self._copies > max(self._copies_free, COPIES_FACTOR * self._bytes):
+            raise TreeError(
+                member.path,
+                "limit",
+                f"hard links would repeat more than {self._copies_free} bytes; they come back as copies",
+            )
+        copy_of = target if source.kind == "file" else ""
+        return part.place(replace(source, path=member.path), member.lost, copy_of=copy_of)
+
+
+class _Part:
+    """The members of one tree. `repeats` maps excluded hard links to the entries that they repeat."""
+
+    def __init__(self, rules: ContentRules) -> None:
+        self._rules = rules
+        self._left_out: dict[str, str] = {}
+        self.excludes = compile_excludes(rules.exclude)
+        self.entries: dict[str, Entry] = {}
+        self.special: dict[str, str] = {}
+        self.repeats: dict[str, str] = {}
+        self.repeated: set[str] = set()
+
+    def check_again(self, path: str) -> None:
+        """A name may come again, as a later file replaces an earlier one, but for one that others stand for."""
+        if path in self.repeated:
+            raise TreeError(path, "duplicate", "the name comes again after hard links to it")
+        self.repeats.pop(path, None)
+
+    def leave_out(self, path: str, what: str) -> Placement:
+        """Nothing is made of a fifo or a device."""
+        before = self.entries.get(path)
+        if before is not None:
+            raise TreeError(path, "duplicate", f"the archive has it as a {before.kind} and again as {what}")
+        _missing_parents(path, self.entries, self.special)
+        self.special[path] = what
+        if not self.excludes.matches(path, directory=False):
+            self._left_out[path] = what
+        return _NOTHING
+
+    def place(self, entry: Entry, lost: str, *, copy_of: str = "") -> Placement:
+        path = entry.path
+        directories = _missing_parents(path, self.entries, self.special)
+        for parent in directories:
+            self.entries[parent] = Entry(parent, "directory")
+        before = self.entries.get(path)
+        if before is not None or path in self.special:
+            was = self.special[path] if before is None else f"a {before.kind}"
+            if was != f"a {entry.kind}":
+                raise TreeError(path, "duplicate", f"the archive has it as {was} and again as a {entry.kind}")
+        self.entries[path] = entry
+        if lost and not self.excludes.matches(path, directory=False):
+            self._left_out[path] = lost
+        replaces = before is not None and before.kind != "directory"
+        return Placement(directories, entry, replaces, copy_of)
+
+    def content(self) -> Generator[None, None, Content]:
+        kept, excluded = [], {}
+        for path, entry in self.entries.items():
+            if self.excludes.matches(path, directory=entry.kind == "directory"):
+                excluded[path] = entry
+            else:
+                kept.append(entry)
+        yield
+        left_out = tuple(sorted((printable(path), what) for path, what in self._left_out.items()))
+        rules = self._rules
+        tree = Tree(tuple(kept), left_out=left_out, links="keep")
+        yield
+        copies: Mapping[str, str] = {}
+        if rules.follow:
+            tree, copies = yield from followed(tree, self.excludes)
+        elif rules.links == "refuse":
+            yield from check_links(tree.entries)
+        outermost = (
+            path for path, entry in excluded.items() if entry.kind != "link" and path.rpartition("/")[0] not in excluded
+        )
+        return Content(tree, tuple(outermost), copies)
+
+
+def _missing_parents(path: str, entries: Mapping[str, Entry], special: Mapping[str, str]) -> tuple[str, ...]:
+    missing = []
+    parent = path.rpartition("/")[0]
+    while parent:
+        entry = entries.get(parent)
+        if entry is not None:
+            if entry.kind != "directory":
+                raise TreeError(path, "parent", f"it lies in `{parent}`, which is a {entry.kind}")
+            break
+        if parent in special:
+            raise TreeError(path, "parent", f"it lies in `{parent}`, which is {special[parent]}")
+        missing.append(parent)
+        parent = parent.rpartition("/")[0]
+    return tuple(reversed(missing))

@@ -1,0 +1,1 @@
+"""Text: log lines, redaction, printable text, ages."""

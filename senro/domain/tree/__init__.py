@@ -1,0 +1,1 @@
+"""A workspace's content: entries, digest, diff, excludes, symbolic links."""

@@ -1,0 +1,187 @@
+"""A tree without links: each is replaced by a copy of the file or the whole directory that it leads to.
+
+Links are resolved as the kernel does it (path_resolution(7)), but never out of the tree.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from senro.domain.errors import TreeError
+from senro.domain.tree.paths import MAX_PATH, raw, refused_links, shortened
+from senro.domain.tree.tree import Entry, Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from senro.domain.tree.excludes import Excludes
+
+COPIES_FREE = 16 << 30
+"""Bytes that links may repeat, hard ones and followed ones, whatever came. They become copies, so a few kilobytes of
+archive could fill any disk."""
+
+COPIES_FACTOR = 8
+"""How many times the bytes of all files links may repeat, where that is more than `COPIES_FREE`; so for entries."""
+
+ENTRIES_FREE = 200_000
+"""Entries that may be looked at to follow a tree's links, whatever it has: a directory has no bytes, and what is
+excluded or refused is looked at again wherever a link leads to it."""
+
+NAMES_FACTOR = 8
+"""How many times as many names the targets of all links together may go through: they go up and down at will."""
+
+MAX_HOPS = 40
+"""Links that one path may go through: Linux' MAXSYMLINKS."""
+
+_REMEDY = "point it at something inside, exclude it, or leave preserve_symlinks=True"
+
+_PAUSE = 2000
+"""Entries looked at, and names gone through, between two yields: some milliseconds."""
+
+Followed = tuple[Tree, "Mapping[str, str]"]
+"""A tree without links; and for each path that stands in place of a link or below one, what it copies."""
+
+
+def followed(
+    tree: Tree, excludes: Excludes | None = None, *, copies_free: int = COPIES_FREE, entries_free: int = ENTRIES_FREE
+) -> Generator[None, None, Followed]:
+    """The tree with its links followed. A copy that is excluded where it would lie is left out, with all below it.
+
+    It may be left at each yield. Raises one `TreeError` (rule `link`) that names each link that leads out of the tree,
+    to nothing or to a directory that holds it; rule `limit` where the copies would be more than the bounds, or a path
+    longer than `MAX_PATH`.
+    """
+    if all(entry.kind != "link" for entry in tree.entries):
+        return tree, {}
+    return (yield from _Following(tree, excludes, copies_free, entries_free).run())
+
+
+class _Following:
+    def __init__(self, tree: Tree, excludes: Excludes | None, copies_free: int, entries_free: int) -> None:
+        self._tree = tree
+        self._excludes = excludes
+        self._most_bytes = max(copies_free, COPIES_FACTOR * tree.size)
+        self._most_entries = max(entries_free, COPIES_FACTOR * len(tree.entries))
+        # A directory goes by its path, always one and the same string: then looking it up costs nothing for its depth.
+        self._directories = {"": Entry("", "directory")}
+        self._above: dict[str, str] = {}
+        self._children: dict[str, dict[str, Entry]] = {"": {}}
+        for entry in tree.entries:
+            parent, _, name = entry.path.rpartition("/")
+            above = self._directories[parent].path
+            self._children[above][name] = entry
+            if entry.kind == "directory":
+                self._directories[entry.path] = entry
+                self._above[entry.path] = above
+                self._children[entry.path] = {}
+        self._ends: dict[str, Entry | str] = {}
+        self._problems: dict[str, str] = {}
+        self._entries: list[Entry] = []
+        self._copies: dict[str, str] = {}
+        self._bytes = 0
+        self._looks = 0
+        self._names = 0
+        self._next_pause = _PAUSE
+
+    def run(self) -> Generator[None, None, Followed]:
+        within: Counter[str] = Counter()  # the directories that are being copied, by their places in the tree as it is
+        waiting = [("", "", True)]
+        while waiting:
+            path, directory, enters = waiting.pop()
+            within[directory] += 1 if enters else -1
+            if not enters:
+                continue
+            waiting.append((path, directory, False))
+            for name, child in self._children[directory].items():
+                self._looks += 1
+                if self._looks + self._names >= self._next_pause:
+                    self._next_pause = self._looks + self._names + _PAUSE
+                    yield
+                new = f"{path}/{name}" if path else name
+                end = self._end(child, directory)
+                if isinstance(end, str):
+                    self._problems[child.path] = end
+                elif self._is_excluded(new, end):
+                    pass
+                elif end.kind == "file":
+                    self._add(replace(end, path=new), end.path)
+                elif child.kind == "link" and within[end.path]:
+                    target = shortened(child.target)
+                    self._problems[child.path] = f"the link leads to a directory that holds it ({target})"
+                else:
+                    self._add(Entry(new, "directory"), end.path)
+                    waiting.append((new, end.path, True))
+                self._check_bounds(new)
+        if self._problems:
+            raise self._refused()
+        return Tree(tuple(self._entries), left_out=self._tree.left_out), self._copies
+
+    def _is_excluded(self, path: str, end: Entry) -> bool:
+        return self._excludes is not None and self._excludes.matches(path, directory=end.kind == "directory")
+
+    def _add(self, entry: Entry, source: str) -> None:
+        # A code point is at most 4 bytes, so most need not be encoded.
+        if len(entry.path) * 4 > MAX_PATH and len(raw(entry.path)) > MAX_PATH:
+            raise TreeError(entry.path, "limit", f"the path, once links are followed, has more than {MAX_PATH} bytes")
+        self._entries.append(entry)
+        if source != entry.path:
+            self._copies[entry.path] = source
+            self._bytes += entry.size
+
+    def _check_bounds(self, path: str) -> None:
+        most = self._most_entries
+        if self._looks <= most and self._names <= NAMES_FACTOR * most and self._bytes <= self._most_bytes:
+            return
+        if self._problems:
+            raise self._refused()  # which says what to do, and may be all that it takes
+        raise TreeError(
+            path,
+            "limit",
+            f"the copies in place of links would be more than {most} entries or {self._most_bytes} bytes, or the links "
+            "go about too far; leave preserve_symlinks=True",
+        )
+
+    def _refused(self) -> TreeError:
+        return refused_links(sorted(self._problems.items(), key=lambda item: raw(item[0])), _REMEDY)
+
+    def _end(self, entry: Entry, directory: str) -> Entry | str:
+        """The entry itself, or the one that the link in the directory leads to; in words why it leads to none."""
+        if entry.kind != "link":
+            return entry
+        end = self._ends.get(entry.path)
+        if end is None:
+            end = self._ends[entry.path] = self._resolve(entry, directory)
+        return end
+
+    def _resolve(self, link: Entry, place: str) -> Entry | str:
+        target = shortened(link.target)
+        rest = [link.path.rpartition("/")[2]]  # the next name last
+        hops = 0
+        while rest:
+            name = rest.pop()
+            self._names += 1
+            if name in {"", "."}:
+                continue
+            if name == "..":
+                if not place:
+                    return f"the link leaves the tree ({target})"
+                place = self._above[place]
+                continue
+            found = self._children[place].get(name)
+            if found is None or (found.kind == "file" and rest):
+                return f"the link leads to nothing in the tree ({target})"
+            if found.kind == "file":
+                return found
+            if found.kind == "directory":
+                place = found.path
+                continue
+            hops += 1
+            if hops > MAX_HOPS:
+                return f"the link leads through more than {MAX_HOPS} links, or to itself ({target})"
+            if found.target.startswith("/"):
+                return f"the link is absolute, or leads to one that is ({target})"
+            rest += reversed(found.target.split("/"))
+        return self._directories[place]

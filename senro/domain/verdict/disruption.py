@@ -1,0 +1,198 @@
+"""Signs of disruption: what tells that somebody other than the step's command is ending the pod."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from senro.domain.kube.pod import parse_time
+from senro.domain.verdict.kinds import InfraKind
+from senro.domain.verdict.signals.known_states import Where, infra_kinds
+from senro.domain.verdict.signals.pod_reason import DEADLINE_EXCEEDED, evicted_kind, reason_kind
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from senro.domain.kube.event import ClusterEvent
+    from senro.domain.kube.pod import Condition, Pod
+    from senro.domain.verdict.memory import Observation
+
+KUBELET_ENDS = frozenset({"PodFailed", "PodCompleted"})
+"""Reasons of Ready by which the kubelet says, ahead of the phase, what the pod is about to be (facts row 83)."""
+
+_STOPPING = "Stopping container"
+"""How the message of `Killing` begins where no probe of somebody's and no failed hook is the cause (facts row 118)."""
+
+_TERMINATION_BY_KUBELET = "TerminationByKubelet"
+
+_CONDITION_KINDS = infra_kinds(Where.CONDITION_REASON)
+"""By the reason of DisruptionTarget: facts rows 86 to 91."""
+
+_DISRUPTED = infra_kinds(Where.CONDITION)["DisruptionTarget"]
+"""Where its reason is a new one."""
+
+
+class Source(IntEnum):
+    """Where a sign stands; of two, the greater names the kind."""
+
+    READY = 1
+    """Ready.reason says that the pod ends while a container of it runs: the kubelet kills, and keeps why."""
+    STOPPED = 2
+    """An Event `Killing` says that the kubelet stops the step's container (facts row 118), and not why."""
+    DELETION = 3
+    """`deletionTimestamp`, and the deletion was not ours."""
+    EVENT = 4
+    """An Event `Evicted`, said before the containers are killed (facts row 129)."""
+    CONDITION = 5
+    """The condition DisruptionTarget is True."""
+    REASON = 6
+    """The pod has a reason of its own; an ordinary failure has none (facts row 76)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """One disruption. `moment` is when it began, by the clock of the machine that says so, None where none does.
+
+    `withheld`: it may be seen long after it began (the kubelet says it only together with the final phase, facts
+    rows 91 and 137), so that seeing the finish first proves no order. `deadline`: the pod's reason is
+    DeadlineExceeded, which has a row of its own.
+    """
+
+    kind: InfraKind
+    source: Source
+    moment: datetime | None = None
+    message: str = ""
+    withheld: bool = False
+    deadline: bool = False
+
+    @property
+    def told(self) -> bool:
+        """Whether an Event alone tells of it, and the pod shows nothing."""
+        return self.source in {Source.STOPPED, Source.EVENT}
+
+
+def sign_of(
+    observation: Observation, pod: Pod, *, step: str, ready: Condition, target: Condition, silent: bool
+) -> Sign | None:
+    """The disruption that this observation shows, None where it shows none.
+
+    `step` is the name of the step's container, `ready` and `target` are the pod's conditions Ready and
+    DisruptionTarget, empty ones where it has none. Several signs count as one disruption: the strongest source names
+    it, the earliest moment dates it, and it may have been withheld if any of them may. One sign without a date leaves
+    the whole undated, except that the kubelet's condition dates the reason that comes with it (facts row 91).
+    """
+    signs = _signs(observation, pod, step=step, ready=ready, target=target, silent=silent)
+    if len(signs) <= 1:
+        return signs[0] if signs else None
+    by_kubelet = any(sign.withheld and sign.source is Source.CONDITION for sign in signs)
+    moments = [
+        sign.moment for sign in signs if sign.moment is not None or not (by_kubelet and sign.source is Source.REASON)
+    ]
+    dated = [moment for moment in moments if moment is not None]
+    strongest = max(signs, key=_source)
+    return Sign(
+        strongest.kind,
+        strongest.source,
+        min(dated) if len(dated) == len(moments) else None,
+        strongest.message,
+        withheld=any(sign.withheld for sign in signs),
+        deadline=strongest.deadline,
+    )
+
+
+def joined(old: Sign | None, new: Sign | None, target: Condition) -> Sign | None:
+    """What is known of the disruption once `new` was seen after `old`: first sight stays, a better name is taken.
+
+    A DisruptionTarget that went back to False without a deletion was called off (facts row 85).
+    """
+    if old is None:
+        return new
+    if new is None:
+        return None if old.source is Source.CONDITION and target.status == "False" else old
+    if new.source <= old.source or old.kind is InfraKind.NODE_LOST:
+        return old
+    return replace(old, kind=new.kind, source=new.source, message=new.message, deadline=new.deadline)
+
+
+def _signs(
+    observation: Observation, pod: Pod, *, step: str, ready: Condition, target: Condition, silent: bool
+) -> list[Sign]:
+    signs = []
+    if target.status == "True":
+        signs.append(_from_condition(target, silent=silent))
+    if pod.metadata.deletion_timestamp and not observation.deletion_asked:
+        words = "the pod was deleted, and not by this run"
+        signs.append(Sign(InfraKind.DELETED, Source.DELETION, deletion_asked_at(pod), words))
+    if pod.status.reason:
+        kind = reason_kind(pod.status.reason, pod.status.message)
+        words = f"{pod.status.reason}: {pod.status.message}" if pod.status.message else pod.status.reason
+        deadline = pod.status.reason == DEADLINE_EXCEEDED
+        moment = _deadline_of(pod) if deadline else None
+        signs.append(Sign(kind, Source.REASON, moment, words, withheld=True, deadline=deadline))
+    signs += [
+        sign for event in observation.events or () if (sign := _from_event(event, observation, pod, step)) is not None
+    ]
+    if ready.reason in KUBELET_ENDS and _any_runs(pod):
+        # Recording deadline-exceeded: 31 s before the phase. lastTransitionTime dates a change of status, not of
+        # reason (recording finished-then-deleted): no proof of when this began, at most of what it cannot be.
+        ends, changed = _deadline_of(pod), parse_time(ready.last_transition_time)
+        passed = ends is not None and changed is not None and changed >= ends
+        kind = InfraKind.DEADLINE if passed else InfraKind.EVICTED
+        signs.append(Sign(kind, Source.READY, None, f"the kubelet is ending the pod ({ready.reason})"))
+    return signs
+
+
+def _from_event(event: ClusterEvent, observation: Observation, pod: Pod, step: str) -> Sign | None:
+    """What an Event tells of a disruption. It is read when somebody asks: the order of sight proves nothing."""
+    if event.involved_object.uid != pod.uid:
+        return None
+    if event.reason == "Evicted":
+        return Sign(evicted_kind(event.message), Source.EVENT, event.moment, event.message, withheld=True)
+    # The kubelet stops a container that runs, and only that: one that has ended by itself is not killed. Of a node
+    # that shuts down, or of an eviction whose own Event was lost, it is all that a step leaves that ends with 0.
+    stopped = event.reason == "Killing" and event.message.startswith(_STOPPING)
+    if stopped and event.involved_object.field_path.endswith(f"{{{step}}}") and not observation.deletion_asked:
+        words = f"the kubelet ended it: {event.message}"
+        return Sign(InfraKind.EVICTED, Source.STOPPED, event.moment, words, withheld=True)
+    return None
+
+
+def _from_condition(condition: Condition, *, silent: bool) -> Sign:
+    # Recording node-lost: the taint manager deletes what a silent node holds.
+    kind = _CONDITION_KINDS.get(condition.reason, _DISRUPTED)
+    return Sign(
+        InfraKind.NODE_LOST if silent else kind,
+        Source.CONDITION,
+        parse_time(condition.last_transition_time),
+        condition.message or condition.reason,
+        withheld=condition.reason == _TERMINATION_BY_KUBELET,
+    )
+
+
+def deletion_asked_at(pod: Pod) -> datetime | None:
+    """When the deletion was asked for: deletionTimestamp lies in the future by the grace (facts row 159)."""
+    return _moved(pod.metadata.deletion_timestamp, -(pod.metadata.deletion_grace_period_seconds or 0))
+
+
+def _deadline_of(pod: Pod) -> datetime | None:
+    """When activeDeadlineSeconds passed: it counts from startTime, by the kubelet's clock (facts row 72)."""
+    seconds = pod.spec.active_deadline_seconds
+    return None if seconds is None else _moved(pod.status.start_time, seconds)
+
+
+def _moved(time: str | None, seconds: int) -> datetime | None:
+    moment = parse_time(time)
+    try:
+        return None if moment is None else moment + timedelta(seconds=seconds)
+    except OverflowError:
+        return None
+
+
+def _any_runs(pod: Pod) -> bool:
+    return any(status.state.running is not None for status in pod.status.container_statuses)
+
+
+def _source(sign: Sign) -> Source:
+    return sign.source

@@ -1,0 +1,1 @@
+"""Sentences for people about what a pod shows."""

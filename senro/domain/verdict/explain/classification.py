@@ -1,0 +1,147 @@
+"""Why a pod came to its answer: what `senro.classify` gives and `senro explain` prints."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from senro.domain.verdict import (
+    Answer,
+    Cancelled,
+    Ending,
+    Exited,
+    Infra,
+    InfraKind,
+    Memory,
+    Note,
+    Pending,
+    PendingKind,
+    Running,
+    TimedOut,
+    observe,
+)
+from senro.domain.verdict.explain.evidence_lines import evidence_lines
+from senro.domain.verdict.explain.matching_states import rows_of
+from senro.domain.verdict.explain.sentences import RULES, hint, sentence
+from senro.domain.verdict.signals.container_state import failed_init
+from senro.domain.verdict.signals.known_states import Row, Where
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from senro.domain.kube.pod import Pod
+    from senro.domain.verdict import Observation
+
+_ASK_EVENTS = frozenset({PendingKind.CREATING, PendingKind.SCHEDULING, PendingKind.UNSCHEDULABLE, PendingKind.VOLUME})
+_ASK_NODE = frozenset({InfraKind.NODE_LOST, InfraKind.RUNTIME, InfraKind.REJECTED, InfraKind.EVICTED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classification:
+    """The answer of one pod, and why.
+
+    `answer` is one of `senro.domain.verdict.Answer`; where it is settled, it stands whatever is seen later. `rule` is
+    the row of the table of verdicts that gave it, `because` that row's sentence. `sentence` tells the answer to a
+    person, `hint` what to do, `commands` what to type for more. `evidence` is what the pod showed when the answer was
+    given, `rows` are the known states in it (`senro/domain/verdict/signals/known_states.py`), each with its reason.
+    `container` is the one that was taken for the step's; `seen` counts the observations.
+    """
+
+    pod: str
+    namespace: str
+    uid: str
+    node: str
+    container: str
+    seen: int
+    answer: Answer
+    rule: int
+    because: str
+    sentence: str
+    hint: str
+    commands: tuple[str, ...]
+    evidence: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def word(self) -> str:
+        """The answer in one word, as in a recording's `expected.json`."""
+        return _WORDS[type(self.answer)]
+
+
+_WORDS: dict[type, str] = {
+    Pending: "pending",
+    Running: "running",
+    Ending: "ending",
+    Exited: "exited",
+    Infra: "infra",
+    Cancelled: "cancelled",
+    TimedOut: "timed_out",
+}
+
+
+def classified(memory: Memory, observations: Sequence[Observation]) -> Classification:
+    """Fold `observe` over `observations`, and tell why it came to its answer. One of them must hold a pod."""
+    decisive, first = 0, next(each.pod for each in observations if each.pod is not None)
+    for index, observation in enumerate(observations):
+        before = memory.answer
+        answer, memory = observe(memory, observation)
+        if answer != before or not answer.settled:
+            decisive = index
+    pods = [each.pod for each in observations[: decisive + 1] if each.pod is not None and each.pod.uid == first.uid]
+    shown = pods[-1] if pods else first
+    gone = observations[decisive].pod is not shown
+    events = memory.events
+    rows = rows_of(shown, memory.step, events)
+    return Classification(
+        pod=first.name,
+        namespace=first.namespace,
+        uid=first.uid,
+        node=memory.node,
+        container=memory.step,
+        seen=len(observations),
+        answer=memory.answer,
+        rule=memory.rule,
+        because=RULES[memory.rule],
+        sentence=sentence(memory.answer, memory),
+        hint=" ".join(part for part in (*_details(memory.answer, rows), hint(memory.answer)) if part),
+        commands=tuple(_commands(memory.answer, shown, memory)),
+        evidence=(
+            *(("the pod is gone (404, or another has its name); what it showed last:",) if gone else ()),
+            *evidence_lines(shown, memory.step, ours=observations[decisive].deletion_asked, events=events),
+        ),
+        rows=rows,
+    )
+
+
+def _details(answer: Answer, rows: Sequence[Row]) -> Iterator[str]:
+    """What the table knows of this scheduler's or node's reason, where the kind of the answer covers many."""
+    match answer:
+        case Pending(kind=PendingKind.UNSCHEDULABLE):
+            wanted = Where.SCHEDULER
+        case Infra(kind=InfraKind.REJECTED):
+            wanted = Where.POD
+        case _:
+            return
+    yield from (f"{row.why[0].upper()}{row.why[1:]}." for row in rows if row.where is wanted)
+
+
+def _commands(answer: Answer, pod: Pod, memory: Memory) -> Iterator[str]:
+    """What a person would type next. Logs and Events last as long as the pod does, or an hour."""
+    namespace, name = shlex.quote(pod.namespace or "default"), shlex.quote(pod.name)
+    init = failed_init(pod)
+    log = f"kubectl logs -n {namespace} {name} -c "
+    match answer:
+        case Exited(code=code, notes=notes):
+            if Note.DISRUPTION_UNCHECKED in notes:
+                yield f"kubectl events -n {namespace} --for pod/{name}"
+            elif code != 0 and Note.START_ERROR not in notes:
+                yield log + shlex.quote(memory.step)
+        case Infra() if init is not None:
+            yield log + shlex.quote(init[0])
+        case Pending(kind=kind) if kind in _ASK_EVENTS:
+            yield f"kubectl events -n {namespace} --for pod/{name}"
+        case Infra(kind=kind) if kind in _ASK_NODE and memory.node:
+            yield f"kubectl describe node {shlex.quote(memory.node)}"
+        case _:
+            return

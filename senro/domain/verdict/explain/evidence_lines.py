@@ -1,0 +1,83 @@
+"""What a pod shows of its step's fate, line by line, in Kubernetes' own words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from senro.domain.verdict.disruption import deletion_asked_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from senro.domain.kube.event import ClusterEvent
+    from senro.domain.kube.pod import Condition, ContainerStatus, Pod
+
+_TOLD_CONDITIONS = ("DisruptionTarget", "PodScheduled", "Ready")
+
+
+def evidence_lines(pod: Pod, step: str, *, ours: bool = False, events: Iterable[ClusterEvent] = ()) -> tuple[str, ...]:
+    """The fields that verdicts are made of, most telling first; what says nothing is left out.
+
+    `ours`: a deletion was asked for by the run itself.
+    """
+    status = pod.status
+    return (
+        *_of_phase(pod),
+        *(_of_condition(condition) for condition in status.conditions if _tells(condition)),
+        *_of_deletion(pod, ours=ours),
+        *(f"init container {each.name}: {_of_state(each)}" for each in status.init_container_statuses),
+        *(
+            f"container {each.name}{'' if each.name == step else ' (not the step)'}: {_of_state(each)}"
+            for each in sorted(status.container_statuses, key=lambda each: (each.name != step, each.name))
+        ),
+        *(f"Event {event.reason}: {event.message}" for event in events if event.involved_object.uid == pod.uid),
+    )
+
+
+def _of_phase(pod: Pod) -> Iterator[str]:
+    status = pod.status
+    words = "".join(f", {each}" for each in (status.reason, status.message.strip()) if each)
+    yield f"phase {status.phase or '(none)'}{words}"
+    if not pod.spec.node_name:
+        yield "no node yet"
+
+
+def _tells(condition: Condition) -> bool:
+    if condition.type == "DisruptionTarget":
+        return condition.status == "True"
+    return condition.type in _TOLD_CONDITIONS and condition.status == "False"
+
+
+def _of_condition(condition: Condition) -> str:
+    reason = f" ({condition.reason})" if condition.reason else " without a reason"
+    since = f" since {condition.last_transition_time}" if condition.last_transition_time else ""
+    words = f": {condition.message}" if condition.message else ""
+    return f"condition {condition.type} {condition.status}{reason}{since}{words}"
+
+
+def _of_deletion(pod: Pod, *, ours: bool) -> Iterator[str]:
+    ends, asked = pod.metadata.deletion_timestamp, deletion_asked_at(pod)
+    if not ends:
+        return
+    when = f"at {asked:%Y-%m-%dT%H:%M:%SZ}, " if asked is not None else ""
+    whom = "by the run itself" if ours else "a pod does not say by whom"
+    yield f"its deletion was asked for {when}deletionTimestamp {ends}; {whom}"
+
+
+def _of_state(status: ContainerStatus) -> str:
+    state, before = status.state, status.last_state.terminated
+    if state.terminated is not None:
+        end = state.terminated
+        words = f", {end.message.strip()}" if end.message.strip() else ""
+        times = f"started {end.started_at or 'never seen'}, finished {end.finished_at or 'never seen'}"
+        told = f"terminated, code {end.exit_code}, reason {end.reason or '(none)'}, {times}{words}"
+    elif state.running is not None:
+        told = f"running since {state.running.started_at or '(unknown)'}"
+    elif state.waiting is not None:
+        words = f", {state.waiting.message}" if state.waiting.message else ""
+        told = f"waiting, reason {state.waiting.reason or '(none)'}{words}"
+    else:
+        told = "no state"
+    if before is not None:
+        told += f"; before that terminated, code {before.exit_code}, reason {before.reason or '(none)'}"
+    return told

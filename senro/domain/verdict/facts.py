@@ -1,0 +1,148 @@
+"""One observation beside the memory of the ones before it: what the rows of the table judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from senro.domain.kube.pod import Condition, ContainerStatus
+from senro.domain.verdict.answers import Answer, Infra, Pending
+from senro.domain.verdict.disruption import joined, sign_of
+from senro.domain.verdict.memory import Memory
+from senro.domain.verdict.signals.container_state import did_run, has_container, last_words, shows_run
+
+if TYPE_CHECKING:
+    from senro.domain.kube.event import ClusterEvent
+    from senro.domain.kube.pod import Pod
+    from senro.domain.verdict.answers import Exited
+    from senro.domain.verdict.disruption import Sign
+    from senro.domain.verdict.kinds import DidRun, InfraKind, Note
+    from senro.domain.verdict.memory import Observation
+
+_NO_STATUS = ContainerStatus()
+_NO_CONDITION = Condition()
+
+
+@dataclass(slots=True)
+class Seen:
+    """The pod, the step's status in it (an empty one where there is none), and what is known with this observation.
+
+    It lives for one call of `observe`: `before` is the memory that came in, the fields after it are those of the memory
+    that goes out, already brought up to what is seen. A row that must keep something (a finish that is held) sets it
+    here; `memory` makes the rest of it. `ready` is the pod's condition, an empty one where there is none.
+    """
+
+    pod: Pod
+    status: ContainerStatus
+    ready: Condition
+    observation: Observation
+    before: Memory
+    ran: bool
+    waited: bool
+    contained: bool
+    sign: Sign | None
+    held: Exited | None
+    held_since: float
+    lost_since: float | None
+    silent_since: float | None
+    node: str
+    events: tuple[ClusterEvent, ...]
+
+    @property
+    def final(self) -> bool:
+        """Whether the pod has a phase that it never leaves (facts row 169: no other phase is believed)."""
+        return self.pod.status.phase in {"Succeeded", "Failed"}
+
+    @property
+    def disrupted_before(self) -> bool:
+        """Whether the disruption was known before this observation."""
+        return self.before.sign is not None
+
+    @property
+    def sign_at(self) -> float:
+        """When the disruption was first seen."""
+        return self.before.sign_at if self.before.sign is not None else self.observation.at
+
+    def infra(
+        self, kind: InfraKind, *, ran: DidRun | None = None, alive: bool = False, notes: tuple[Note, ...] = ()
+    ) -> Infra:
+        """Infra, named by the disruption where one is known, else `kind`; `ran` None is what the evidence says."""
+        sign, terminated = self.sign, self.status.state.terminated
+        return Infra(
+            kind=kind if sign is None else sign.kind,
+            did_run=did_run(self) if ran is None else ran,
+            may_be_alive=alive,
+            message=(sign.message if sign is not None else "") or last_words(self.pod, self.status),
+            node=self.node,
+            notes=notes,
+            code=terminated.exit_code if terminated is not None else None,
+        )
+
+    def memory(self, answer: Answer, rule: int) -> Memory:
+        """What the next observation is given to."""
+        before, at = self.before, self.observation.at
+        return Memory(
+            uid=before.uid,
+            step=before.step,
+            stage=before.stage,
+            own_deadline=before.own_deadline,
+            answer=answer,
+            rule=rule,
+            ran=self.ran,
+            waited=self.waited,
+            contained=self.contained,
+            sign=self.sign,
+            sign_at=self.sign_at,
+            held=self.held,
+            held_since=self.held_since,
+            lost_since=self.lost_since,
+            silent_since=self.silent_since,
+            node=self.node,
+            waiting_since=before.waiting_since if _same_wait(before.answer, answer) else at,
+            events=self.events,
+            events_at=before.events_at if self.observation.events is None else at,
+        )
+
+
+def look(memory: Memory, observation: Observation, pod: Pod) -> Seen:
+    """Bring what is known up to what this observation shows; nothing is judged yet."""
+    status = pod.container(memory.step) or _NO_STATUS
+    ready = target = _NO_CONDITION
+    containers_ready = ""
+    # One pass, from the last to the first: of two conditions of one type, which no apiserver sends, the first counts.
+    for condition in reversed(pod.status.conditions):
+        if condition.type == "Ready":
+            ready = condition
+        elif condition.type == "ContainersReady":
+            containers_ready = condition.status
+        elif condition.type == "DisruptionTarget":
+            target = condition
+    # Recording node-lost, facts row 84: the node controller sets Ready to False, gives no reason, and leaves
+    # ContainersReady as it was.
+    silent = observation.node_silent or (ready.status == "False" and not ready.reason and containers_ready == "True")
+    shown = sign_of(observation, pod, step=memory.step, ready=ready, target=target, silent=silent)
+    state = status.state
+    runs = state.running is not None
+    return Seen(
+        pod=pod,
+        status=status,
+        ready=ready,
+        observation=observation,
+        before=memory,
+        ran=memory.ran or runs or shows_run(status),
+        waited=memory.waited or state.waiting is not None,
+        contained=memory.contained or has_container(status),
+        sign=joined(memory.sign, shown, target),
+        held=memory.held,
+        held_since=memory.held_since,
+        lost_since=None if runs else memory.lost_since,
+        silent_since=(observation.at if memory.silent_since is None else memory.silent_since) if silent else None,
+        node=pod.spec.node_name or memory.node,
+        events=memory.events if observation.events is None else observation.events,
+    )
+
+
+def _same_wait(before: Answer, answer: Answer) -> bool:
+    if not (isinstance(before, Pending) and isinstance(answer, Pending)):
+        return False
+    return before.kind is answer.kind and before.container == answer.container

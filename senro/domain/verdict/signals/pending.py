@@ -1,0 +1,102 @@
+"""What a step that does not run yet waits for (row 14 of design.md section 5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from senro.domain.verdict.answers import Answer, Pending
+from senro.domain.verdict.kinds import InfraKind, PendingKind
+from senro.domain.verdict.signals.container_state import own_inits
+from senro.domain.verdict.signals.image_pull import PERMANENT, pull_kind, pull_words
+from senro.domain.verdict.signals.known_states import Where, pending_kinds
+from senro.domain.verdict.signals.start_error import names_command, start_failure
+
+if TYPE_CHECKING:
+    from senro.domain.kube.pod import ContainerStatus, Pod, Waiting
+    from senro.domain.verdict.memory import Memory
+
+_PULLING = frozenset({"ErrImagePull", "ImagePullBackOff"})
+
+_KINDS = pending_kinds(Where.WAITING)
+
+_CREATE_FAILURES = frozenset({"CreateContainerError", "RunContainerError"})
+
+_UNSCHEDULED = pending_kinds(Where.CONDITION_REASON)
+
+
+def pending(memory: Memory, pod: Pod) -> Pending:
+    """What the step waits for, told of the container that is stuck: an init container first, then the step itself.
+
+    Containers beside the step are not looked at: whatever they wait for, the step starts without them (recording
+    `injected-sidecars`). One among the init containers that is not senro's can hold the step up; it is named, and
+    never `permanent`.
+    """
+    statuses = own_inits(pod)
+    for status in statuses:
+        if status.state.terminated is None:
+            return _of_init(memory, status)
+    step = pod.container(memory.step)
+    if step is not None:
+        return _of_container(memory, step)
+    return _of_scheduling(pod)
+
+
+def _of_scheduling(pod: Pod) -> Pending:
+    scheduled = pod.condition("PodScheduled")
+    if scheduled is not None and scheduled.status == "False":
+        kind = _UNSCHEDULED.get(scheduled.reason, PendingKind.SCHEDULING)
+        return Pending(kind, message=scheduled.message)
+    return Pending(PendingKind.CREATING if pod.spec.node_name else PendingKind.SCHEDULING)
+
+
+def _of_init(memory: Memory, status: ContainerStatus) -> Pending:
+    if status.state.running is not None:
+        ours = status.name == memory.stage
+        return Pending(PendingKind.STAGING if ours else PendingKind.INITIALIZING, status.name)
+    return _of_container(memory, status)
+
+
+def _of_container(memory: Memory, status: ContainerStatus) -> Pending:
+    waiting = status.state.waiting
+    if waiting is None:
+        return Pending(PendingKind.CREATING, status.name)
+    if waiting.reason in _PULLING:
+        kind, message = _of_pull(memory.answer, status.name, waiting)
+    else:
+        kind, message = _of_reason(waiting)
+    ours = status.name in {memory.step, memory.stage}
+    permanent = kind in PERMANENT or (kind is PendingKind.CONFIG and names_command(message))
+    return Pending(kind, status.name, message, permanent=ours and permanent)
+
+
+def _of_pull(before: Answer, name: str, waiting: Waiting) -> tuple[PendingKind, str]:
+    """A back-off that keeps the cause to itself is about the error that was seen before it."""
+    words = pull_words(waiting.message)
+    if not words and isinstance(before, Pending) and before.container == name and before.kind in _OF_IMAGES:
+        return before.kind, before.message
+    return pull_kind(waiting.message), words or waiting.message or waiting.reason
+
+
+_OF_IMAGES = PERMANENT | {PendingKind.IMAGE_LIMITED, PendingKind.IMAGE_UNREACHABLE, PendingKind.RUNTIME}
+
+
+def _of_reason(waiting: Waiting) -> tuple[PendingKind, str]:
+    """By the table; a reason that it does not know is the node's trouble, quoted verbatim, whatever sentence it is."""
+    kind = _KINDS.get(waiting.reason)
+    if kind is PendingKind.CREATING:
+        return kind, waiting.message
+    if kind is not None:
+        return kind, waiting.message or waiting.reason
+    if waiting.reason in _CREATE_FAILURES:
+        return _create_failure(waiting.message), waiting.message or waiting.reason
+    told = waiting.message and waiting.message != waiting.reason
+    return PendingKind.RUNTIME, f"{waiting.reason}: {waiting.message}" if told else waiting.reason
+
+
+def _create_failure(message: str) -> PendingKind:
+    if names_command(message):
+        return PendingKind.CONFIG  # CRI-O shows a missing executable here, and tries for ever (facts row 153)
+    # Facts row 26: how a message begins that tells of an image volume.
+    of_volume = message.startswith(("ImageVolumeMountFailed", "RROUnsupported"))
+    mounting = start_failure(message) is InfraKind.VOLUME
+    return PendingKind.VOLUME if of_volume or mounting else PendingKind.RUNTIME

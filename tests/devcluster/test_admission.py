@@ -1,0 +1,149 @@
+"""What admission says of a new object: quota, PodSecurity, the namespace's state, the priority."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import takewhile
+from typing import Any
+
+import httpx
+import pytest
+
+from senro.devcluster import DevCluster
+from tests.lib.harness.devcluster import Client, pod_manifest
+
+
+class Home:
+    """A namespace of the test's own, as an administrator."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self.client = client
+        self.name = name
+        self.path = f"/api/v1/namespaces/{name}"
+
+    def post(self, plural: str, document: dict[str, Any]) -> httpx.Response:
+        return self.client.http.post(f"{self.path}/{plural}", json=document)
+
+    def pod(self, name: str, **spec: Any) -> httpx.Response:
+        manifest = pod_manifest(name, ["sleep", "60"], **spec)
+        manifest["metadata"]["namespace"] = self.name
+        return self.post("pods", manifest)
+
+    def quota(self, **hard: str) -> None:
+        hard = {key.replace("__", "."): value for key, value in hard.items()}
+        assert self.post("resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": hard}}).status_code == 201
+
+    def label(self, **labels: str) -> None:
+        marks = {f"pod-security.kubernetes.io/{key}": value for key, value in labels.items()}
+        headers = {"content-type": "application/merge-patch+json"}
+        answer = self.client.http.patch(self.path, json={"metadata": {"labels": marks}}, headers=headers)
+        assert answer.status_code == 200, answer.text
+
+
+@pytest.fixture
+def home(cluster: DevCluster, name: str) -> Iterator[Home]:
+    client = Client(cluster, token=cluster.access.admin_token)
+    home = Home(client, f"n-{name}"[:60].strip("-"))
+    assert client.http.post("/api/v1/namespaces", json={"metadata": {"name": home.name}}).status_code == 201
+    yield home
+    client.http.delete(home.path)
+    client.close()
+
+
+def resources(**amounts: dict[str, str]) -> dict[str, Any]:
+    return {"step": {"resources": amounts}}
+
+
+def message(answer: httpx.Response) -> str:
+    assert answer.status_code == 403, answer.text
+    return str(answer.json()["message"]).partition("is forbidden: ")[2]
+
+
+def test_a_quota_of_pods(home: Home) -> None:
+    """A quota counts the pods that are not over, says so in its status, and refuses what is one too many."""
+    home.quota(pods="1")
+    assert home.pod("one").status_code == 201
+    assert message(home.pod("two")) == "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1"
+    status = home.client.http.get(f"{home.path}/resourcequotas/q").json()["status"]
+    assert status == {"hard": {"pods": "1"}, "used": {"pods": "1"}}
+    home.client.http.delete(f"{home.path}/pods/one", params={"gracePeriodSeconds": 0})
+    assert home.pod("two").status_code == 201
+
+
+def test_a_quota_of_compute(home: Home) -> None:
+    """Requests and limits are added up; a container that does not say what is counted is refused by name."""
+    home.quota(requests__cpu="1", limits__memory="64Mi")
+    silent = message(home.pod("silent", **resources(requests={"cpu": "1"})))
+    assert silent == "failed quota: q: must specify limits.memory for: step"
+    greedy = message(home.pod("greedy", **resources(requests={"cpu": "1500m"}, limits={"memory": "16Mi"})))
+    assert greedy == "exceeded quota: q, requested: requests.cpu=1500m, used: requests.cpu=0, limited: requests.cpu=1"
+    assert home.pod("fits", **resources(requests={"cpu": "1"}, limits={"memory": "64Mi"})).status_code == 201
+    both = message(home.pod("both", **resources(requests={"cpu": "1"}, limits={"memory": "1Mi"})))
+    assert "requested: limits.memory=1Mi,requests.cpu=1, used: limits.memory=64Mi,requests.cpu=1" in both
+
+
+def test_an_init_container_counts_where_it_is_larger(home: Home) -> None:
+    """A pod's amount is its containers' sum, or its largest init container's."""
+    home.quota(cpu="1")
+    initial = {"name": "i", "image": "x", "command": ["true"], "resources": {"requests": {"cpu": "2"}}}
+    refused = message(home.pod("p", initContainers=[initial], **resources(requests={"cpu": "100m"})))
+    assert "requested: cpu=2" in refused
+
+
+def test_a_quota_of_other_objects(home: Home) -> None:
+    """Secrets and ConfigMaps are counted by their plural, or as `count/...`."""
+    hard = {"secrets": "1", "count/configmaps": "1"}
+    home.post("resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": hard}})
+    for plural in ("secrets", "configmaps"):
+        assert home.post(plural, {"metadata": {"name": "a"}}).status_code == 201
+        assert "exceeded quota: q" in message(home.post(plural, {"metadata": {"name": "b"}}))
+
+
+def test_pod_security_is_enforced_by_a_label(home: Home) -> None:
+    """The namespace's label decides the level; a pod that keeps its rules is let in."""
+    home.label(enforce="baseline", **{"enforce-version": "v1.36"})
+    refused = message(home.pod("p", step={"securityContext": {"privileged": True}}))
+    assert refused == (
+        'violates PodSecurity "baseline:v1.36": privileged (container "step" must not set '
+        "securityContext.privileged=true)"
+    )
+    assert home.pod("p").status_code == 201
+
+
+def test_pod_security_can_warn(home: Home) -> None:
+    """The label `warn` lets the pod in, with a Warning header that tells what a level would have refused."""
+    home.label(warn="restricted")
+    answer = home.pod("p")
+    assert answer.status_code == 201
+    assert answer.headers["warning"].startswith('299 - "would violate PodSecurity \\"restricted:latest\\": allow')
+
+
+def test_a_namespace_that_is_being_deleted(home: Home) -> None:
+    """It takes nothing new, deletes what it holds, and is gone when that is gone."""
+    held = {"metadata": {"name": "held", "finalizers": ["example.org/held"]}}
+    home.post("configmaps", held)
+    home.post("secrets", {"metadata": {"name": "s"}})
+    version = home.client.http.get("/api/v1/namespaces").json()["metadata"]["resourceVersion"]
+    assert home.client.http.delete(home.path).json()["status"]["phase"] == "Terminating"
+    refused = home.post("configmaps", {"metadata": {"name": "late"}})
+    assert refused.json()["details"]["causes"][0]["reason"] == "NamespaceTerminating"
+    headers = {"content-type": "application/merge-patch+json"}
+    home.client.http.patch(f"{home.path}/configmaps/held", json={"metadata": {"finalizers": None}}, headers=headers)
+    with home.client.http.stream(
+        "GET",
+        "/api/v1/namespaces",
+        params={"watch": "1", "fieldSelector": f"metadata.name={home.name}", "resourceVersion": version},
+    ) as events:
+        kinds = (json.loads(line)["type"] for line in events.iter_lines())
+        assert list(takewhile(lambda kind: kind != "DELETED", kinds)) == ["MODIFIED"]
+    assert home.client.http.get(home.path).status_code == 404
+
+
+def test_a_priority_class_gives_the_priority(home: Home, name: str) -> None:
+    """A pod has the value of its class; one of a class that is not there is refused."""
+    assert message(home.pod("p", priorityClassName="nothing")) == "no PriorityClass with name nothing was found"
+    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    home.client.http.post(classes, json={"metadata": {"name": name}, "value": 1000})
+    assert home.pod("p", priorityClassName=name).json()["spec"]["priority"] == 1000
+    home.client.http.delete(f"{classes}/{name}")

@@ -1,0 +1,207 @@
+"""What the application works with, in memory: for the tests of its units."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from senro.adapters.fs import FolderContentStore, FolderTrees
+from senro.app.attempt import Attempt
+from senro.app.runtime.recorder import Recorder
+from senro.app.runtime.services import Services
+from senro.app.runtime.shutdown import CleanUps
+from senro.app.workspaces.workspaces import Workspaces
+from senro.domain.errors import ClusterError
+from senro.domain.kube.pod import Pod, pod_from
+from senro.domain.pipeline.pipeline import Pipeline
+from senro.domain.pipeline.step_mounts import AttemptIdentity
+from senro.domain.plan.plan import Plan, build_plan
+from senro.domain.text.redactor import Redactor
+from senro.ports.reporter import Reporter, RunSummary
+from tests.lib.builders.plans import RUNNER
+from tests.lib.fakes.clock import FakeChance, FakeClock
+from tests.lib.fakes.cluster import RUNNING
+from tests.lib.fakes.ledger import RUN_ID, MemoryLedger
+from tests.lib.fakes.processes import FakeProcesses
+
+NONCE = "00ff00ff00ff00ff"
+
+
+class Told(Reporter):
+    """A reporter that keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.states: list[tuple[str, str, int, str]] = []
+        self.lines: list[tuple[str, str, str]] = []
+        self.notes: list[tuple[str, str]] = []
+        self.transfers: list[tuple[str, str, int, int | None]] = []
+        self.files: list[int] = []
+        self.summary: RunSummary | None = None
+
+    def step_state(self, step_id: str, state: str, *, attempt: int, phase: str = "") -> None:
+        self.states.append((step_id, state, attempt, phase))
+
+    def transfer(self, step_id: str, direction: str, done_bytes: int, total_bytes: int | None, files: int = 0) -> None:
+        self.transfers.append((step_id, direction, done_bytes, total_bytes))
+        self.files.append(files)
+
+    def log_line(self, step_id: str, stream: str, text: str) -> None:
+        self.lines.append((step_id, stream, text))
+
+    def note(self, step_id: str, message: str) -> None:
+        self.notes.append((step_id, message))
+
+    def run_ended(self, result: RunSummary) -> None:
+        self.summary = result
+
+
+class App:
+    """The services of a run and its recorder, around fakes; `folder` is a real one, for the trees."""
+
+    def __init__(
+        self,
+        folder: Path,
+        plan: Plan,
+        *,
+        secrets: Mapping[str, bytes] | None = None,
+        scripts: Mapping[tuple[str, ...], Any] | None = None,
+        auto: bool = True,
+    ) -> None:
+        self.plan = plan
+        self.clock = FakeClock(auto=auto)
+        self.ledger = MemoryLedger(folder / "runs")
+        self.told = Told()
+        self.secrets = dict(secrets or {})
+        self.recorder = Recorder(plan, self.ledger, self.told, self.clock, Redactor(self.secrets.values()))
+        self.processes = FakeProcesses(scripts or {})
+        self.services = Services(
+            ledger=self.ledger,
+            trees=FolderTrees(),
+            content=FolderContentStore(str(folder / "cache")),
+            processes=self.processes,
+            clock=self.clock,
+            chance=FakeChance(),
+            reporter=self.told,
+        )
+        self.workspaces = Workspaces(self.services, self.recorder, str(folder))
+        self.clean_ups = CleanUps()
+
+    def attempt(self, number: int = 1, *, step: str = "build.make", last: bool = True) -> Attempt:
+        """An attempt of the step."""
+        planned = next(planned.step for planned in self.plan.steps if planned.step.id == step)
+        return Attempt(
+            step=planned,
+            identity=AttemptIdentity(run_id=RUN_ID, step_id=step, attempt=number, nonce=NONCE),
+            services=self.services,
+            recorder=self.recorder,
+            workspaces=self.workspaces,
+            clean_ups=self.clean_ups,
+            last=last,
+            secrets=self.secrets,
+        )
+
+
+def pod_plan(**fields: Any) -> Plan:
+    """A plan of the step `build.make`, in a pod unless `on` says otherwise."""
+    pipeline = Pipeline("release")
+    fields.setdefault("command", ["make"])
+    fields.setdefault("on", RUNNER)
+    pipeline.workflow("build").step("make", **fields)
+    return build_plan(pipeline)
+
+
+class ScriptedWatch:
+    """`PodWatch` that shows what the test puts in; it waits while there is nothing."""
+
+    def __init__(self, *seen: Pod | ClusterError | None) -> None:
+        self.seen = deque(seen)
+        self.asked = 0
+        self.nudges = 0
+        self._more = anyio.Event()
+
+    def put(self, *seen: Pod | ClusterError | None) -> None:
+        self.seen.extend(seen)
+        self._more.set()
+        self._more = anyio.Event()
+
+    async def next(self) -> Pod | None:
+        self.asked += 1
+        await anyio.lowlevel.checkpoint()
+        while not self.seen:
+            await self._more.wait()
+        seen = self.seen.popleft()
+        if isinstance(seen, ClusterError):
+            raise seen
+        return seen
+
+    def nudge(self) -> None:
+        self.nudges += 1
+
+
+def pod_with(
+    step: Mapping[str, Any] | None = None, *, stage: Mapping[str, Any] | None = None, uid: str = "uid-1", **status: Any
+) -> Pod:
+    """A pod whose containers are in these states; without any it has no status yet."""
+    statuses = [] if step is None else [{"name": "step", "state": step}]
+    inits = [] if stage is None else [{"name": "senro-stage", "state": stage}]
+    return pod_from(
+        {
+            "metadata": {"name": "make-1", "namespace": "ci", "uid": uid},
+            "spec": {"nodeName": "node-a", "containers": [{"name": "step"}]},
+            "status": {"phase": "Pending", "containerStatuses": statuses, "initContainerStatuses": inits, **status},
+        }
+    )
+
+
+class SteadyWatch:
+    """`PodWatch` over a pod that stays as it is until the test shows another; a nudge brings it twice."""
+
+    def __init__(self, pod: Pod | None) -> None:
+        self._pod = pod
+        self._due = 0
+        self._more = anyio.Event()
+
+    def show(self, pod: Pod | None) -> None:
+        """Let the pod be so from now on, and let it be seen."""
+        self._pod = pod
+        self._let(1)
+
+    def nudge(self) -> None:
+        self._let(2)
+
+    def _let(self, count: int) -> None:
+        self._due += count
+        self._more.set()
+        self._more = anyio.Event()
+
+    async def next(self) -> Pod | None:
+        await anyio.lowlevel.checkpoint()
+        while not self._due:
+            await self._more.wait()
+        self._due -= 1
+        return self._pod
+
+
+WAITING = {"waiting": {"reason": "PodInitializing"}}
+STARTED = RUNNING
+OVER = {
+    "terminated": {
+        "exitCode": 0,
+        "reason": "Completed",
+        "startedAt": "2026-11-29T10:00:00Z",
+        "finishedAt": "2026-11-29T10:00:10Z",
+    }
+}
+
+
+async def until(condition: Any) -> None:
+    """Let the others go on until they came so far."""
+    for _ in range(2000):
+        if condition():
+            return
+        await anyio.lowlevel.checkpoint()
+    raise AssertionError("the others never came so far")

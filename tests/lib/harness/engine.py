@@ -1,0 +1,121 @@
+"""A whole run around fakes: the engine, a cluster in memory, a clock that a test moves or that moves by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from senro.adapters.apiserver.watch import watch_pod
+from senro.app.engine import Engine, Values
+from senro.app.runtime.services import ClusterServices, WatchPod
+from senro.domain.kube.pod import Metadata, Pod
+from senro.domain.run.events import AttemptEnded
+from senro.domain.run.outcome import Outcome
+from senro.domain.run.state_names import RunState
+from senro.ports.cluster import Manifest
+from senro.ports.pod_watch import PodWatch
+from tests.lib.fakes.clock import FakeClock
+from tests.lib.fakes.cluster import Course, FakeCluster, Log, ended, running, waiting
+from tests.lib.harness.app import App
+
+SECONDS = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def runs_for(code: int = 0) -> Course:
+    """A pod that waits, runs and ends, each for one look."""
+    return lambda _: [waiting(), running(), ended(code)]
+
+
+def stays(*statuses: Mapping[str, Any]) -> Course:
+    """A pod that comes to the last of these and stays so."""
+    return lambda _: list(statuses)
+
+
+def in_turn(*courses: Course) -> Course:
+    """One course for each pod that is created, in order; the last for all that follow."""
+    left = list(courses)
+
+    def course(manifest: Manifest) -> Sequence[Mapping[str, Any]]:
+        return (left.pop(0) if len(left) > 1 else left[0])(manifest)
+
+    return course
+
+
+def started(clock: FakeClock, before: float) -> dict[str, Any]:
+    """The status of a pod whose step has run for so many seconds, by the clock of its node."""
+    at = (clock.now() - timedelta(seconds=before)).strftime(SECONDS)
+    return {"phase": "Running", "containerStatuses": [{"name": "step", "state": {"running": {"startedAt": at}}}]}
+
+
+class Kubelet(FakeCluster):
+    """A cluster in memory in which a container's log ends with the container."""
+
+    def _read(self, namespace: str, name: str) -> Pod | None:
+        pod = super()._read(namespace, name)
+        status = pod.container("step") if pod is not None else None
+        if pod is not None and status is not None and status.state.terminated is not None:
+            self.log(pod).end()
+        return pod
+
+    def _remove(self, key: tuple[str, str]) -> None:
+        super()._remove(key)
+        self.logs.setdefault((*key, "step"), Log()).end()
+
+
+class Site:
+    """An engine and its cluster. Pods have no secrets and no workspaces unless the plan says so."""
+
+    def __init__(
+        self,
+        folder: Path,
+        plan: Any,
+        *,
+        course: Course | None = None,
+        auto: bool = True,
+        jobs: int | None = None,
+        secrets: Mapping[str, bytes] | None = None,
+        scripts: Mapping[tuple[str, ...], Any] | None = None,
+        watch: WatchPod | None = None,
+    ) -> None:
+        self.app = App(folder, plan, secrets=secrets, scripts=scripts, auto=auto)
+        self.clock = self.app.clock
+        self.cluster = Kubelet(self.clock, course=course or runs_for())
+        pods = ClusterServices(cluster=self.cluster, watch=watch or self._watch)
+        object.__setattr__(self.app.services, "pods", pods)
+        self.engine = Engine(
+            plan,
+            self.app.services,
+            self.app.recorder,
+            self.app.workspaces,
+            self.app.clean_ups,
+            base=str(folder),
+            jobs=jobs,
+        )
+
+    def _watch(self, namespace: str, name: str, uid: str) -> PodWatch:
+        return watch_pod(self.cluster, namespace, name, uid=uid, clock=self.clock)
+
+    async def run(self) -> RunState:
+        return await self.engine.run(Values(values=self.app.secrets, files={}))
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """What every attempt came to, in the order of the ledger."""
+        return [event.outcome for event in self.app.ledger.events if isinstance(event, AttemptEnded)]
+
+    @property
+    def nothing_left(self) -> bool:
+        return not self.cluster.pods and not self.cluster.secrets
+
+    def pod(self) -> Pod:
+        """The only pod that there is."""
+        (stored,) = self.cluster.pods.values()
+        return Pod(
+            metadata=Metadata(
+                namespace=stored["metadata"]["namespace"],
+                name=stored["metadata"]["name"],
+                uid=stored["metadata"]["uid"],
+            )
+        )

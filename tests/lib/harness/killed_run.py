@@ -1,0 +1,83 @@
+"""Runs of a persistent workspace, one after the other in a process of its own that is killed at some moment.
+
+Each run's step gives every file of the workspace the run's number, one file after the other: content in which two files
+differ is half of something. `python -m tests.lib.harness.killed_run FOLDER MOMENT` kills itself as it comes to so
+many changes of files and folders.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import sys
+from pathlib import Path
+
+import anyio
+
+from senro.adapters.fs import FolderPersistentStore
+from senro.domain.pipeline.targets import local
+from senro.domain.pipeline.workspace import Workspace
+from senro.domain.plan.plan import Plan
+from tests.lib.archives.files import names
+from tests.lib.harness.app import App, pod_plan
+
+FILES = 12
+CHANGES = frozenset({"open", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink"})
+"""The interpreter's audit events before which the process may be killed."""
+
+
+def plan_of(max_size: int = 10**6) -> Plan:
+    """A local step that mounts `deps`, whose first content is the folder `project`."""
+    deps = Workspace("deps", path="project", scope="persistent", max_age=1e9, max_size=max_size)
+    return pod_plan(mounts=[deps.at("/deps")], on=local(), workdir="/deps")
+
+
+def make_project(folder: Path) -> None:
+    """The first content: every file has the number 0."""
+    (folder / "project").mkdir()
+    for number in range(FILES):
+        (folder / "project" / str(number)).write_bytes(b"0")
+
+
+async def run(folder: Path, generation: int | None, *, max_size: int = 10**6) -> set[bytes]:
+    """One run, whose step writes `generation` unless it is None; returns what the files had when it began."""
+    plan = plan_of(max_size)
+    app = App(folder, plan)
+    step = plan.steps[0].step
+    async with FolderPersistentStore(str(folder / "cache")).lease("deps", since="now") as lease:
+        object.__setattr__(app.services, "persistent", {"deps": lease})
+        await app.workspaces.open(plan)
+        await app.workspaces.prepare(step, again=False)
+        files = [Path(lease.folder) / str(number) for number in range(FILES)]
+        found = {path.read_bytes() for path in files}
+        assert names(Path(lease.folder)) == sorted(path.name for path in files)
+        if generation is not None:
+            for path in files:
+                path.write_bytes(str(generation).encode())
+                await anyio.lowlevel.checkpoint()
+        await app.workspaces.keep(step, 1)
+        await app.workspaces.release()
+    return found
+
+
+def die_at(moment: int) -> None:
+    """Let this process be killed, with whatever its other threads are doing, at the change of that number from now."""
+    left = itertools.count(moment - 1, -1)
+
+    def count(event: str, _: object) -> None:
+        if event in CHANGES and next(left) == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(count)
+
+
+async def main(folder: Path, moment: int) -> None:
+    """Runs until that moment; every third one is evicted for its size."""
+    die_at(moment)
+    for generation in itertools.count(1):
+        await run(folder, generation, max_size=1 if generation % 3 == 0 else 10**6)
+
+
+if __name__ == "__main__":
+    anyio.run(main, Path(sys.argv[1]), int(sys.argv[2]))

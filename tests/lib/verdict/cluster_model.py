@@ -1,0 +1,262 @@
+"""A cluster with one pod, which knows the truth: when the command ended, when it was disrupted, what was reported.
+
+Three parties write to the pod at their own moments: the apiserver's clients mark it (eviction, preemption, taint,
+deletion), the kubelet reports its containers a while after they changed and its phase a while after that, and the node
+controller says that a node fell silent. The node's clock differs from the apiserver's by `skew`. All times in seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tests.lib.verdict.observations import NODE, UID
+
+NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
+
+FINAL_WITHIN = 15.0
+"""A kubelet writes the phase this soon after it reported the last end: typically 1 to 3 s (facts row 137)."""
+
+REPORTED_WITHIN = 3.0
+"""The kubelet looks at its containers every second (facts row 165)."""
+
+OWN_LIMIT = 'Usage of EmptyDir volume "d" exceeds the limit "8Mi". '
+
+BY_KUBELET = {
+    # reason, message, and whether DisruptionTarget comes with it (facts rows 69 to 72, 91)
+    "limit": ("Evicted", OWN_LIMIT, False),
+    "pressure": ("Evicted", "The node was low on resource: memory. ", True),
+    "shutdown": ("Terminated", "Pod was terminated in response to imminent node shutdown.", True),
+    "critical": ("Preempting", "Preempted in order to admit critical pod", True),
+    "deadline": ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline", False),
+}
+
+BY_CLIENTS = {
+    "evict": "EvictionByEvictionAPI",
+    "preempt": "PreemptionByScheduler",
+    "taint": "DeletionByTaintManager",
+    "delete": "",
+}
+
+
+@dataclass
+class Process:
+    """The command: when it started and ended by the true clock, and with what; None while it did not."""
+
+    started: float | None = None
+    ended: float | None = None
+    code: int | None = None
+
+    @property
+    def alive(self) -> bool:
+        return self.started is not None and self.ended is None
+
+
+class Cluster:
+    """The truth and the object. Methods are what happens; `document` is what the apiserver answers now."""
+
+    def __init__(self, skew: float, *, guarded: bool) -> None:
+        self.skew, self.guarded = skew, guarded
+        self.now = 0.0
+        self.process = Process()
+        self.disrupted: float | None = None
+        # Whether the command ended before anything disrupted it.
+        self.by_command = False
+        self.placed = self.lost = self.exists_no_more = self.rebooted = False
+        self.kubelet_reason = ""
+        self.killed_at = 0.0
+        self.metadata: dict[str, Any] = {}
+        self.conditions: dict[str, dict[str, Any]] = {}
+        self.phase = "Pending"
+        self.status: dict[str, Any] = {}
+        self.state: dict[str, Any] | None = None
+        self.reported_end: float | None = None
+
+    # What is true
+
+    @property
+    def final(self) -> bool:
+        return self.phase in {"Succeeded", "Failed"}
+
+    @property
+    def untold(self) -> bool:
+        """An eviction for an own limit that let the command end with 0 in a pod of one container: nothing tells."""
+        return self.kubelet_reason == "limit" and self.process.code == 0
+
+    def _disrupt(self) -> None:
+        self.disrupted = self.now if self.disrupted is None else self.disrupted
+
+    # What happens
+
+    def wait(self, seconds: float) -> None:
+        if self.kubelet_reason and self.process.ended is not None and self.reported_end is None:
+            # What it ended itself a kubelet reports soon, and is not lost meanwhile (`has_a_secret`).
+            left = max(self.process.ended + REPORTED_WITHIN - self.now, 0.0)
+            if seconds > left:
+                self.now += left
+                seconds -= left
+                self.report()
+        if self.reported_end is not None and not self.final and not self.lost:
+            left = self.reported_end + FINAL_WITHIN - self.now
+            if seconds > left:
+                self.now += max(left, 0.0)
+                seconds -= max(left, 0.0)
+                self.finalise()
+        self.now += seconds
+
+    def place(self) -> None:
+        self.placed = True
+        self.state = {"waiting": {"reason": "ContainerCreating"}}
+
+    def start(self) -> None:
+        self.process.started = self.now
+
+    def end(self, code: int) -> None:
+        self.process.ended, self.process.code = self.now, code
+        self.by_command = self.disrupted is None
+
+    def mark(self, who: str) -> None:
+        """A client of the apiserver takes the pod away."""
+        self._disrupt()
+        if BY_CLIENTS[who]:
+            self._condition("DisruptionTarget", "True", BY_CLIENTS[who], self.now)
+        if "deletionTimestamp" not in self.metadata:
+            self.metadata = {
+                "deletionTimestamp": _stamp(float(int(self.now)) + 30),
+                "deletionGracePeriodSeconds": 30,
+            }
+
+    def kill(self, why: str) -> None:
+        """The kubelet takes the pod away, and says why with the phase alone."""
+        self._disrupt()
+        self.kubelet_reason, self.killed_at = why, self.now
+
+    def lose(self) -> None:
+        self.lost = True
+
+    def silence(self) -> None:
+        """The node controller finds the node silent (recording node-lost)."""
+        self.conditions["Ready"] = {"type": "Ready", "status": "False", "lastTransitionTime": _stamp(self.now)}
+
+    def reboot(self) -> None:
+        """The node restarts: the process is gone, and nobody knows how it ended."""
+        self._disrupt()
+        self.lost = False
+        if self.process.alive:
+            self.process.ended, self.process.code, self.rebooted = self.now, None, True
+
+    def report(self) -> None:
+        """The kubelet writes its containers; Ready's reason tells what the pod is about to be (facts row 83)."""
+        process, clock = self.process, self.now
+        if process.ended is not None:
+            self.state = {"terminated": self._end()}
+            self.reported_end = clock if self.reported_end is None else self.reported_end
+            reason = "PodCompleted" if process.code == 0 else "PodFailed"
+            self._condition("Ready", "False", reason, clock + self.skew)
+        elif process.started is not None:
+            self.state, self.phase = {"running": {"startedAt": self._node(process.started)}}, "Running"
+            ready = ("False", "PodFailed") if self.kubelet_reason else ("True", "")
+            self._condition("Ready", *ready, clock + self.skew)
+            self._condition("ContainersReady", "True", "", clock + self.skew)
+
+    def finalise(self) -> None:
+        """The kubelet writes the phase, and with it what it kept to itself (facts rows 91 and 137)."""
+        process = self.process
+        if process.started is None:
+            self.state = {"terminated": _invented()}
+        self.phase = "Succeeded" if process.code == 0 and process.started is not None else "Failed"
+        if self.kubelet_reason:
+            reason, message, target = BY_KUBELET[self.kubelet_reason]
+            if self.phase == "Failed":
+                self.status = {"reason": reason, "message": message}
+            if target:
+                self._condition("DisruptionTarget", "True", "TerminationByKubelet", self.killed_at + self.skew)
+
+    def remove(self) -> None:
+        self.exists_no_more = True
+
+    def force(self) -> None:
+        """Somebody deletes the pod without grace; its kubelet, where it lives, kills what is left at once."""
+        self._disrupt()
+        self.exists_no_more = True
+        if self.process.alive and not self.lost:
+            self.process.ended = self.now
+
+    def collect(self) -> None:
+        """The Node object is gone, and its machine with it: only phase and condition are written (facts row 158)."""
+        self._disrupt()
+        self._condition("DisruptionTarget", "True", "DeletionByPodGC", self.now)
+        self.phase = "Failed"
+        if self.process.alive:
+            self.process.ended = self.now
+
+    # What is seen
+
+    def document(self) -> dict[str, Any] | None:
+        if self.exists_no_more:
+            return None
+        volumes = [{"name": "d", "emptyDir": {"sizeLimit": "8Mi"}}] if self.guarded else []
+        return {
+            "metadata": {"name": "p", "namespace": "ci", "uid": UID, **self.metadata},
+            "spec": {
+                "nodeName": NODE if self.placed else "",
+                "containers": [{"name": "step"}],
+                # It was asked for at the beginning; which number it was is only known here once it has passed.
+                "activeDeadlineSeconds": int(self.killed_at) if self.kubelet_reason == "deadline" else 86_400,
+                "volumes": volumes,
+            },
+            "status": {
+                "phase": self.phase,
+                "startTime": _stamp(self.skew),
+                "conditions": list(self.conditions.values()),
+                "containerStatuses": [] if self.state is None else [{"name": "step", "state": self.state}],
+                **self.status,
+            },
+        }
+
+    def events(self) -> list[dict[str, Any]]:
+        """An Event is said before anything is killed (facts row 129), another as a container is stopped (row 118)."""
+        told: list[tuple[str, str, str, float]] = []
+        if self.kubelet_reason and BY_KUBELET[self.kubelet_reason][0] == "Evicted":
+            told.append(("Evicted", BY_KUBELET[self.kubelet_reason][1], "", self.killed_at))
+        stopped = self.process.started is not None and not (self.by_command or self.lost or self.rebooted)
+        if stopped and (self.kubelet_reason or self.metadata):
+            at = self.killed_at if self.kubelet_reason else self.disrupted or 0.0
+            told.append(("Killing", "Stopping container step", "spec.containers{step}", at))
+        return [
+            {
+                "reason": reason,
+                "message": message,
+                "involvedObject": {"uid": UID, "fieldPath": path},
+                "firstTimestamp": self._node(at),
+            }
+            for reason, message, path, at in told
+        ]
+
+    def _end(self) -> dict[str, Any]:
+        started, ended = self.process.started, self.process.ended
+        if started is None or ended is None or self.process.code is None:
+            return {"exitCode": 255, "reason": "Unknown", "startedAt": self._node(started or 0.0)}
+        code = self.process.code
+        reason = "Completed" if code == 0 else "Error"
+        times = {"startedAt": self._node(started), "finishedAt": self._node(ended)}
+        return {"exitCode": code, "reason": reason, **times}
+
+    def _condition(self, kind: str, status: str, reason: str, at: float) -> None:
+        """Its time is that of its last change of status; another reason leaves it."""
+        before = self.conditions.get(kind, {})
+        since = before["lastTransitionTime"] if before.get("status") == status else _stamp(at)
+        self.conditions[kind] = {"type": kind, "status": status, "reason": reason, "lastTransitionTime": since}
+
+    def _node(self, at: float) -> str:
+        return _stamp(at + self.skew)
+
+
+def _stamp(at: float) -> str:
+    """As everybody writes it: whole seconds, cut off."""
+    return (NOON + timedelta(seconds=at)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _invented() -> dict[str, Any]:
+    return {"exitCode": 137, "reason": "ContainerStatusUnknown", "startedAt": None, "finishedAt": None}

@@ -1,0 +1,246 @@
+"""Laws of the verdict, each a function of `choose`: it draws what it needs, and fails where the law does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import TypeVar
+
+import msgspec
+
+from senro.api.classify import classify
+from senro.cli.explain import explained, to_json
+from senro.domain.kube.pod import Container, ContainerState, ContainerStatus, Pod, Running, Terminated, Waiting
+from senro.domain.pipeline.retry import Retry
+from senro.domain.run.outcome import outcome_of, repeats
+from senro.domain.verdict import (
+    Cancelled,
+    DidRun,
+    Exited,
+    Infra,
+    Memory,
+    Patience,
+    Pending,
+    TimedOut,
+    about,
+    observe,
+    wants_events,
+)
+from senro.domain.verdict.disruption import KUBELET_ENDS
+from tests.lib.verdict.cluster_model import BY_CLIENTS, Cluster
+from tests.lib.verdict.observations import UID, fold, look
+from tests.lib.verdict.pod_grammar import MAYBE, Choose, some_sightings
+
+T = TypeVar("T")
+
+START = Memory.start(uid=UID, own_deadline=3)
+RETRY = Retry(attempts=9, on="infra")
+ENDS = (Exited, Infra, Cancelled, TimedOut)
+
+
+def there_is_always_an_answer(choose: Choose) -> None:
+    """No state of a pod, no Events and no frame raise, and neither does anything that goes on from the answer."""
+    seen, memory, patience = some_sightings(choose), START, Patience(began=0.0)
+    for observation in seen:
+        answer, memory = observe(memory, observation)
+        wants_events(answer, memory, observation.at)
+        patience = patience.seen(answer, observation.at)
+        patience.verdict(answer, observation.at)
+        assert memory.answer == answer
+        if isinstance(answer, ENDS):
+            outcome_of(answer)
+    told = classify(seen)
+    assert explained(told)
+    assert msgspec.json.encode(to_json(told))
+
+
+def settled_is_for_ever(choose: Choose) -> None:
+    """Once an answer is settled, nothing that is seen changes it, and it is the same each time."""
+    seen = tuple(some_sightings(choose))
+    answers = fold(START, seen)
+    assert answers == fold(START, seen)
+    for before, after in pairwise(answers):
+        assert not before.settled or before == after
+
+
+def order_means_nothing(choose: Choose) -> None:
+    """Containers and conditions in any order give the same answers; the order of init containers is the pod's own."""
+    seen = some_sightings(choose)
+    turned = [replace(each, pod=_turned(each.pod, choose)) for each in seen]
+    assert fold(START, tuple(seen)) == fold(START, tuple(turned))
+
+
+def _turned(pod: Pod | None, choose: Choose) -> Pod | None:
+    if pod is None:
+        return None
+    replaced = msgspec.structs.replace
+    conditions, statuses, containers = (
+        _moved(pod.status.conditions, choose),
+        _moved(pod.status.container_statuses, choose),
+        _moved(pod.spec.containers, choose),
+    )
+    return replaced(
+        pod,
+        status=replaced(pod.status, conditions=conditions, container_statuses=statuses),
+        spec=replaced(pod.spec, containers=containers),
+    )
+
+
+def _moved(parts: tuple[T, ...], choose: Choose) -> tuple[T, ...]:
+    left, moved = list(parts), []
+    while left:
+        part = choose(left)
+        left.remove(part)
+        moved.append(part)
+    return tuple(moved)
+
+
+STRANGERS = (
+    ContainerState(running=Running("2026-11-29T12:00:00Z")),
+    ContainerState(terminated=Terminated(0, reason="Completed", started_at="2026-11-29T12:00:00Z")),
+    ContainerState(terminated=Terminated(1, reason="Error", started_at="2026-11-29T12:00:00Z")),
+    ContainerState(waiting=Waiting("ErrImagePull", "manifest unknown")),
+    ContainerState(waiting=Waiting("CrashLoopBackOff")),
+    ContainerState(),
+)
+
+
+def strangers_change_no_answer(choose: Choose) -> None:
+    """Containers that are not senro's change nothing but what the kubelet makes of them in Ready's reason.
+
+    And whether a 0 may hide an eviction: a second container would tell of it.
+    """
+    seen = some_sightings(choose)
+    if any(each.pod is not None and _ready(each.pod) in KUBELET_ENDS for each in seen):
+        return
+    added = [choose(STRANGERS) for _ in range(choose((1, 2, 3)))]
+    changed = [replace(each, pod=_beside(each.pod, added) if each.pod is not None else None) for each in seen]
+    assert [_unnoted(each) for each in fold(START, tuple(seen))] == [
+        _unnoted(each) for each in fold(START, tuple(changed))
+    ]
+
+
+def _ready(pod: Pod) -> str:
+    ready = pod.condition("Ready")
+    return ready.reason if ready is not None else ""
+
+
+def _beside(pod: Pod, strangers: list[ContainerState]) -> Pod:
+    """The pod with containers that somebody else added, one of them a sidecar among the init containers."""
+    added = tuple(ContainerStatus(name=f"stranger-{index}", state=state) for index, state in enumerate(strangers))
+    sidecar = ContainerStatus(name="stranger", state=strangers[0])
+    replaced = msgspec.structs.replace
+    return replaced(
+        pod,
+        spec=replaced(
+            pod.spec,
+            containers=(*pod.spec.containers, *(Container(name=each.name) for each in added)),
+            init_containers=(*pod.spec.init_containers, Container(name="stranger", restart_policy="Always")),
+        ),
+        status=replaced(
+            pod.status,
+            container_statuses=(*added, *pod.status.container_statuses),
+            init_container_statuses=(*pod.status.init_container_statuses, sidecar),
+        ),
+    )
+
+
+def _unnoted(answer: object) -> object:
+    return replace(answer, notes=()) if isinstance(answer, Exited) else answer
+
+
+def what_is_repeated_is_never_an_exit(choose: Choose) -> None:
+    """What retry.on_infra repeats is Infra of a repeatable kind, whose pod is gone; no exit, no cancellation."""
+    put_away = choose(MAYBE)
+    for answer in fold(START, tuple(some_sightings(choose))):
+        if not isinstance(answer, ENDS):
+            continue
+        if repeats(outcome_of(answer), attempt=1, retry=RETRY, put_away=put_away):
+            assert isinstance(answer, Infra)
+            assert about(answer.kind).repeatable
+            assert put_away
+
+
+def what_ran_is_never_said_not_to_have_run(choose: Choose) -> None:
+    """Where the step was seen running, no Infra says that it did not run, but for a start that failed after it."""
+    memory, ran = START, False
+    for observation in some_sightings(choose):
+        answer, memory = observe(memory, observation)
+        if isinstance(answer, Infra):
+            assert not (ran and answer.did_run is DidRun.NO and memory.rule != 5)
+        step = observation.pod.container("step") if observation.pod is not None else None
+        ran = ran or (step is not None and step.state.running is not None)
+        if answer.settled:
+            break
+
+
+def events_make_no_success(choose: Choose) -> None:
+    """With Events read, nothing exits that would not have without them, and a wait stays one unless it was evicted."""
+    seen = some_sightings(choose)
+    without = fold(START, tuple(replace(each, events=None) for each in seen))
+    with_them = fold(START, tuple(seen))
+    if isinstance(with_them[-1], Exited):
+        assert _unnoted(without[-1]) == _unnoted(with_them[-1])
+    for before, after in zip(without, with_them, strict=True):
+        if isinstance(before, Pending) and not isinstance(after, Pending):
+            assert any(event.reason in {"Evicted", "Killing"} for each in seen for event in each.events or ())
+            break
+
+
+def what_the_run_ended_is_its_own(choose: Choose) -> None:
+    """What was cancelled or timed out before its finish was seen is never the cluster's doing, nor an exit."""
+    cancelled = choose(MAYBE)
+    memory = START
+    for observation in some_sightings(choose):
+        settled, held = memory.answer.settled, memory.held
+        ended = replace(observation, cancelled=cancelled, timed_out=not cancelled)
+        answer, memory = observe(memory, ended)
+        if not settled and held is None:
+            assert answer == (Cancelled() if cancelled else TimedOut())
+
+
+TENTHS = tuple(tenth / 10 for tenth in range(-50, 51))
+
+
+def no_disruption_is_a_success(choose: Choose) -> None:
+    """A disruption that began before the finish is Infra, whatever the code, at any pace, under any skew up to 5 s."""
+    cluster = Cluster(choose(TENTHS), guarded=False)
+    cluster.place()
+    states = [cluster.document()]
+    cluster.start()
+    cluster.report()
+    states.append(cluster.document())
+    cluster.now = 20 + choose(TENTHS)
+    by_kubelet = choose((False, False, True))
+    if by_kubelet:
+        cluster.kill(choose(("pressure", "shutdown", "critical")))
+    else:
+        cluster.mark(choose(tuple(BY_CLIENTS)))
+    cluster.report()
+    states.append(cluster.document())
+    cluster.now += choose(tuple(range(61)))
+    cluster.end(choose((0, 0, 1, 3, 137, 143)))
+    cluster.now += choose((0, 1, 3))
+    cluster.report()
+    states.append(cluster.document())
+    cluster.now += choose((1, 3))
+    cluster.finalise()
+    states += [cluster.document(), None]
+    seen = [look(state, float(at)) for at, state in enumerate(states) if at == len(states) - 2 or choose(MAYBE)]
+    answers = fold(Memory.start(uid=UID), tuple(seen))
+    assert not any(isinstance(answer, Exited) for answer in answers)
+    assert isinstance(answers[-1], Infra)
+
+
+LAWS: tuple[Callable[[Choose], None], ...] = (
+    there_is_always_an_answer,
+    settled_is_for_ever,
+    order_means_nothing,
+    strangers_change_no_answer,
+    what_is_repeated_is_never_an_exit,
+    what_ran_is_never_said_not_to_have_run,
+    events_make_no_success,
+    what_the_run_ended_is_its_own,
+    no_disruption_is_a_success,
+)

@@ -1,0 +1,127 @@
+"""What a ledger tells of a run afterwards."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from senro.domain.run.events import Event, RunEnded, RunStarted, SnapshotTaken, WorkspaceOpened, encode_event
+from senro.domain.run.history import Chosen, choose_run, choose_workspace, history, read_ledger
+from senro.domain.run.state_names import RunState
+from tests.lib.builders.events import AT, events
+
+RUNS = ["20261129T231308Z-5f0c9a", "20261129T231309Z-5f0c9a", "20261130T000000Z-aaaaaa", "20261201T000000Z-bbbbbb"]
+
+
+def opened(name: str, digest: str) -> Event:
+    return WorkspaceOpened(at=AT, workspace=name, digest=digest, files=1, bytes=2, left_out=1, sample=("a: a fifo",))
+
+
+def taken(name: str, digest: str, step: str = "w.s") -> Event:
+    return SnapshotTaken(at=AT, step=step, attempt=2, workspace=name, digest=digest, files=3, bytes=4)
+
+
+@given(st.lists(events(), max_size=12), st.binary(max_size=30))
+def test_a_ledger_is_read_back(written: list[Event], torn: bytes) -> None:
+    """Every whole event is read, in order; a torn last line, and any other that is no event, is passed over."""
+    data = b"".join(encode_event(event) + b"\n" for event in written)
+    assert read_ledger(data) == tuple(written)
+    noise = torn.replace(b"\n", b"").replace(b"{", b"")
+    assert read_ledger(b'{"event":"of.later","at":""}\n' + data + noise) == tuple(written)
+    last = encode_event(opened("src", "sha256:1"))
+    assert read_ledger(data + last[:-1]) == tuple(written)
+
+
+@given(st.lists(events(), max_size=20))
+def test_any_events_have_a_history(told: list[Event]) -> None:
+    """Never an exception: each workspace that was opened or written has its snapshots, in order."""
+    known = history(told)
+    found = [event for event in told if isinstance(event, WorkspaceOpened | SnapshotTaken)]
+    assert {event.workspace for event in found} == known.workspaces.keys()
+    for name, snapshots in known.workspaces.items():
+        assert [one.digest for one in snapshots] == [event.digest for event in found if event.workspace == name]
+
+
+def test_what_is_told() -> None:
+    """The run, its pipeline and its state; of each snapshot what it holds, who took it and what it lacks."""
+    started = RunStarted(at=AT, run="r", pipeline="release", steps=("w.s",), senro="1")
+    known = history([started, opened("src", "d1"), taken("src", "d2"), RunEnded(at=AT, state="failed")])
+    assert (known.run, known.pipeline, known.state) == ("r", "release", "failed")
+    first, last = known.workspaces["src"]
+    assert (first.digest, first.step, first.attempt, first.files, first.bytes) == ("d1", "", 0, 1, 2)
+    assert (first.left_out, first.sample) == (1, ("a: a fifo",))
+    assert (last.digest, last.step, last.attempt, last.files, last.bytes, last.at) == ("d2", "w.s", 2, 3, 4, AT)
+
+
+@pytest.mark.parametrize(
+    ("state", "needs"),
+    [
+        (None, True),
+        ("failed", True),
+        ("cancelled", True),
+        ("succeeded", False),
+        ("succeeded_with_recovery", False),
+        ("partial", False),
+    ],
+)
+def test_what_a_run_still_needs(state: RunState | None, needs: bool) -> None:
+    """Every snapshot of a run that failed, was cancelled or never ended; none of one that ended well."""
+    told = [opened("src", "d1"), taken("src", "d2"), taken("out", "d3")]
+    ended = [] if state is None else [RunEnded(at=AT, state=state)]
+    assert history([*told, *ended]).needed == (frozenset({"d1", "d2", "d3"}) if needs else frozenset())
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ("latest", RUNS[3]),
+        (RUNS[0], RUNS[0]),
+        ("20261201", RUNS[3]),
+        (RUNS[2][:-1], RUNS[2]),
+    ],
+)
+def test_a_run_is_chosen(asked: str, answer: str) -> None:
+    """By its id, by what only one id begins with, as the latest."""
+    assert choose_run(asked, RUNS) == Chosen(answer)
+
+
+@pytest.mark.parametrize(
+    ("asked", "runs", "words"),
+    [
+        ("latest", [], "there is no run yet"),
+        ("2026112", RUNS, f"2 runs begin with it: {RUNS[0]}, {RUNS[1]}"),
+        ("2026", RUNS, f"4 runs begin with it: {RUNS[0]}, {RUNS[1]}, {RUNS[2]} and 1 more"),
+        ("20261201T000000Z-bbbbba", RUNS, f"the nearest are {RUNS[3]}"),
+        ("zzz", RUNS, f"the nearest are {RUNS[3]}, {RUNS[2]}, {RUNS[1]}, or write `latest`"),
+        ("", RUNS, "there is no such run"),
+    ],
+)
+def test_a_run_that_is_not_there(asked: str, runs: list[str], words: str) -> None:
+    """Refused with those that come nearest, the newest where none does."""
+    chosen = choose_run(asked, runs)
+    assert chosen.name == ""
+    assert words in chosen.problem
+
+
+def test_a_run_whose_id_begins_another() -> None:
+    """The whole id of one run is that run, also where a longer one begins with it."""
+    assert choose_run("ab", ["ab", "abc"]) == Chosen("ab")
+
+
+@pytest.mark.parametrize(
+    ("asked", "names", "answer"),
+    [
+        ("src", ["out", "src"], Chosen("src")),
+        ("src", [], Chosen(problem="the run has no workspace")),
+        ("scr", ["out", "src"], Chosen(problem="the run has no such workspace; it has src")),
+        (
+            "zzz",
+            ["e", "d", "b", "a"],
+            Chosen(problem="the run has no such workspace; it has a, b, d and 1 more"),
+        ),
+    ],
+)
+def test_a_workspace_is_chosen(asked: str, names: list[str], answer: Chosen) -> None:
+    """By its name; another one is refused with the nearest, or with what there is."""
+    assert choose_workspace(asked, names) == answer

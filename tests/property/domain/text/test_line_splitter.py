@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from senro.domain.text.line_splitter import LINE_LIMIT, LineCutter
+
+texts = st.lists(st.sampled_from([b"a", b"bc", b"\n", b"\n\n", b"\r\n", b"\xff", b""]), max_size=20)
+
+
+def fed(pieces: list[bytes]) -> list[bytes]:
+    cutter = LineCutter()
+    lines = [line for piece in pieces for line in cutter.feed(piece)]
+    lines += cutter.finish()
+    assert cutter.finish() == []
+    return lines
+
+
+@given(texts)
+def test_lines_are_the_same_however_they_come(pieces: list[bytes]) -> None:
+    """Cut anywhere: the lines of the whole, with their newlines, the last one as it is."""
+    text = b"".join(pieces)
+    assert (
+        fed(pieces)
+        == fed([text])
+        == [line + b"\n" for line in text.split(b"\n")[:-1]] + [line for line in [text.split(b"\n")[-1]] if line]
+    )
+
+
+@given(st.lists(st.integers(1, LINE_LIMIT), min_size=1, max_size=6))
+def test_nothing_is_held_back_for_ever(sizes: list[int]) -> None:
+    """A line without an end is handed on in pieces, of which none is lost; less than the limit is kept."""
+    cutter, held = LineCutter(), 0
+    for size in sizes:
+        lines = cutter.feed(b"x" * size)
+        held += size - sum(map(len, lines))
+        assert held < LINE_LIMIT
+    assert sum(map(len, cutter.finish())) == held

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+import senro
+from senro.app.pod.transfer_failure import TransferFailure
+from senro.domain import errors
+from senro.domain.errors import (
+    AlreadyExists,
+    Answer,
+    ApiError,
+    ClusterError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    ProtocolError,
+    Rejected,
+    StreamBroken,
+    Throttled,
+    TreeError,
+    Unauthorized,
+    Unavailable,
+    Unreachable,
+)
+from senro.domain.transfer.retry_policy import (
+    BROKEN_RULES,
+    FIRST_PAUSE,
+    LOCAL_RULES,
+    LONGEST_PAUSE,
+    PATIENCE_SECONDS,
+    TRIES,
+    Break,
+    Pace,
+    after_break,
+)
+
+ASKED = "exec in senro-io of pod ci/make-1"
+
+
+def answered(kind: type[ApiError], code: int, retry_after: float | None = None) -> ApiError:
+    return kind(ASKED, Answer(code=code, retry_after=retry_after))
+
+
+MOVES: list[tuple[Exception, Break]] = [
+    (answered(Throttled, 429), Break("wait", 1.0)),
+    (answered(Throttled, 429, 0.0), Break("wait", 0.0)),
+    (answered(Throttled, 429, 7.5), Break("wait", 7.5)),
+    (answered(Unavailable, 500), Break("wait")),
+    (answered(Unavailable, 503, 30.0), Break("wait", 30.0)),
+    (Unreachable(ASKED, cause="refused", sent=False), Break("wait")),
+    (Unreachable(ASKED, cause="reset", sent=True), Break("wait")),
+    (answered(NotFound, 404), Break("end")),
+    (answered(Forbidden, 403), Break("end")),
+    (answered(Unauthorized, 401), Break("end")),
+    (answered(Rejected, 400), Break("end")),
+    (answered(Conflict, 409), Break("end")),
+    (answered(AlreadyExists, 409), Break("retry")),
+    (answered(ApiError, 418), Break("retry")),
+    (ProtocolError(ASKED, rule="a", got="b"), Break("end")),
+    (StreamBroken(ASKED, cause="reset"), Break("retry")),
+    (ClusterError(ASKED), Break("retry")),
+    (TreeError("a", "truncated", "cut"), Break("retry")),
+    (TreeError("a", "link-escapes", "out"), Break("end")),
+    (TreeError("a", "io", "full"), Break("end")),
+    (TransferFailure("no proof line came"), Break("retry")),
+]
+
+
+@pytest.mark.parametrize(("error", "move"), MOVES, ids=lambda value: type(value).__name__)
+def test_moves(error: Exception, move: Break) -> None:
+    """What moved nothing is waited for, what broke is a try, what no repetition mends is the end."""
+    assert after_break(error) == move
+
+
+def test_every_error_of_a_transfer_has_its_move_here() -> None:
+    """No class that a cluster, a tree or the far side may raise is left out of the table."""
+    kinds = {
+        kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, ClusterError | TreeError)
+    }
+    assert {type(error) for error, _ in MOVES} == kinds | {TransferFailure}
+
+
+CONTENT_RULES = frozenset(
+    {"digest", "duplicate", "hardlink", "index", "limit", "link", "parent", "path", "size", "type"}
+)
+"""The rules of what came whole and must not be unpacked, or cannot be packed."""
+
+
+def rules_in_use() -> set[str]:
+    """The rules of all `TreeError`s that the package raises, where they stand as words."""
+    found = set()
+    for path in Path(senro.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "TreeError":
+                rule = node.args[1]
+                if isinstance(rule, ast.Constant):
+                    found.add(str(rule.value))
+    return found
+
+
+def test_every_rule_is_of_one_kind() -> None:
+    """What broke on its way, what failed on this machine, what the step left: a new rule has to be put somewhere."""
+    kinds = BROKEN_RULES, LOCAL_RULES, CONTENT_RULES
+    assert rules_in_use() <= frozenset().union(*kinds)
+    assert sum(len(kind) for kind in kinds) == len(frozenset().union(*kinds))
+
+
+@pytest.mark.parametrize("rule", sorted(BROKEN_RULES | LOCAL_RULES | CONTENT_RULES))
+def test_only_a_broken_archive_is_asked_for_again(rule: str) -> None:
+    """The other rules end the same each time."""
+    assert after_break(TreeError("a", rule, "words")).move == ("retry" if rule in BROKEN_RULES else "end")
+
+
+afters = st.floats(0, 600)
+breaks = st.builds(Break, st.sampled_from(["wait", "retry", "end"]), afters)
+
+
+@given(st.lists(afters, min_size=TRIES, max_size=TRIES), st.lists(st.tuples(st.integers(0, TRIES - 1), afters)))
+def test_three_retries_end(retries: list[float], waits: list[tuple[int, float]]) -> None:
+    """Whatever was waited in between, the third break that counts is the last, and no wait is a try."""
+    pace, at = Pace(), 0.0
+    for number, after in enumerate(retries):
+        for _, wait in [entry for entry in waits if entry[0] == number]:
+            before = pace.tries
+            assume(wait < PATIENCE_SECONDS)
+            assert pace.pause(Break("wait", wait), at) is not None
+            assert pace.tries == before
+        pause = pace.pause(Break("retry", after), at)
+        assert pace.tries == number + 1
+        assert (pause is None) == (number + 1 == TRIES)
+        at += pause or 0.0
+
+
+@given(st.lists(breaks, max_size=5))
+def test_an_end_ends(before: list[Break]) -> None:
+    """There is no pause after it, it is no try, whatever came before."""
+    pace = Pace()
+    for taken in before:
+        pace.pause(taken, 0.0)
+    tries = pace.tries
+    assert pace.pause(Break("end", 5.0), 0.0) is None
+    assert pace.tries == tries
+
+
+@given(st.lists(st.floats(0.0, 600.0), min_size=1, max_size=8))
+@example([PATIENCE_SECONDS])
+def test_a_quarter_of_an_hour_of_waits_ends(gaps: list[float]) -> None:
+    """Unbroken waits end with the first that comes so long after the first of them, and not before."""
+    pace, at = Pace(), 5000.0
+    assert pace.pause(Break("wait"), at) is not None
+    for gap in gaps:
+        at += gap
+        assert (pace.pause(Break("wait"), at) is None) == (at - 5000.0 >= PATIENCE_SECONDS)
+
+
+@given(st.floats(0, 2 * PATIENCE_SECONDS), st.floats(0, PATIENCE_SECONDS - 1))
+def test_a_try_begins_the_patience_anew(first: float, later: float) -> None:
+    """An exec that was opened shows that the control plane is back: the next refusals have their own quarter."""
+    pace = Pace()
+    pace.pause(Break("wait"), 0.0)
+    assert pace.pause(Break("retry"), first) is not None
+    assert pace.pause(Break("wait"), first) is not None
+    assert pace.pause(Break("wait"), first + later) is not None
+
+
+@given(st.lists(breaks.filter(lambda taken: taken.move != "end"), max_size=40))
+def test_pauses_are_bounded_and_never_shorter_than_asked(taken: list[Break]) -> None:
+    """Retry-After is respected; what the table itself adds doubles from the first pause to the longest."""
+    pace, own = Pace(), FIRST_PAUSE
+    for each in taken:
+        pause = pace.pause(each, 0.0)
+        if pause is None:
+            assert pace.tries >= TRIES
+            return
+        assert pause == max(own, each.after)
+        assert pause <= max(LONGEST_PAUSE, each.after)
+        own = min(own * 2, LONGEST_PAUSE)

@@ -1,0 +1,284 @@
+"""What of an archive stays, by the rules of its workspace: excludes, links, what does not travel, hard links across."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from senro.adapters.fs.walk import walk
+from senro.domain.errors import TreeError
+from senro.domain.tar import END, Manifest, Member
+from senro.domain.tree.content_rules import WHOLE, ContentRules
+from senro.domain.tree.tree import Tree
+from tests.lib.archives.files import (
+    BUSYBOX_TAR,
+    GNU_TAR,
+    digest_of,
+    directory,
+    ended,
+    file,
+    link,
+    make_folder,
+    needs_busybox,
+    read_tree,
+    tar_member,
+    trees,
+)
+
+OUT = ContentRules(exclude=("**/out", "*.o"))
+
+
+def kept(*pieces: bytes, rules: ContentRules = OUT) -> Tree:
+    return read_tree(b"".join(pieces) + END, rules)
+
+
+def test_what_is_excluded_does_not_stay() -> None:
+    """Files, directories with all in them, links: whatever matches is no part of what came."""
+    tree = kept(
+        tar_member("0/a", content=b"a"),
+        tar_member("0/main.o", content=b"o"),
+        tar_member("0/d/out", b"5"),
+        tar_member("0/d/out/x/y", content=b"y"),
+        tar_member("0/out", b"2", target="a"),
+        tar_member("0/e/main.o", content=b"kept: not at the top"),
+    )
+    assert [entry.path for entry in tree.entries] == ["a", "d", "e", "e/main.o"]
+
+
+def test_what_is_excluded_breaks_no_rule() -> None:
+    """A link that leaves, a fifo, a setuid bit in what nobody takes are nobody's business."""
+    tree = kept(
+        tar_member("0/out", b"5"),
+        tar_member("0/out/etc", b"2", target="/etc"),
+        tar_member("0/out/up", b"2", target="../../.."),
+        tar_member("0/out/fifo", b"6"),
+        tar_member("0/out/su", mode=b"0004755\0"),
+        tar_member("0/out/su2", b"1", target="0/out/su", mode=b"0004755\0"),
+        tar_member("0/out/fifo2", b"1", target="0/out/fifo"),
+    )
+    assert (tree, tree.left_out) == (Tree(), ())
+
+
+@pytest.mark.parametrize(
+    ("rule", "pieces"),
+    [
+        ("path", [tar_member("0/out/../../x")]),
+        ("parent", [tar_member("0/out", b"2", target="/etc"), tar_member("0/out/passwd", content=b"x")]),
+        ("parent", [tar_member("0/out/f"), tar_member("0/out/f/x")]),
+        ("parent", [tar_member("0/f", b"6"), tar_member("0/f/x")]),
+        ("parent", [tar_member("0/f", b"6"), tar_member("0/f/x", b"3")]),
+        ("duplicate", [tar_member("0/out/f"), tar_member("0/out/f", b"5")]),
+        ("duplicate", [tar_member("0/f"), tar_member("0/f", b"6")]),
+        ("duplicate", [tar_member("0/f", b"6"), tar_member("0/f")]),
+        ("hardlink", [tar_member("0/out/f", b"1", target="0/nothing")]),
+        ("hardlink", [tar_member("0/out/f", b"1", target="0/out/f")]),
+        ("hardlink", [tar_member("0/d", b"5"), tar_member("0/out/f", b"1", target="0/d")]),
+        ("duplicate", [tar_member("0/a"), tar_member("0/out", b"1", target="0/a"), tar_member("0/a", content=b"x")]),
+        ("size", [tar_member("0/f", b"6", b"content")]),
+        ("link", [tar_member("0/out/l", b"2")]),
+    ],
+)
+def test_what_is_excluded_never_escapes(rule: str, pieces: list[bytes]) -> None:
+    """The rules that keep an archive inside its folders, and make it one, hold for every member."""
+    with pytest.raises(TreeError) as caught:
+        kept(*pieces)
+    assert caught.value.rule == rule
+
+
+def test_a_hard_link_repeats_what_is_excluded() -> None:
+    """The first name of a file has its content, wherever it lies: the others keep it, through each other too."""
+    tree = kept(
+        tar_member("0/out/first", content=b"content", mode=b"0000755\0"),
+        tar_member("0/out/second", b"1", target="0/out/first"),
+        tar_member("0/third", b"1", target="0/out/second"),
+        tar_member("0/fourth.o", b"1", target="0/third"),
+        tar_member("0/fifth", b"1", target="0/fourth.o"),
+        tar_member("0/out/l", b"2", target="third"),
+        tar_member("0/out/m", b"1", target="0/out/l"),
+        tar_member("0/l", b"1", target="0/out/m"),
+    )
+    content = b"content"
+    assert tree == Tree(
+        (file("third", content, executable=True), file("fifth", content, executable=True), link("l", "third"))
+    )
+
+
+def test_an_excluded_hard_link_again_as_a_file() -> None:
+    """Of a name that comes twice the later member counts, for what repeats it as well."""
+    tree = kept(
+        tar_member("0/a", content=b"one"),
+        tar_member("0/out", b"1", target="0/a"),
+        tar_member("0/out", content=b"two"),
+        tar_member("0/b", b"1", target="0/out"),
+    )
+    assert tree == Tree((file("a", b"one"), file("b", b"two")))
+
+
+def test_what_does_not_travel_is_named() -> None:
+    """Fifos, devices, their other names, and mode bits of files, in order; the setgid bit of a directory is normal."""
+    tree = kept(
+        tar_member("0/z", b"6"),
+        tar_member("0/d", b"5", mode=b"0002755\0"),
+        tar_member("0/d/c", b"3"),
+        tar_member("0/d/b", b"4"),
+        tar_member("0/d/b", b"4"),
+        tar_member("0/a\x1b", b"1", target="0/z"),
+        tar_member("0/su", content=b"x", mode=b"0006755\0"),
+        tar_member("0/t", b"1", target="0/su", mode=b"0006755\0"),
+    )
+    assert tree == Tree((directory("d"), file("su", b"x", executable=True), file("t", b"x", executable=True)))
+    assert tree.left_out == (
+        (r"a\x1b", "a fifo"),
+        ("d/b", "a block device"),
+        ("d/c", "a character device"),
+        ("su", "the setuid and setgid bits"),
+        ("t", "the setuid and setgid bits"),
+        ("z", "a fifo"),
+    )
+
+
+def test_links_are_refused_each_by_name() -> None:
+    """One error names every link that may not stay, none that is excluded."""
+    members = [
+        tar_member("0/a", b"2", target="/etc/passwd"),
+        tar_member("0/d/b", b"2", target="../../1/x"),
+        tar_member("0/out", b"2", target="/root"),
+        tar_member("0/fine", b"2", target="d/b"),
+    ]
+    with pytest.raises(TreeError) as caught:
+        kept(*members)
+    assert caught.value.rule == "link"
+    assert "a: the link is absolute (/etc/passwd)" in str(caught.value)
+    assert "d/b: the link leaves the tree (../../1/x)" in str(caught.value)
+    assert "/root" not in str(caught.value)
+    assert "fine" not in str(caught.value)
+
+
+def test_links_are_kept_as_text() -> None:
+    """With `links="keep"` they come as they are, and nothing may be written through one all the same."""
+    members = [tar_member("0/a", b"2", target="/etc"), tar_member("0/b", b"2", target="../..")]
+    assert kept(*members, rules=WHOLE).entries == (link("a", "/etc"), link("b", "../.."))
+    with pytest.raises(TreeError) as caught:
+        kept(*members, tar_member("0/a/passwd", content=b"x"), rules=WHOLE)
+    assert caught.value.rule == "parent"
+
+
+def test_links_are_followed() -> None:
+    """With `follow` each is a copy of what it leads to; one to what is excluded leads to nothing."""
+    members = [
+        tar_member("0/d/f", content=b"f"),
+        tar_member("0/l", b"2", target="d"),
+        tar_member("0/d/m", b"2", target="f"),
+    ]
+    follow = ContentRules(exclude=("**/out",), follow=True)
+    expected = Tree((directory("d"), directory("l"), *(file(path, b"f") for path in ("d/f", "d/m", "l/f", "l/m"))))
+    assert kept(*members, rules=follow) == expected
+    with pytest.raises(TreeError, match="n: the link leads to nothing") as caught:
+        kept(*members, tar_member("0/out", content=b""), tar_member("0/n", b"2", target="out"), rules=follow)
+    assert caught.value.rule == "link"
+
+
+def test_no_copy_where_it_would_be_excluded() -> None:
+    """A copy in place of a link is left out where a pattern matches it there, of a directory's pattern too."""
+    members = [
+        tar_member("0/real/tmp/f", content=b"f"),
+        tar_member("0/out", b"2", target="real"),
+        tar_member("0/build", b"2", target="real"),
+    ]
+    follow = ContentRules(exclude=("out/tmp", "build/"), follow=True)
+    expected = Tree((directory("out"), directory("real"), directory("real/tmp"), file("real/tmp/f", b"f")))
+    assert kept(*members, rules=follow) == expected
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_very_many_links_are_looked_at_in_slices(*, follow: bool) -> None:
+    """However many links came, what is done between two yields is bounded."""
+
+    def slices(count: int) -> int:
+        manifest = Manifest((0,), rules={0: ContentRules(follow=follow)})
+        manifest.admit(Member(0, "f", "file"))
+        manifest.digested(0, "f", digest_of(b""))
+        for number in range(count):
+            manifest.admit(Member(0, f"l{number}", "link", target="f"))
+        return sum(1 for _ in manifest.contents())
+
+    assert slices(8000) > slices(10) + 3
+
+
+def test_what_was_made_and_must_go() -> None:
+    """The outermost of what is excluded, and no link: links are made at the end, of what stays."""
+    manifest = Manifest((0, 1), rules={0: OUT})
+    for member in (
+        Member(0, "out", "directory"),
+        Member(0, "out/x", "directory"),
+        Member(0, "out/x/l", "link", target="/"),
+        Member(0, "d/out", "link", target="/"),
+        Member(1, "out", "directory"),
+    ):
+        manifest.admit(member)
+    manifest.admit(Member(0, "a.o", "file"))
+    manifest.digested(0, "a.o", digest_of(b""))
+    contents = ended(manifest.contents())
+    assert sorted(contents[0].excluded) == ["a.o", "out"]
+    assert contents[0].tree == Tree((directory("d"),))
+    assert (contents[1].excluded, contents[1].tree) == ((), Tree((directory("out"),)))
+
+
+_PATTERNS = st.lists(
+    st.sampled_from(["a", "**/a", "b/", "**/c", "**/*.txt", "x*", "a/**", "**/*", "?", "**/b/**"]), max_size=3
+)
+
+
+def walked(folder: Path, rules: ContentRules) -> Tree:
+    """What a walk of this machine says, without an event loop."""
+    return ended(walk(str(folder), rules))
+
+
+@pytest.mark.slow  # a process for each example
+@pytest.mark.parametrize("command", [GNU_TAR, pytest.param(BUSYBOX_TAR, marks=needs_busybox)], ids=["gnu", "busybox"])
+@given(drawn=trees(), patterns=_PATTERNS, chance=st.randoms(use_true_random=False), keep=st.booleans())
+def test_an_archive_is_what_a_walk_is(
+    command: list[str], drawn: tuple[Tree, dict[str, bytes]], patterns: list[str], chance: random.Random, *, keep: bool
+) -> None:
+    """A folder with entries of every kind is one tree, and leaves out the same, walked here or packed elsewhere."""
+    rules = ContentRules(exclude=tuple(patterns), links="keep" if keep else "refuse")
+    with tempfile.TemporaryDirectory() as top:
+        folder = Path(top) / "0"
+        make_folder(folder, *drawn)
+        spice(folder, drawn[0], chance)
+        expected = walked(folder, rules)
+        data = subprocess.run(
+            [*command, "-c", "-f", "-", "0"],
+            cwd=top,
+            capture_output=True,
+            check=True,
+            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
+        ).stdout
+    found = read_tree(data, rules)
+    assert found == expected
+    assert found.left_out == expected.left_out
+
+
+def spice(folder: Path, tree: Tree, chance: random.Random) -> None:
+    """Add hard links, fifos with a second name, and mode bits to a folder."""
+    places = [folder, *(folder / entry.path for entry in tree.entries if entry.kind == "directory")]
+    for entry in tree.entries:
+        if entry.kind == "file" and chance.random() < 0.5:
+            name = chance.choice(["a", "c", "x-hard", "z"])
+            place = chance.choice(places) / name
+            if not os.path.lexists(place):
+                os.link(folder / entry.path, place)
+        elif entry.kind == "file" and chance.random() < 0.3:
+            (folder / entry.path).chmod(chance.choice([0o4755, 0o2600, 0o1644]))
+    for name in ("a", "fifo"):
+        place = chance.choice(places) / name
+        if chance.random() < 0.5 and not os.path.lexists(place):
+            os.mkfifo(place)
+            os.link(place, place.with_name(f"{name}-again"))

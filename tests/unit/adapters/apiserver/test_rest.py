@@ -1,0 +1,485 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+import respx
+
+from senro.adapters.apiserver.answers import BODY_LIMIT
+from senro.adapters.apiserver.configuration import TokenFile
+from senro.adapters.apiserver.objects import FIRST_CONTACT_SECONDS
+from senro.adapters.apiserver.rest import BUDGET_SECONDS
+from senro.domain.errors import (
+    Conflict,
+    Forbidden,
+    NotFound,
+    ProtocolError,
+    Rejected,
+    StreamBroken,
+    Throttled,
+    Unauthorized,
+    Unavailable,
+    Unreachable,
+)
+from senro.domain.kube.pod import Metadata, Pod, pod_from
+from senro.domain.requests.idempotency import THROTTLED_SECONDS, Request
+from senro.ports.cluster import Cluster
+from tests.lib.fakes.clock import FakeChance, FakeClock
+from tests.lib.harness.apiserver import SERVER, Pieces, cluster_under_respx
+
+pytestmark = pytest.mark.anyio
+
+POD = {"kind": "Pod", "metadata": {"namespace": "ci", "name": "a", "uid": "u-1"}}
+MANIFEST = {"kind": "Pod", "metadata": {"namespace": "ci", "name": "a"}}
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(auto=True)
+
+
+@pytest.fixture
+def route() -> Iterator[respx.Route]:
+    with respx.mock:
+        yield respx.route()
+
+
+def elapsed(clock: FakeClock) -> float:
+    return clock.monotonic() - FakeClock().monotonic()
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        httpx.ConnectError("refused"),
+        httpx.ReadError("reset"),
+        httpx.RemoteProtocolError("disconnected"),
+        httpx.Response(429, text="Too many requests"),
+        httpx.Response(502, text="bad gateway"),
+        httpx.Response(503),
+        httpx.Response(504),
+        httpx.Response(500, json={"kind": "Status", "reason": "ServerTimeout", "details": {"retryAfterSeconds": 1}}),
+    ],
+    ids=str,
+)
+async def test_reads_are_repeated(route: respx.Route, clock: FakeClock, trouble: httpx.Response | Exception) -> None:
+    """A read goes on through troubles that pass, with a pause before each repetition."""
+    route.mock(side_effect=[trouble, trouble, httpx.Response(200, json=POD)])
+    async with cluster_under_respx(clock=clock) as cluster:
+        pod = await cluster.read_pod("ci", "a")
+    assert pod is not None
+    assert pod.uid == "u-1"
+    assert route.call_count == 3
+    assert elapsed(clock) > 0.1
+
+
+OWNER = pod_from(POD)
+SECRET = {"kind": "Secret", "metadata": {"namespace": "ci", "name": "a"}}
+LEASE = {"metadata": {"namespace": "ci", "name": "a", "uid": "u-1", "resourceVersion": "7"}, "spec": {}}
+HELD = {**LEASE, "spec": {"holderIdentity": "me"}}
+OWNED = {"metadata": {"uid": "u-2", "ownerReferences": [{"kind": "Pod", "name": "a", "uid": "u-1"}]}}
+
+
+async def _log(cluster: Cluster) -> None:
+    async with cluster.follow_log("ci", "a", "step"):
+        pass
+
+
+async def _exec(cluster: Cluster) -> None:
+    async with cluster.exec("ci", "a", "step", ["true"], stdin=False, idle_seconds=1):
+        pass
+
+
+SENT: dict[Request, tuple[Callable[[Cluster], Awaitable[object]], Mapping[str, Any]]] = {
+    Request.VERSION: (lambda cluster: cluster.version(), {"gitVersion": "v1.36.2"}),
+    Request.POD_READ: (lambda cluster: cluster.read_pod("ci", "a"), POD),
+    Request.POD_CREATE: (lambda cluster: cluster.create_pod(MANIFEST), POD),
+    Request.POD_DELETE: (lambda cluster: cluster.delete_pod("ci", "a", uid="u-1"), POD),
+    Request.SECRET_CREATE: (lambda cluster: cluster.create_secret(SECRET), OWNED),
+    Request.SECRET_OWN: (lambda cluster: cluster.own_secret("ci", "a", owner=OWNER), OWNED),
+    Request.SECRET_DELETE: (lambda cluster: cluster.delete_secret("ci", "a"), {}),
+    Request.EVENTS_LIST: (lambda cluster: cluster.list_events("ci", uid="u-1"), {"items": []}),
+    Request.LEASE_READ: (lambda cluster: cluster.read_lease("ci", "a"), LEASE),
+    Request.LEASE_CREATE: (lambda cluster: cluster.create_lease(HELD), HELD),
+    Request.LEASE_REPLACE: (lambda cluster: cluster.replace_lease(HELD), HELD),
+    Request.LEASE_DELETE: (lambda cluster: cluster.delete_lease("ci", "a", uid="u-1", version="7"), {}),
+    Request.LOG: (_log, {}),
+    Request.EXEC: (_exec, {}),
+}
+"""How each kind of request is asked for, and a good answer to it."""
+
+
+@pytest.mark.parametrize("request_of", Request, ids=lambda request: request.name)
+async def test_each_request_is_repeated_as_the_table_says(
+    route: respx.Route, clock: FakeClock, request_of: Request
+) -> None:
+    """What is safe to repeat is sent again after a 503, by whoever sends it; what is not is told at once."""
+    ask, document = SENT[request_of]
+    route.mock(side_effect=[httpx.Response(503), httpx.Response(200, json=document)])
+    async with cluster_under_respx(clock=clock) as cluster:
+        if request_of.repeats:
+            await ask(cluster)
+        else:
+            with pytest.raises(Unavailable):
+                await ask(cluster)
+    assert [call.request.method for call in route.calls] == [request_of.method] * (2 if request_of.repeats else 1)
+
+
+@pytest.mark.parametrize(
+    ("message", "least"),
+    [
+        ("etcdserver: request timed out", 0.0),
+        ("etcdserver: leader changed", 0.0),
+        ("rpc error: code = Unavailable desc = no leader", 0.0),
+        ('failed calling webhook "p.example": context deadline exceeded', THROTTLED_SECONDS),
+        ("runtime error: index out of range", None),
+    ],
+)
+async def test_a_500_is_judged_by_its_words(
+    route: respx.Route, clock: FakeClock, message: str, least: float | None
+) -> None:
+    """Known texts of a moment without etcd or a webhook pass, others are bugs, and the same the next time."""
+    status = {"kind": "Status", "reason": "InternalError", "message": message}
+    route.mock(side_effect=[httpx.Response(500, json=status), httpx.Response(200, json=POD)])
+    async with cluster_under_respx(clock=clock) as cluster:
+        if least is None:
+            with pytest.raises(Unavailable):
+                await cluster.read_pod("ci", "a")
+        else:
+            await cluster.read_pod("ci", "a")
+            assert elapsed(clock) >= least
+
+
+@pytest.mark.parametrize(
+    ("trouble", "error"),
+    [
+        (httpx.Response(400), Rejected),
+        (httpx.Response(403), Forbidden),
+        (httpx.Response(409), Conflict),
+        (httpx.Response(500), Unavailable),
+        (httpx.Response(302), ProtocolError),
+        (httpx.LocalProtocolError("illegal"), ProtocolError),
+        (httpx.Response(200, text="<html>"), ProtocolError),
+        (httpx.Response(200, json={}), ProtocolError),
+    ],
+    ids=str,
+)
+async def test_what_is_not_repeated(
+    route: respx.Route, clock: FakeClock, trouble: httpx.Response | Exception, error: type[Exception]
+) -> None:
+    """An answer that will be the same again is told at once."""
+    route.mock(side_effect=[trouble])
+    async with cluster_under_respx(clock=clock) as cluster:
+        with pytest.raises(error):
+            await cluster.read_pod("ci", "a")
+    assert route.call_count == 1
+    assert elapsed(clock) == 0
+
+
+async def test_the_budget(route: respx.Route, clock: FakeClock) -> None:
+    """A trouble that does not pass is told when the budget is spent; the pauses grow to five seconds."""
+    moments: list[float] = []
+
+    def refuse(_: httpx.Request) -> httpx.Response:
+        moments.append(elapsed(clock))
+        raise httpx.ConnectError("refused")
+
+    route.mock(side_effect=refuse)
+    async with cluster_under_respx(clock=clock, chance=FakeChance(0.0)) as cluster:
+        with pytest.raises(Unreachable) as caught:
+            await cluster.read_pod("ci", "a")
+    assert caught.value.sent is False
+    assert caught.value.asked == "read pod ci/a"
+    pauses = [round(later - earlier, 3) for earlier, later in pairwise(moments)]
+    assert pauses[:7] == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.5]
+    assert BUDGET_SECONDS - 3 < elapsed(clock) < BUDGET_SECONDS
+
+
+async def test_the_first_contact(clock: FakeClock) -> None:
+    """A cluster that does not answer the version is told of after seconds: nobody should wait in silence for more."""
+    with respx.mock:
+        asked = respx.get(f"{SERVER}/version").mock(side_effect=httpx.ConnectError("refused"))
+        async with cluster_under_respx(clock=clock) as cluster:
+            with pytest.raises(Unreachable, match="refused"):
+                await cluster.version()
+    assert asked.call_count > 3
+    assert 2 < elapsed(clock) < FIRST_CONTACT_SECONDS
+
+
+@pytest.mark.parametrize("code", [429, 503])
+async def test_the_first_contact_with_a_busy_cluster(clock: FakeClock, code: int) -> None:
+    """One that says when it will answer is waited for as ever."""
+    answers = [httpx.Response(code, headers={"Retry-After": "9"}), httpx.Response(200, json={"gitVersion": "v1.36.2"})]
+    with respx.mock:
+        respx.get(f"{SERVER}/version").mock(side_effect=answers)
+        async with cluster_under_respx(clock=clock) as cluster:
+            assert await cluster.version() == "v1.36.2"
+    assert elapsed(clock) == 9
+
+
+async def test_jitter(route: respx.Route, clock: FakeClock) -> None:
+    """Half of each pause is by chance."""
+    route.mock(side_effect=[httpx.ConnectError("x"), httpx.Response(200, json=POD)])
+    async with cluster_under_respx(clock=clock, chance=FakeChance(0.5)) as cluster:
+        await cluster.read_pod("ci", "a")
+    assert elapsed(clock) == pytest.approx(0.075)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"Retry-After": "7"}, 7),
+        ({"Retry-After": "0"}, 0.075),
+        ({}, 1),
+        ({"Retry-After": "soon"}, 1),
+        ({"Retry-After": "9" * 400}, 1),
+        (
+            {"Retry-After": "Sun, 29 Nov 2026 23:13:18 GMT", "Date": "Sun, 29 Nov 2026 23:13:08 GMT"},
+            10,
+        ),
+        ({"Retry-After": "Sun, 29 Nov 2026 23:13:18 GMT"}, 1),
+    ],
+)
+async def test_retry_after(route: respx.Route, clock: FakeClock, headers: dict[str, str], seconds: float) -> None:
+    """Retry-After is kept, as seconds or as a date by the answer's own clock; without one a 429 waits a second."""
+    route.mock(side_effect=[httpx.Response(429, headers=headers), httpx.Response(200, json=POD)])
+    async with cluster_under_respx(clock=clock) as cluster:
+        await cluster.read_pod("ci", "a")
+    assert elapsed(clock) == pytest.approx(seconds)
+
+
+async def test_retry_after_beyond_the_budget(route: respx.Route, clock: FakeClock) -> None:
+    """Where the apiserver asks for more patience than there is, its answer is told at once."""
+    route.respond(429, headers={"Retry-After": "60"})
+    async with cluster_under_respx(clock=clock) as cluster:
+        with pytest.raises(Throttled) as caught:
+            await cluster.read_pod("ci", "a")
+    assert caught.value.answer.retry_after == 60
+    assert elapsed(clock) == 0
+
+
+async def test_creates_are_sent_once(route: respx.Route, clock: FakeClock) -> None:
+    """A create is never repeated here: only the caller can tell whether that is safe, and `sent` helps them."""
+    async with cluster_under_respx(clock=clock) as cluster:
+        for trouble, sent in ((httpx.ConnectError("x"), False), (httpx.ReadTimeout("x"), True)):
+            route.mock(side_effect=[trouble])
+            with pytest.raises(Unreachable) as caught:
+                await cluster.create_pod(MANIFEST)
+            assert caught.value.sent is sent
+        route.mock(side_effect=[httpx.Response(429)])
+        with pytest.raises(Throttled):
+            await cluster.create_secret(MANIFEST)
+        route.mock(side_effect=[httpx.Response(503)])
+        with pytest.raises(Unavailable):
+            await cluster.own_secret("ci", "a", owner=Pod())
+    assert route.call_count == 4
+
+
+async def test_a_401_is_asked_again_with_another_token(route: respx.Route, tmp_path: Path) -> None:
+    """A 401 changed nothing: with a new token in the file the request is sent again, a create too; once."""
+    path = tmp_path / "token"
+    path.write_text("first")
+    tokens: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        tokens.append(request.headers["Authorization"])
+        path.write_text(f"token-{len(tokens)}")
+        return httpx.Response(201, json=POD) if tokens[-1] == "Bearer token-1" else httpx.Response(401)
+
+    route.mock(side_effect=answer)
+    async with cluster_under_respx(credential=TokenFile(str(path))) as cluster:
+        assert (await cluster.create_pod(MANIFEST)).uid == "u-1"
+        assert tokens == ["Bearer first", "Bearer token-1"]
+        with pytest.raises(Unauthorized):
+            await cluster.create_pod(MANIFEST)
+        assert len(tokens) == 4
+
+
+async def test_a_401_with_the_same_token(route: respx.Route, clock: FakeClock) -> None:
+    """Without another token a 401 is told at once."""
+    route.respond(401)
+    async with cluster_under_respx(clock=clock) as cluster:
+        with pytest.raises(Unauthorized):
+            await cluster.read_pod("ci", "a")
+    assert route.call_count == 1
+
+
+async def test_bodies_are_bounded(route: respx.Route) -> None:
+    """An answer past the bound is refused before it fills the memory."""
+    piece = b"x" * (1024 * 1024)
+    route.mock(return_value=httpx.Response(200, stream=Pieces(*[piece] * (BODY_LIMIT // len(piece) + 1))))
+    async with cluster_under_respx() as cluster:
+        with pytest.raises(ProtocolError, match=f"at most {BODY_LIMIT} bytes"):
+            await cluster.read_pod("ci", "a")
+
+
+async def test_an_answer_that_breaks_off(route: respx.Route, clock: FakeClock) -> None:
+    """An answer that breaks off in its body is no answer, and a read is repeated."""
+    broken = httpx.Response(200, stream=Pieces(b'{"kind"', httpx.ReadError("reset")))
+    route.mock(side_effect=[broken, httpx.Response(200, json=POD)])
+    async with cluster_under_respx(clock=clock) as cluster:
+        assert await cluster.read_pod("ci", "a") is not None
+
+
+async def test_delete_of_another_pod(route: respx.Route) -> None:
+    """A 409 to the uid's precondition means that ours is gone, but only once the other uid was seen."""
+    conflict = httpx.Response(409, json={"kind": "Status", "reason": "Conflict", "message": "uid differs"})
+    async with cluster_under_respx() as cluster:
+        route.mock(side_effect=[conflict, httpx.Response(200, json=POD)])
+        assert await cluster.delete_pod("ci", "a", uid="u-0") is True
+        route.mock(side_effect=[conflict, httpx.Response(404)])
+        assert await cluster.delete_pod("ci", "a", uid="u-0") is True
+        route.mock(side_effect=[conflict, httpx.Response(200, json=POD)])
+        with pytest.raises(Conflict):
+            await cluster.delete_pod("ci", "a", uid="u-1")
+
+
+async def test_delete_twice(route: respx.Route) -> None:
+    """A pod that is gone is True, one that is told to go False; without a grace the pod's own is taken."""
+    route.mock(side_effect=[httpx.Response(200, json=POD), httpx.ReadError("reset"), httpx.Response(404)])
+    async with cluster_under_respx() as cluster:
+        assert await cluster.delete_pod("ci", "a", uid="u-1") is False
+        assert "gracePeriodSeconds" not in json.loads(route.calls.last.request.content)
+        assert await cluster.delete_pod("ci", "a", uid="u-1") is True
+
+
+async def test_answers_that_are_none(route: respx.Route) -> None:
+    """An answer without what was asked for is an error that does not echo a Secret."""
+    route.respond(201, json={"data": {"k": "bWFkZS11cA=="}})
+    async with cluster_under_respx() as cluster:
+        with pytest.raises(ProtocolError, match="without a uid") as caught:
+            await cluster.create_secret(MANIFEST)
+        assert "bWFkZS11cA" not in str(caught.value)
+        with pytest.raises(ProtocolError, match="a gitVersion"):
+            await cluster.version()
+        route.respond(200, text="not json")
+        with pytest.raises(ProtocolError, match="an object as JSON"):
+            await cluster.create_secret(MANIFEST)
+
+
+async def test_delete_of_a_secret(route: respx.Route) -> None:
+    """A Secret that is deleted is deleted; any other refusal is told."""
+    route.respond(200, json={"kind": "Status", "status": "Success"})
+    async with cluster_under_respx() as cluster:
+        await cluster.delete_secret("ci", "a")
+        route.respond(403)
+        with pytest.raises(Forbidden):
+            await cluster.delete_secret("ci", "a")
+
+
+async def test_no_token_in_any_error(route: respx.Route, clock: FakeClock) -> None:
+    """Neither an error nor a repr shows the token."""
+    async with cluster_under_respx(clock=clock) as cluster:
+        route.mock(side_effect=httpx.LocalProtocolError("Illegal header value"))
+        with pytest.raises(ProtocolError) as caught:
+            await cluster.read_pod("ci", "a")
+        shown = [str(caught.value), repr(caught.value), repr(cluster), repr(vars(cluster))]
+    assert not any("made-up-token" in text for text in shown)
+    assert cluster.address == "https://apiserver.example:6443"
+
+
+# Logs.
+
+
+async def collect(cluster: Cluster, got: list[bytes]) -> None:
+    async with cluster.follow_log("ci", "a", "step") as pieces:
+        async for piece in pieces:
+            got.append(piece)  # noqa: PERF401 - what came before an error is the point
+
+
+async def test_a_log_that_is_cut(route: respx.Route) -> None:
+    """A followed log that breaks off gives what came, then the error that says how much that was."""
+    route.mock(return_value=httpx.Response(200, stream=Pieces(b"abc", b"", b"de", httpx.ReadTimeout("silent"))))
+    got: list[bytes] = []
+    async with cluster_under_respx() as cluster:
+        with pytest.raises(StreamBroken) as caught:
+            await collect(cluster, got)
+    assert got == [b"abc", b"de"]
+    assert caught.value.received == 5
+
+
+async def test_a_log_that_is_left(route: respx.Route) -> None:
+    """Leaving the context closes the stream, though there is more to come."""
+    body = Pieces(b"a", b"b", b"c")
+    route.mock(return_value=httpx.Response(200, stream=body))
+    async with cluster_under_respx() as cluster:
+        async with cluster.follow_log("ci", "a", "step", since="2026-11-29T23:13:08Z") as pieces:
+            assert await anext(aiter(pieces)) == b"a"
+        assert body.closed
+    assert route.calls.last.request.url.params["sinceTime"] == "2026-11-29T23:13:08Z"
+
+
+async def test_a_log_before_its_head(route: respx.Route) -> None:
+    """Before the answer's head a trouble is `Unreachable`, a refusal the error that it says; nothing is repeated."""
+    async with cluster_under_respx() as cluster:
+        for trouble, error in (
+            (httpx.ConnectError("refused"), Unreachable),
+            (httpx.Response(404), NotFound),
+            (httpx.Response(500, stream=Pieces(httpx.ReadError("reset"))), Unreachable),
+            (httpx.Response(302), ProtocolError),
+        ):
+            route.mock(side_effect=[trouble])
+            with pytest.raises(error):
+                await cluster.read_log("ci", "a", "step")
+    assert route.call_count == 4
+
+
+async def test_a_log_of_a_pod_without_a_node(route: respx.Route) -> None:
+    """A 204 is a log with nothing in it so far: who follows it is told nothing, and asks again."""
+    route.mock(return_value=httpx.Response(204))
+    async with cluster_under_respx() as cluster:
+        async with cluster.follow_log("ci", "a", "step") as stream:
+            assert [piece async for piece in stream] == []
+        assert await cluster.read_log("ci", "a", "step") == b""
+
+
+async def test_a_log_with_a_rotated_token(route: respx.Route, tmp_path: Path) -> None:
+    """After a 401 the token file is read again, and another token gets another try; the same one does not."""
+    path = tmp_path / "token"
+    path.write_text("first")
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.headers["Authorization"] == "Bearer second":
+            return httpx.Response(200, text="hello")
+        path.write_text("second")
+        return httpx.Response(401)
+
+    route.mock(side_effect=answer)
+    async with cluster_under_respx(credential=TokenFile(str(path))) as cluster:
+        assert await cluster.read_log("ci", "a", "step") == b"hello"
+        route.mock(side_effect=None, return_value=httpx.Response(401))
+        with pytest.raises(Unauthorized):
+            await cluster.read_log("ci", "a", "step")
+
+
+async def test_the_end_of_a_long_log(route: respx.Route, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a log that is longer than the bound the end is kept."""
+    monkeypatch.setattr("senro.adapters.apiserver.logs.READ_LIMIT", 10)
+    route.mock(return_value=httpx.Response(200, stream=Pieces(*[f"{n:04}".encode() for n in range(20)])))
+    async with cluster_under_respx() as cluster:
+        assert await cluster.read_log("ci", "a", "step") == b"1700180019"
+
+
+async def test_a_mistake_shows_where_it_was_made(route: respx.Route) -> None:
+    """An exception that no table knows reaches whoever asked, as it is, and the other requests go on."""
+    route.mock(side_effect=[KeyError("a mistake"), httpx.Response(200, json={"gitVersion": "v1.36.2"})])
+    async with cluster_under_respx() as cluster:
+        with pytest.raises(KeyError, match="a mistake"):
+            await cluster.version()
+        assert await cluster.version() == "v1.36.2"
+
+
+async def test_the_owner_is_looked_for_among_others(route: respx.Route) -> None:
+    """The Secret may have other owners; ours must be one of them."""
+    owners = [{"kind": "Pod", "name": "x", "uid": "u-9"}, {"kind": "Pod", "name": "a", "uid": "u-1"}]
+    route.respond(200, content=msgspec.json.encode({"metadata": {"ownerReferences": owners}}))
+    async with cluster_under_respx() as cluster:
+        await cluster.own_secret("ci", "s", owner=Pod(metadata=Metadata(name="a", uid="u-1")))
+        with pytest.raises(ProtocolError, match="got Pod x u-9, Pod a u-1"):
+            await cluster.own_secret("ci", "s", owner=Pod(metadata=Metadata(name="a", uid="u-2")))

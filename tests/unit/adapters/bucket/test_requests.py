@@ -1,0 +1,143 @@
+"""How often a store is asked, in a shared folder: each request to a real one is a way there and back."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import obstore
+import pytest
+
+from senro.adapters.bucket import open_scratch_store, read_location
+from senro.adapters.bucket.store import RECORDS_AT_ONCE, BucketScratchStore
+from senro.adapters.fs import FolderTrees
+from senro.domain.caches.record import LARGEST
+from senro.domain.errors import StoreError, StoreUnavailable
+from tests.contract.ports.scratch_suite import entry, newest
+from tests.contract.ports.trees_suite import SMALL, folder_with
+from tests.lib.archives.files import read_folder
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    (tmp_path / "shared").mkdir()
+    return tmp_path / "shared"
+
+
+@pytest.fixture
+def store(shared: Path) -> BucketScratchStore:
+    environ = {"SENRO_REMOTE_SCRATCH": f"file://{shared}"}
+    location = read_location(environ)
+    assert location is not None
+    drawn = iter(range(1000))
+    return open_scratch_store(location, environ, trees=FolderTrees(), token=lambda: f"t{next(drawn)}")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """The requests to read, by obstore's names."""
+    counted: Counter[str] = Counter()
+
+    def counting(name: str) -> Any:
+        call = getattr(obstore, name)
+
+        def counted_call(*arguments: Any, **options: Any) -> Any:
+            counted[name] += 1
+            return call(*arguments, **options)
+
+        return counted_call
+
+    for name in ("get", "head", "get_range"):
+        monkeypatch.setattr(obstore, name, counting(name))
+    return counted
+
+
+async def test_found_and_restored(store: BucketScratchStore, asked: Counter[str], tmp_path: Path) -> None:
+    """Its record is asked for once, with one request, and then its archive."""
+    await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
+    asked.clear()
+    assert await store.find("c", "k") is not None
+    assert asked == {"get": 1}
+    await store.restore("c", "k", str(tmp_path / "y"))
+    assert asked == {"get": 1, "get_range": 1}
+    assert read_folder(tmp_path / "y") == SMALL
+
+
+async def test_what_was_found_serves_once(store: BucketScratchStore, shared: Path, tmp_path: Path) -> None:
+    """A second restore looks again: whoever is gone by then is not there any more."""
+    await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
+    await store.find("c", "k")
+    await store.restore("c", "k", str(tmp_path / "y"))
+    (shared / "scratch" / "c" / "entry" / "k.json").unlink()
+    with pytest.raises(StoreError, match="not there any more"):
+        await store.restore("c", "k", str(tmp_path / "y"))
+
+
+@pytest.mark.parametrize("size", [0, 1, LARGEST - 1, LARGEST, LARGEST + 1, 4 * LARGEST])
+async def test_of_any_size(store: BucketScratchStore, shared: Path, size: int) -> None:
+    """An object is read as far as it may be, an empty one too."""
+    (shared / "x").write_bytes(bytes(size))
+    assert await store._bucket.get("x", LARGEST) == bytes(min(size, LARGEST))
+    assert await store._bucket.get("y", LARGEST) is None
+
+
+async def of_one_second(store: BucketScratchStore, shared: Path, tmp_path: Path, count: int) -> None:
+    """So many entries that the store received in the same second, each made an hour after the next."""
+    folder = folder_with(tmp_path / "x")
+    for number in range(count):
+        await store.save("c", entry(f"k{number:02}", -number), SMALL, str(folder))
+    for path in (shared / "scratch" / "c" / "entry").iterdir():
+        os.utime(path, (1e9, 1e9))
+
+
+async def test_told_apart_together(
+    store: BucketScratchStore, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The records of entries of one second are asked for several at a time, and no more than that."""
+    count = 2 * RECORDS_AT_ONCE + 1
+    await of_one_second(store, shared, tmp_path, count)
+    under_way, most, full = 0, 0, anyio.Event()
+    get = store._bucket.get
+
+    async def noted(path: str, limit: int) -> bytes | None:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        if under_way == RECORDS_AT_ONCE:
+            full.set()
+        await full.wait()
+        data = await get(path, limit)
+        under_way -= 1
+        return data
+
+    monkeypatch.setattr(store._bucket, "get", noted)
+    with anyio.fail_after(20):
+        found = await store.under("c", [""])
+    assert most == RECORDS_AT_ONCE
+    assert newest([*found]) == [f"k{number:02}" for number in range(count)]
+
+
+async def test_told_apart_by_nobody(
+    store: BucketScratchStore, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that fails meanwhile is unavailable, and the rest is not asked for."""
+    await of_one_second(store, shared, tmp_path, 2 * RECORDS_AT_ONCE)
+    asked = 0
+
+    async def failing(path: str, limit: int) -> bytes | None:
+        nonlocal asked
+        del path, limit
+        asked += 1
+        await anyio.lowlevel.checkpoint()
+        raise StoreUnavailable("file:///x", "the connection failed")
+
+    monkeypatch.setattr(store._bucket, "get", failing)
+    with pytest.raises(StoreUnavailable, match="the connection failed"):
+        await store.under("c", [""])
+    assert asked <= RECORDS_AT_ONCE

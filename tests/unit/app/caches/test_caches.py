@@ -1,0 +1,561 @@
+"""The scratch caches of a run: what is restored, what is saved, and what is said of what is not.
+
+More than 500 lines: one scene of two stores in memory serves all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from senro.app.caches.caches import Content, Scratches
+from senro.app.caches.keys import CacheKeys
+from senro.app.runtime.services import ScratchServices
+from senro.domain.caches.lookup import ScratchEntry
+from senro.domain.errors import StoreError, StoreUnavailable, TreeError
+from senro.domain.pipeline.pipeline import Pipeline, Step
+from senro.domain.pipeline.targets import Pod, local
+from senro.domain.pipeline.workspace import ScratchCache, ScratchMount
+from senro.domain.plan.plan import Plan, build_plan
+from senro.domain.run.events import (
+    CacheDegraded,
+    Event,
+    Noted,
+    ScratchMissed,
+    ScratchNotSaved,
+    ScratchRestored,
+    ScratchSaved,
+)
+from senro.domain.tree.tree import Tree
+from tests.lib.archives.files import file, make_folder, read_folder
+from tests.lib.builders.plans import RUNNER
+from tests.lib.fakes.scratch import FakeScratchStore, ScratchEntries
+from tests.lib.harness.app import App
+
+pytestmark = pytest.mark.anyio
+
+CACHE = ScratchCache("c", key="k", restore_keys=["k-"])
+OLD = Tree((file("old", b"old"),))
+NEW = Tree((file("new", b"new"),))
+LATER = datetime(2026, 1, 1, tzinfo=UTC)
+GONE = StoreUnavailable("s3://b/p", "the connection failed")
+
+
+def plan_of(*steps: tuple[str, bool, tuple[str, ...]], **fields: Any) -> Plan:
+    """Steps of the workflow `w` that mount the cache: name, whether in a pod, needs."""
+    pipeline = Pipeline("p")
+    workflow = pipeline.workflow("w")
+    for name, pod, needs in steps:
+        workflow.step(name, ["true"], mounts=[CACHE.at("/c")], needs=needs, on=RUNNER if pod else local(), **fields)
+    return build_plan(pipeline)
+
+
+class Scene:
+    """The caches of a run of the plan, over stores in memory."""
+
+    def __init__(self, folder: Path, plan: Plan, *, shared: bool = True, key: str = "k") -> None:
+        self.path = folder
+        self.plan = plan
+        self.app = App(folder, plan)
+        self.local = FakeScratchStore(name="local")
+        self.remote = FakeScratchStore(name="s3://b/p")
+        self.services = ScratchServices(
+            local=self.local, keys={"c": CacheKeys(key, ("k-",))}, remote=self.remote if shared else None
+        )
+        self.folders = 0
+
+    @property
+    def scratches(self) -> Scratches:
+        return self.app.workspaces.scratches
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """The run, to the end of what it shares."""
+        object.__setattr__(self.app.services, "scratch", self.services)
+        async with anyio.create_task_group() as group:
+            await self.scratches.open(self.plan, group)
+            yield
+
+    def step(self, name: str) -> Step:
+        return next(planned.step for planned in self.plan.steps if planned.step.id == f"w.{name}")
+
+    async def start(self, name: str) -> Path:
+        """Prepare the step; the folder that it starts from."""
+        step = self.step(name)
+        await self.scratches.prepare(step)
+        (mount,) = step.mounts
+        assert isinstance(mount, ScratchMount)
+        content = self.scratches.content(step, mount)
+        if isinstance(step.on, Pod):
+            assert read_folder(Path(content.folder)) == content.tree
+        return Path(content.folder)
+
+    async def returns(self, name: str, tree: Tree = NEW, contents: dict[str, bytes] | None = None) -> None:
+        """The step's pod succeeds and the tree comes back, if it is asked for."""
+        folder = await self.scratches.returning(self.step(name), 1, "c")
+        if folder:
+            make_folder(Path(folder), tree, contents or {"new": b"new"})
+            await self.scratches.returned(self.step(name), 1, "c", Content(folder, tree))
+
+    async def save(self, store: FakeScratchStore, key: str, hours: float = 0.0) -> None:
+        """Put the tree OLD into a store, made so many hours after the others."""
+        self.folders += 1
+        folder = self.path / f"made{self.folders}"
+        make_folder(folder, OLD, {"old": b"old"})
+        await store.save("c", ScratchEntry(key, LATER + timedelta(hours=hours)), OLD, str(folder))
+        store.asked.clear()
+
+    @property
+    def told(self) -> list[Event]:
+        kinds = (CacheDegraded, Noted, ScratchMissed, ScratchNotSaved, ScratchRestored, ScratchSaved)
+        return [event for event in self.app.ledger.events if isinstance(event, kinds)]
+
+    @property
+    def kinds(self) -> list[str]:
+        return [type(event).__name__ for event in self.told]
+
+
+POD = plan_of(("a", True, ()))
+
+
+async def test_nothing_fits(tmp_path: Path) -> None:
+    """An empty folder, said so; what comes back is saved in both stores."""
+    scene = Scene(tmp_path, POD)
+    async with scene.open():
+        assert read_folder(await scene.start("a")) == Tree()
+        await scene.returns("a")
+    assert scene.kinds == ["ScratchMissed", "ScratchSaved", "ScratchSaved"]
+    assert [event.where for event in scene.told if isinstance(event, ScratchSaved)] == ["local", "remote"]
+    for store in (scene.local, scene.remote):
+        ((entry, tree, _),) = store.entries.archives.values()
+        assert (entry.key, tree) == ("k", NEW)
+
+
+@pytest.mark.parametrize("where", ["local", "remote"])
+async def test_the_key_itself(tmp_path: Path, where: str) -> None:
+    """An entry under the key is restored, from here if it is here; nothing is read back and nothing saved again."""
+    scene = Scene(tmp_path, POD)
+    await scene.save(scene.remote, "k")
+    if where == "local":
+        await scene.save(scene.local, "k")
+    await scene.save(scene.local, "k-newer", hours=9)
+    async with scene.open():
+        assert read_folder(await scene.start("a")) == OLD
+        assert await scene.scratches.returning(scene.step("a"), 1, "c") == ""
+    (restored,) = scene.told
+    assert isinstance(restored, ScratchRestored)
+    assert (restored.entry, restored.where, restored.files, restored.bytes) == ("k", where, 1, 3)
+    assert ("c", "k") in scene.local.entries.archives
+    assert scene.remote.asked == ([] if where == "local" else ["find", "restore"])
+
+
+async def test_the_newest_under_a_prefix_in_either_store(tmp_path: Path) -> None:
+    """The newest of both is restored, and is kept here when it came from there."""
+    scene = Scene(tmp_path, POD)
+    await scene.save(scene.local, "k-1", hours=1)
+    await scene.save(scene.remote, "k-2", hours=2)
+    async with scene.open():
+        await scene.start("a")
+        await scene.returns("a")
+    restored = scene.told[0]
+    assert isinstance(restored, ScratchRestored)
+    assert (restored.key, restored.entry, restored.where) == ("k", "k-2", "remote")
+    assert {key for _, key in scene.local.entries.archives} == {"k", "k-1", "k-2"}
+    assert {key for _, key in scene.remote.entries.archives} == {"k", "k-2"}
+
+
+async def test_restored_once_a_run(tmp_path: Path) -> None:
+    """However many steps begin at once, the stores are asked once, and each step starts from the same."""
+    plan = plan_of(*((name, True, ()) for name in "abcdef"))
+    scene = Scene(tmp_path, plan)
+    await scene.save(scene.local, "k")
+    async with scene.open(), anyio.create_task_group() as group:
+        for name in "abcdef":
+            group.start_soon(scene.start, name)
+    assert scene.local.asked == ["find", "restore"]
+    assert scene.kinds == ["ScratchRestored"]
+
+
+async def test_the_next_best(tmp_path: Path) -> None:
+    """An entry that is damaged is passed over, said so, and the next one is restored; never more than five."""
+    scene = Scene(tmp_path, POD)
+    for hour in range(8):
+        await scene.save(scene.local, f"k-{hour}", hours=hour)
+    await scene.save(scene.local, "k")
+    scene.local.damaged = {"k", "k-7", "k-6"}
+    async with scene.open():
+        assert read_folder(await scene.start("a")) == OLD
+    assert scene.kinds == ["Noted", "Noted", "Noted", "ScratchRestored"]
+    restored = scene.told[-1]
+    assert isinstance(restored, ScratchRestored)
+    assert restored.entry == "k-5"
+    again = Scene(tmp_path / "again", POD)
+    (tmp_path / "again").mkdir()
+    again.local.entries = scene.local.entries
+    again.local.damaged = {"k", *(f"k-{hour}" for hour in range(8))}
+    async with again.open():
+        assert read_folder(await again.start("a")) == Tree()
+    assert again.kinds == ["Noted"] * 5 + ["ScratchMissed"]
+
+
+@pytest.mark.parametrize("error", [StoreError("/cache", "No space left"), TreeError("f", "io", "Too many open files")])
+async def test_an_entry_that_cannot_be_had_now(tmp_path: Path, error: Exception) -> None:
+    """What this machine lacks while an entry is restored, or kept here, fails no step: said so, the next is tried."""
+    scene = Scene(tmp_path, POD)
+    await scene.save(scene.local, "k")
+    await scene.save(scene.remote, "k")
+    scene.local.fails = {"restore": [error], "save": [error]}
+    async with scene.open():
+        assert read_folder(await scene.start("a")) == OLD
+    assert scene.kinds == ["Noted", "Noted", "ScratchRestored"]
+    assert all(str(error) in event.message for event in scene.told if isinstance(event, Noted))
+
+
+async def test_no_entry_can_be_had_now(tmp_path: Path) -> None:
+    """Where none can be, the step starts from nothing."""
+    scene = Scene(tmp_path, POD, shared=False)
+    await scene.save(scene.local, "k")
+    scene.local.fails = {"restore": [TreeError("f", "io", "Too many open files")]}
+    async with scene.open():
+        assert read_folder(await scene.start("a")) == Tree()
+    assert scene.kinds == ["Noted", "ScratchMissed"]
+
+
+async def test_unavailable_from_the_start(tmp_path: Path) -> None:
+    """A shared store that did not answer at the start is told once and is asked nothing."""
+    scene = Scene(tmp_path, POD, shared=False)
+    object.__setattr__(scene.services, "unavailable", GONE)
+    async with scene.open():
+        await scene.start("a")
+        await scene.returns("a")
+    assert scene.kinds == ["CacheDegraded", "ScratchMissed", "ScratchSaved"]
+    degraded = scene.told[0]
+    assert isinstance(degraded, CacheDegraded)
+    assert (degraded.store, degraded.reason) == ("s3://b/p", "the connection failed")
+    assert scene.app.told.notes[0] == ("", "goes on without the scratch store s3://b/p: the connection failed")
+
+
+async def test_unavailable_midway(tmp_path: Path) -> None:
+    """A shared store that fails at any time is told once, and asked nothing more; the run goes on."""
+    for call in ("find", "under", "save"):
+        (tmp_path / call).mkdir()
+        scene = Scene(tmp_path / call, POD)
+        scene.remote.fails = {call: [GONE]}
+        async with scene.open():
+            await scene.start("a")
+            await scene.returns("a")
+        assert scene.kinds.count("CacheDegraded") == 1
+        assert scene.remote.asked[-1] == call
+        assert ("c", "k") in scene.local.entries.archives
+        not_saved = [event for event in scene.told if isinstance(event, ScratchNotSaved)]
+        assert [(event.where, event.reason) for event in not_saved] == (
+            [("remote", "s3://b/p: the connection failed")] if call == "save" else []
+        )
+
+
+async def test_told_once(tmp_path: Path) -> None:
+    """Two requests that were on their way when the store went away are one line and one event."""
+    scene = Scene(tmp_path, POD)
+    async with scene.open():
+        for _ in range(2):
+            await scene.scratches._stores.degrade(GONE.path, GONE.message)
+        assert scene.scratches._stores._store("remote") is None
+    assert scene.kinds == ["CacheDegraded"]
+
+
+async def test_what_a_person_reads(tmp_path: Path) -> None:
+    """Each thing that happens to a cache is a line: where it is from, under which key, and what was not saved."""
+    scene = Scene(tmp_path, plan_of(("a", True, ()), ("b", True, ())))
+    await scene.save(scene.remote, "k-1")
+    async with scene.open():
+        await scene.start("a")
+        await scene.returns("a")
+        await scene.returns("b")
+    assert sorted(scene.app.told.notes) == [
+        ("", "scratch cache c: 1 files, 3 bytes restored from k-1 in the shared store"),
+        ("w.a", "scratch cache c: saved as k in the cache folder"),
+        ("w.a", "scratch cache c: saved as k in the shared store"),
+        ("w.b", "scratch cache c: not saved as k in the cache folder: what came back from w.a came first"),
+    ]
+
+
+async def test_read_only(tmp_path: Path) -> None:
+    """A shared store that may only be read is not saved to, and nothing is said of that."""
+    scene = Scene(tmp_path, POD)
+    scene.remote.read_only = True
+    async with scene.open():
+        await scene.start("a")
+        await scene.returns("a")
+    assert scene.kinds == ["ScratchMissed", "ScratchSaved"]
+    assert scene.remote.asked == ["find", "under"]
+
+
+async def test_the_first_that_comes_back(tmp_path: Path) -> None:
+    """Of pods that share one, the first that comes back is saved; of each other one the ledger says so."""
+    scene = Scene(tmp_path, plan_of(("a", True, ()), ("b", True, ()), ("d", True, ())), shared=False)
+    async with scene.open():
+        for name in "abd":
+            assert read_folder(await scene.start(name)) == Tree()
+        first, second = [await scene.scratches.returning(scene.step(name), 1, "c") for name in "ab"]
+        make_folder(Path(second), NEW, {"new": b"new"})
+        make_folder(Path(first), OLD, {"old": b"old"})
+        await scene.scratches.returned(scene.step("b"), 1, "c", Content(second, NEW))
+        await scene.scratches.returned(scene.step("a"), 1, "c", Content(first, OLD))
+        assert await scene.scratches.returning(scene.step("d"), 1, "c") == ""
+        assert read_folder(await scene.start("d")) == Tree()
+    ((_, tree, _),) = scene.local.entries.archives.values()
+    assert tree == NEW
+    said = [(event.step, event.reason) for event in scene.told if isinstance(event, ScratchNotSaved)]
+    assert said == [(step, "what came back from w.b came first") for step in ("w.a", "w.d")]
+
+
+async def test_not_come_back(tmp_path: Path) -> None:
+    """Nothing is saved of what did not come back, and the next step that succeeds may be saved."""
+    scene = Scene(tmp_path, plan_of(("a", True, ()), ("b", True, ())), shared=False)
+    async with scene.open():
+        await scene.start("a")
+        await scene.scratches.returning(scene.step("a"), 2, "c")
+        await scene.scratches.lost(scene.step("a"), 2, "c", "the pod went away")
+        assert scene.local.entries.archives == {}
+        await scene.start("b")
+        await scene.returns("b")
+    assert scene.kinds == ["ScratchMissed", "ScratchNotSaved", "ScratchSaved"]
+    lost = scene.told[1]
+    assert isinstance(lost, ScratchNotSaved)
+    assert (lost.step, lost.attempt, lost.reason) == ("w.a", 2, "it did not come back: the pod went away")
+
+
+async def test_another_run_was_faster(tmp_path: Path) -> None:
+    """A key that got an entry meanwhile keeps it, here and there; the ledger says whose is not saved, and why."""
+    for store in ("local", "remote"):
+        (tmp_path / store).mkdir()
+        scene = Scene(tmp_path / store, POD)
+        async with scene.open():
+            await scene.start("a")
+            await scene.save(scene.local if store == "local" else scene.remote, "k")
+            await scene.returns("a")
+        (said,) = [event for event in scene.told if isinstance(event, ScratchNotSaved)]
+        who = {"local": "another run on this machine", "remote": "another coordinator"}[store]
+        assert (said.where, said.reason) == (store, f"{who} saved it first")
+
+
+@pytest.mark.parametrize("error", [StoreError("/cache", "No space left"), TreeError("f", "changed", "it changed")])
+async def test_it_cannot_be_kept(tmp_path: Path, error: Exception) -> None:
+    """A full disk keeps nothing, fails no step, and lets another step's be saved."""
+    scene = Scene(tmp_path, plan_of(("a", True, ()), ("b", True, ())), shared=False)
+    scene.local.fails = {"save": [error]}
+    async with scene.open():
+        for name in "ab":
+            await scene.start(name)
+            await scene.returns(name)
+    assert scene.kinds == ["ScratchMissed", "ScratchNotSaved", "ScratchSaved"]
+    lost = scene.told[1]
+    assert isinstance(lost, ScratchNotSaved)
+    assert lost.reason == str(error)
+
+
+async def test_a_damaged_entry_there(tmp_path: Path) -> None:
+    """What cannot be shared for another reason than the store itself is said of the one entry; the store is used on."""
+    scene = Scene(tmp_path, POD)
+    scene.remote.fails = {"save": [StoreError("s3://b/p/scratch/c/entry/k.json", "this is no entry of senro's")]}
+    async with scene.open():
+        await scene.start("a")
+        await scene.returns("a")
+    assert scene.kinds == ["ScratchMissed", "ScratchSaved", "ScratchNotSaved"]
+
+
+async def test_the_copy_here_cannot_be_kept(tmp_path: Path) -> None:
+    """An entry from the shared store is used also where it cannot be kept here."""
+    scene = Scene(tmp_path, POD)
+    await scene.save(scene.remote, "k")
+    scene.local.fails = {"save": [StoreError("/cache", "No space left")]}
+    async with scene.open():
+        assert read_folder(await scene.start("a")) == OLD
+    assert scene.kinds == ["Noted", "ScratchRestored"]
+
+
+HAND_OVER = plan_of(("a", False, ()), ("b", True, ("a",)), ("d", False, ("b",)), ("e", False, ("d",)))
+
+
+async def test_handed_over(tmp_path: Path) -> None:
+    """A pod starts from what the local step before it left, a local step from what came back from the pod before it."""
+    scene = Scene(tmp_path, HAND_OVER)
+    async with scene.open():
+        folder = await scene.start("a")
+        make_folder(folder, OLD, {"old": b"old"})
+        await scene.scratches.left(scene.step("a"), 1)
+        assert read_folder(await scene.start("b")) == OLD
+        await scene.returns("b")
+        last = await scene.start("d")
+        assert read_folder(last) == NEW
+        assert await scene.start("e") == last
+        await scene.scratches.left(scene.step("d"), 1)
+        assert read_folder(folder) == OLD
+    for store in (scene.local, scene.remote):
+        ((_, tree, _),) = store.entries.archives.values()
+        assert tree == OLD
+
+
+async def test_handed_over_with_an_entry(tmp_path: Path) -> None:
+    """With an entry under the key nothing is saved, but what came back is handed on all the same."""
+    scene = Scene(tmp_path, HAND_OVER)
+    await scene.save(scene.local, "k")
+    async with scene.open():
+        folder = await scene.start("a")
+        assert read_folder(folder) == OLD
+        await scene.scratches.left(scene.step("a"), 1)
+        await scene.start("b")
+        await scene.returns("b")
+        assert read_folder(await scene.start("d")) == NEW
+    assert scene.kinds == ["ScratchRestored"]
+
+
+async def test_a_pod_that_nothing_came_back_from(tmp_path: Path) -> None:
+    """The next local step goes on with what the last one left."""
+    scene = Scene(tmp_path, HAND_OVER)
+    async with scene.open():
+        make_folder(await scene.start("a"), OLD, {"old": b"old"})
+        await scene.start("b")
+        assert read_folder(await scene.start("d")) == OLD
+
+
+async def test_the_last_of_several_pods(tmp_path: Path) -> None:
+    """A local step after several pods starts from what came back last; the pods did not see each other's."""
+    scene = Scene(tmp_path, plan_of(("a", True, ()), ("b", True, ("a",)), ("d", False, ("a", "b"))))
+    async with scene.open():
+        await scene.start("a")
+        await scene.returns("a", OLD, {"old": b"old"})
+        assert read_folder(await scene.start("b")) == Tree()
+        await scene.returns("b")
+        assert read_folder(await scene.start("d")) == NEW
+
+
+async def test_what_a_pod_cannot_be_given(tmp_path: Path) -> None:
+    """What a local step left and nobody can read is not given to the pod after it, which starts from nothing."""
+    scene = Scene(tmp_path, HAND_OVER)
+    async with scene.open():
+        make_folder(await scene.start("a"), OLD, {"old": b"old"})
+        walk = scene.app.services.trees.walk
+
+        async def unreadable(*_: Any, **__: Any) -> Tree:
+            raise TreeError("old", "unreadable", "it cannot be read")
+
+        object.__setattr__(scene.app.services.trees, "walk", unreadable)
+        await scene.scratches.left(scene.step("a"), 1)
+        await scene.scratches.prepare(scene.step("b"))
+        object.__setattr__(scene.app.services.trees, "walk", walk)
+        (mount,) = scene.step("b").mounts
+        assert isinstance(mount, ScratchMount)
+        assert scene.scratches.content(scene.step("b"), mount).tree == Tree()
+    assert scene.kinds == ["ScratchMissed", "ScratchNotSaved", "Noted"]
+
+
+async def test_no_snapshot(tmp_path: Path) -> None:
+    """A local step whose changes are not kept works in a copy, and nothing of it is saved."""
+    scene = Scene(tmp_path, plan_of(("a", False, ()), ("b", False, ("a",)), no_snapshot=True))
+    async with scene.open():
+        folder = await scene.start("a")
+        make_folder(folder, NEW, {"new": b"new"})
+        await scene.scratches.left(scene.step("a"), 1)
+        assert read_folder(await scene.start("b")) == Tree()
+    assert scene.kinds == ["ScratchMissed"]
+
+
+@pytest.mark.parametrize("moment", ["walked", "copied"])
+async def test_no_snapshot_beside_a_writer(tmp_path: Path, moment: str) -> None:
+    """A step whose changes are not kept, beside one that writes, is not failed by it: it starts from nothing, told."""
+    pipeline = Pipeline("p")
+    workflow = pipeline.workflow("w")
+    workflow.step("a", ["true"], mounts=[CACHE.at("/c")], on=local())
+    workflow.step("b", ["true"], mounts=[CACHE.at("/c")], on=local(), no_snapshot=True)
+    scene = Scene(tmp_path, build_plan(pipeline), shared=False)
+    async with scene.open():
+        shared = await scene.start("a")
+        make_folder(shared, OLD, {"old": b"old"})
+        walk = scene.app.services.trees.walk
+
+        async def beside_a_writer(folder: str, **options: Any) -> Tree:
+            tree = await walk(folder, **options)
+            (shared / "old").write_bytes(b"written meanwhile")
+            if moment == "walked":
+                raise TreeError("old", "changed", "the file changed while it was read")
+            return tree
+
+        object.__setattr__(scene.app.services.trees, "walk", beside_a_writer)
+        own = await scene.start("b")
+        assert own != shared
+        assert read_folder(own) == Tree()
+    assert scene.kinds == ["ScratchMissed", "Noted"]
+    ((step, note),) = [said for said in scene.app.told.notes if "starts empty" in said[1]]
+    assert (step, "old: " in note) == ("w.b", True)
+
+
+async def test_read_once_for_all_pods(tmp_path: Path) -> None:
+    """What local steps left is read for the first pod after them, and again only after another local step."""
+    steps = (("a", False, ()), *((pod, True, ("a",)) for pod in "bcd"), ("e", False, ("b", "c", "d")))
+    scene = Scene(tmp_path, plan_of(*steps, ("f", True, ("e",)), ("g", True, ("e",))), shared=False)
+    async with scene.open():
+        folder = await scene.start("a")
+        make_folder(folder, OLD, {"old": b"old"})
+        walk, walked = scene.app.services.trees.walk, []
+
+        async def counted(folder: str, **options: Any) -> Tree:
+            walked.append(folder)
+            return await walk(folder, **options)
+
+        object.__setattr__(scene.app.services.trees, "walk", counted)
+        for pod in "bcd":
+            assert read_folder(await scene.start(pod)) == OLD
+        assert len(walked) == 1
+        (await scene.start("e") / "new").write_bytes(b"new")
+        (folder / "old").unlink()
+        for pod in "fg":
+            assert read_folder(await scene.start(pod)) == NEW
+        assert len(walked) == 2
+
+
+async def test_a_local_step_writes_on_while_it_is_shared(tmp_path: Path) -> None:
+    """What is shared is what was saved here, whatever later local steps do to their folder."""
+    scene = Scene(tmp_path, plan_of(("a", False, ()), ("b", False, ("a",))))
+    async with scene.open():
+        folder = await scene.start("a")
+        make_folder(folder, OLD, {"old": b"old"})
+        await scene.scratches.left(scene.step("a"), 1)
+        make_folder(folder, NEW, {"new": b"new"})
+    ((_, tree, _),) = scene.remote.entries.archives.values()
+    assert tree == OLD
+
+
+async def test_cancelled_while_it_is_saved(tmp_path: Path) -> None:
+    """A save that is cancelled leaves the key to another step."""
+    scene = Scene(tmp_path, plan_of(("a", True, ()), ("b", True, ())), shared=False)
+    async with scene.open():
+        await scene.start("a")
+        scene.local.hangs = {"save"}
+        with anyio.move_on_after(0.01):
+            await scene.returns("a")
+        scene.local.hangs = set()
+        await scene.start("b")
+        await scene.returns("b")
+    assert scene.kinds == ["ScratchMissed", "ScratchSaved"]
+
+
+async def test_no_store(tmp_path: Path) -> None:
+    """A plan with caches needs a store for them; one without needs none."""
+    scene = Scene(tmp_path, POD)
+    async with anyio.create_task_group() as group:
+        with pytest.raises(RuntimeError, match="without a store"):
+            await scene.scratches.open(POD, group)
+    pipeline = Pipeline("p")
+    pipeline.workflow("w").step("a", ["true"])
+    plain = Scene(tmp_path, build_plan(pipeline))
+    async with anyio.create_task_group() as group:
+        await plain.scratches.open(plain.plan, group)
+        await plain.scratches.prepare(plain.step("a"))
+    assert isinstance(plain.local.entries, ScratchEntries)

@@ -1,0 +1,130 @@
+"""A plan's keys, evaluated on a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from senro.adapters.fs import FolderKeyFiles
+from senro.app.caches.keys import CacheKeys, evaluate_keys
+from senro.domain.caches.key import hash_of
+from senro.domain.errors import ConfigurationError
+from senro.domain.pipeline.pipeline import Pipeline
+from senro.domain.pipeline.workspace import ScratchCache
+from senro.domain.plan.plan import Plan, build_plan
+from tests.lib.archives.files import digest_of
+from tests.lib.fakes.ledger import RUN_ID
+
+pytestmark = pytest.mark.anyio
+
+
+def plan_of(*caches: ScratchCache) -> Plan:
+    """A step that mounts the caches."""
+    pipeline = Pipeline("p")
+    pipeline.workflow("w").step("s", ["true"], mounts=[cache.at(f"/{cache.name}") for cache in caches])
+    return build_plan(pipeline)
+
+
+def write(folder: Path, *paths: str, content: str = "1") -> None:
+    """Files of this content."""
+    for path in paths:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(content)
+
+
+async def test_keys_and_prefixes(tmp_path: Path) -> None:
+    """Each call is replaced by the hash of its files; restore keys are evaluated too."""
+    write(tmp_path, "go.sum")
+    write(tmp_path, "a/go.sum", content="2")
+    caches = (
+        ScratchCache("a", key="a-{{ hash_files('go.sum') }}", restore_keys=["a-", "b-{{ hash_files('a') }}-"]),
+        ScratchCache("b", key="plain"),
+    )
+    one, two = hash_of({"go.sum": digest_of(b"1")}), hash_of({"a/go.sum": digest_of(b"2")})
+    assert await evaluate_keys(plan_of(*caches), FolderKeyFiles(), str(tmp_path), "runs") == {
+        "a": CacheKeys(f"a-{one}", ("a-", f"b-{two}-")),
+        "b": CacheKeys("plain"),
+    }
+
+
+@pytest.mark.parametrize("run_dir", ["runs/deep", "./runs/deep", "absolute"])
+async def test_what_counts_nowhere(tmp_path: Path, run_dir: str) -> None:
+    """The folder of the runs, `.git` and `node_modules` hold no file that a key is made of, wherever they lie."""
+    write(tmp_path, "go.sum", "sub/go.sum")
+    plan = plan_of(ScratchCache("a", key="{{ hash_files('**/go.sum') }}"))
+    run_dir = str(tmp_path / "runs" / "deep") if run_dir == "absolute" else run_dir
+    before = await evaluate_keys(plan, FolderKeyFiles(), str(tmp_path), run_dir)
+    write(tmp_path, "runs/deep/r/go.sum", "node_modules/go.sum", "sub/node_modules/m/go.sum", "sub/.git/go.sum")
+    assert await evaluate_keys(plan, FolderKeyFiles(), str(tmp_path), run_dir) == before
+    assert await evaluate_keys(plan, FolderKeyFiles(), str(tmp_path), "../other") != before
+
+
+@pytest.mark.parametrize("run_dir", [".", "absolute", "../{}"])
+async def test_runs_beside_the_files(tmp_path: Path, run_dir: str) -> None:
+    """Where runs are made among the files themselves, their folders count nowhere either, however that is written."""
+    write(tmp_path, "go.sum", "sub/go.sum")
+    plan = plan_of(ScratchCache("a", key="{{ hash_files('**/go.sum') }}"))
+    run_dir = str(tmp_path) if run_dir == "absolute" else run_dir.format(tmp_path.name)
+    before = await evaluate_keys(plan, FolderKeyFiles(), str(tmp_path), run_dir)
+    write(tmp_path, f"{RUN_ID}/workspaces/src/go.sum")
+    assert await evaluate_keys(plan, FolderKeyFiles(), str(tmp_path), run_dir) == before
+
+
+async def test_one_walk(tmp_path: Path) -> None:
+    """However many caches there are, the folder is read once; a key is made of the files of its own calls alone."""
+    write(tmp_path, "go.sum")
+    write(tmp_path, "a/go.sum", content="2")
+    asked: list[tuple[str, ...]] = []
+
+    class Counting(FolderKeyFiles):
+        async def digests(self, folder: str, patterns: Sequence[str], *, exclude: Sequence[str]) -> Mapping[str, str]:
+            asked.append(tuple(patterns))
+            return await super().digests(folder, patterns, exclude=exclude)
+
+    caches = (
+        ScratchCache("a", key="{{ hash_files('go.sum') }}", restore_keys=["a-", "{{ hash_files('a', '*.sum') }}"]),
+        ScratchCache("b", key="{{ hash_files('a') }}{{ hash_files('go.sum') }}"),
+    )
+    keys = await evaluate_keys(plan_of(*caches), Counting(), str(tmp_path), "runs")
+    assert asked == [("go.sum", "a", "*.sum")]
+    one, two = hash_of({"go.sum": digest_of(b"1")}), hash_of({"a/go.sum": digest_of(b"2")})
+    both = hash_of({"go.sum": digest_of(b"1"), "a/go.sum": digest_of(b"2")})
+    assert keys == {"a": CacheKeys(one, ("a-", both)), "b": CacheKeys(two + one)}
+
+
+async def test_without_a_call(tmp_path: Path) -> None:
+    """Where no key is made of files, no folder is read."""
+    keys = await evaluate_keys(plan_of(ScratchCache("a", key="k")), FolderKeyFiles(), str(tmp_path / "gone"), "runs")
+    assert keys == {"a": CacheKeys("k")}
+
+
+async def test_one_file_is_enough(tmp_path: Path) -> None:
+    """Of several patterns of one call, one that matches is enough: projects have one of several lock files."""
+    write(tmp_path, "yarn.lock")
+    cache = ScratchCache("a", key="{{ hash_files('package-lock.json', 'yarn.lock') }}")
+    keys = await evaluate_keys(plan_of(cache), FolderKeyFiles(), str(tmp_path), "runs")
+    assert keys["a"].key == hash_of({"yarn.lock": digest_of(b"1")})
+
+
+async def test_calls_that_hash_nothing(tmp_path: Path) -> None:
+    """Each one is told, once, naming the first cache that has it; so is a file that cannot be read."""
+    (tmp_path / "circle").symlink_to("circle")
+    caches = (
+        ScratchCache("a", key="{{ hash_files('go.sum') }}", restore_keys=["{{ hash_files('*.lock') }}"]),
+        ScratchCache("b", key="{{ hash_files('go.sum') }}{{ hash_files('circle') }}"),
+    )
+    with pytest.raises(ConfigurationError) as caught:
+        await evaluate_keys(plan_of(*caches), FolderKeyFiles(), str(tmp_path), "runs")
+    told = [(refusal.where, refusal.rule, refusal.message) for refusal in caught.value.refusals]
+    assert [(where, rule) for where, rule, _ in told] == [
+        ("scratch cache a", "scratch-files"),
+        ("scratch cache a", "scratch-files"),
+        ("scratch cache b", "scratch-files"),
+    ]
+    assert [message.partition(";")[0] for _, _, message in told] == [
+        f"no file of {tmp_path} matches hash_files('go.sum')",
+        f"no file of {tmp_path} matches hash_files('*.lock')",
+        "hash_files('circle') cannot be evaluated: circle: it cannot be read: Too many levels of symbolic links",
+    ]

@@ -1,0 +1,406 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import pytest
+
+from senro.app.pod.claim_leases import Claims
+from senro.app.pod.cleanup import ASK_SECONDS, CANCEL_GRACE, Removal
+from senro.app.pod.objects import UNSEEN_SECONDS
+from senro.app.pod.observer import PodObserver
+from senro.domain.errors import Unreachable
+from senro.domain.kube.pod import Pod, pod_from
+from senro.domain.manifests.pod import pod_manifest, secret_manifest
+from senro.domain.pipeline.targets import Pod as Target
+from senro.domain.run.events import Noted, PodDeleted
+from senro.domain.verdict import Answer, DidRun, Exited, Infra, InfraKind, Memory, Patience, Running
+from tests.lib.builders.plans import IMAGE
+from tests.lib.fakes.cluster import FakeCluster, ended, refused, running, waiting
+from tests.lib.harness.app import App, ScriptedWatch, pod_plan, until
+
+pytestmark = pytest.mark.anyio
+
+GRACE = 20
+
+
+class Scene:
+    """An attempt with a secret, its objects created as far as a test wants."""
+
+    def __init__(self, folder: Path, *, auto: bool = True) -> None:
+        plan = pod_plan(on=Target(IMAGE, namespace="ci", grace=GRACE), secrets={"TOKEN": "Token"})
+        self.app = App(folder, plan, secrets={"Token": b"hunter2hunter2"}, auto=auto)
+        self.cluster = FakeCluster(self.app.clock)
+        self.attempt = self.app.attempt()
+        self.removal = Removal(self.attempt, self.cluster)
+        self.manifest = pod_manifest(self.attempt.step, self.attempt.identity)
+        self.secret = secret_manifest(self.attempt.step, self.attempt.identity, self.app.secrets)
+
+    async def create(self) -> Pod:
+        self.removal.secret, self.removal.manifest = self.secret, self.manifest
+        await self.cluster.create_secret(self.secret)
+        self.removal.pod = await self.cluster.create_pod(self.manifest)
+        self.removal.observer = self.observer(self.removal.pod)
+        return self.removal.pod
+
+    def observer(self, pod: Pod) -> PodObserver:
+        clock = self.app.clock
+        return PodObserver(ScriptedWatch(), pod, Memory.start(uid=pod.uid), Patience(began=clock.monotonic()), clock)
+
+    @property
+    def gone(self) -> bool:
+        return not self.cluster.pods and not self.cluster.secrets
+
+    @property
+    def remedy(self) -> str:
+        return f"kubectl --namespace ci delete pod {self.attempt.identity.name}"
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+async def test_pod_and_secret_are_removed(scene: Scene) -> None:
+    """By uid, with the pod's own grace, told to the ledger; what the observer sees of it is no disruption."""
+    scene.cluster.stubborn = True
+    await scene.create()
+    assert await scene.removal.run() == "put_away"
+    assert scene.gone
+    assert scene.cluster.graces == [None]
+    assert scene.removal.observer is not None
+    assert scene.removal.observer.deletion_asked
+    (event,) = scene.app.ledger.events
+    assert isinstance(event, PodDeleted)
+    assert (event.namespace, event.pod, event.confirmed, event.remedy) == (
+        "ci",
+        scene.attempt.identity.name,
+        True,
+        "",
+    )
+
+
+async def test_nothing_was_created(scene: Scene) -> None:
+    """No request, no event."""
+    assert await scene.removal.run() == "put_away"
+    assert (scene.cluster.calls, scene.app.ledger.lines) == ([], [])
+
+
+async def test_only_the_secret_was_created(scene: Scene) -> None:
+    """The attempt ended before its pod's create was sent."""
+    scene.removal.secret = scene.secret
+    await scene.cluster.create_secret(scene.secret)
+    assert await scene.removal.run() == "put_away"
+    assert scene.gone
+    assert scene.app.ledger.lines == []
+
+
+async def test_a_secret_whose_create_was_given_up_is_removed_again(tmp_path: Path) -> None:
+    """The apiserver may carry the create out only now; no pod owns the Secret, so nobody else collects it."""
+    scene = Scene(tmp_path, auto=False)
+    scene.removal.secret = scene.secret
+    async with anyio.create_task_group() as group:
+        group.start_soon(scene.removal.run)
+        await until(lambda: scene.app.clock.sleepers == 1)
+        await scene.cluster.create_secret(scene.secret)
+        await scene.app.clock.advance(UNSEEN_SECONDS)
+    assert scene.gone
+
+
+@pytest.mark.parametrize("there", [True, False])
+async def test_a_create_that_was_never_answered_is_looked_for(scene: Scene, there: bool) -> None:
+    """The pod is found by its nonce and removed; where there is none, nothing is told."""
+    scene.removal.manifest = scene.manifest
+    if there:
+        await scene.cluster.create_pod(scene.manifest)
+    assert await scene.removal.run() == "put_away"
+    assert scene.gone
+    assert len(scene.app.ledger.events) == there
+
+
+async def test_a_pod_that_may_not_be_deleted_is_told(scene: Scene) -> None:
+    """In the cluster's words, with what to type; the Secret is removed all the same."""
+    await scene.create()
+    scene.cluster.fail("delete_pod", refused("delete pod", 403, "Forbidden", 'cannot delete resource "pods"'))
+    assert await scene.removal.run() == "unconfirmed"
+    assert list(scene.cluster.secrets) == []
+    deleted, note = scene.app.ledger.events
+    assert isinstance(deleted, PodDeleted)
+    assert (deleted.confirmed, deleted.remedy) == (False, scene.remedy)
+    assert isinstance(note, Noted)
+    assert 'cannot delete resource "pods"' in note.message
+    assert note.message.endswith(f"delete it with: {scene.remedy}")
+
+
+async def test_a_secret_that_may_not_be_deleted_is_told(scene: Scene) -> None:
+    """With a remedy of its own, in the cluster's words; the pod is put away, and nothing is said of it."""
+    await scene.create()
+    scene.cluster.fail("delete_secret", refused("delete secret", 403, "Forbidden", "cannot delete secrets"))
+    assert await scene.removal.run() == "put_away"
+    remedy = scene.remedy.replace("delete pod", "delete secret")
+    assert scene.app.recorder.left == [remedy]
+    deleted, note = scene.app.ledger.events
+    assert isinstance(deleted, PodDeleted)
+    assert deleted.confirmed
+    assert isinstance(note, Noted)
+    assert "cannot delete secrets" in note.message
+    assert note.message.endswith(f"delete it with: {remedy}")
+
+
+async def test_a_secret_that_cannot_be_deleted_is_told(scene: Scene) -> None:
+    """503 without an end: tried until the bound, which the pod does not wait for, and then told by itself."""
+    await scene.create()
+    for _ in range(10_000):
+        scene.cluster.fail("delete_secret", refused("delete secret", 503))
+    async with anyio.create_task_group() as group:
+
+        async def remove() -> None:
+            assert await scene.removal.run() == "put_away"
+
+        group.start_soon(remove)
+        await until(lambda: not scene.cluster.pods and scene.cluster.calls.count("delete_secret") > 3)
+        scene.attempt.clean_ups.abandon()
+    assert scene.app.recorder.left == [scene.remedy.replace("delete pod", "delete secret")]
+
+
+@pytest.mark.parametrize("secret", [True, False])
+async def test_a_pod_that_was_refused_was_never_there(scene: Scene, secret: bool) -> None:
+    """The apiserver said no: one look, no wait, no event and no remedy; the Secret is removed."""
+    scene.removal.manifest, scene.removal.refused = scene.manifest, True
+    if secret:
+        scene.removal.secret = scene.secret
+        await scene.cluster.create_secret(scene.secret)
+    before = scene.app.clock.monotonic()
+    assert await scene.removal.run() == "put_away"
+    assert scene.gone
+    assert scene.cluster.calls.count("read_pod") == 1
+    assert (scene.app.clock.monotonic(), scene.app.ledger.lines, scene.app.recorder.left) == (before, [], [])
+
+
+async def test_a_pod_that_somebody_else_removed(scene: Scene) -> None:
+    """Its object is gone, which says nothing of its processes: that is told apart from what was put away."""
+    pod = await scene.create()
+    scene.cluster.vanish(pod)
+    assert await scene.removal.run() == "was_gone"
+    assert scene.gone
+    (event,) = scene.app.ledger.events
+    assert isinstance(event, PodDeleted)
+    assert event.confirmed
+
+
+async def test_a_pod_that_a_timeout_removed(scene: Scene) -> None:
+    """The deletion that was asked for before is ours too: when nothing is left of it, it was put away."""
+    pod = await scene.create()
+    assert scene.removal.observer is not None
+    scene.removal.observer.timed_out = True
+    await scene.removal.ask(scene.removal.observer, grace_seconds=None)
+    scene.cluster.vanish(pod)
+    assert await scene.removal.run() == "put_away"
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+async def test_a_pod_whose_timeout_was_not_heard(scene: Scene, *, refuses: bool) -> None:
+    """A deletion that was refused, or came too late, did not remove it: somebody else did."""
+    pod = await scene.create()
+    assert scene.removal.observer is not None
+    scene.removal.observer.timed_out = True
+    if refuses:
+        scene.cluster.fail("delete_pod", refused("delete pod", 403, "Forbidden", "no"))
+    else:
+        scene.cluster.vanish(pod)
+    await scene.removal.ask(scene.removal.observer, grace_seconds=None)
+    await scene.removal.see_go()
+    assert "read_pod" not in scene.cluster.calls
+    if refuses:
+        scene.cluster.vanish(pod)
+    assert await scene.removal.run() == "was_gone"
+
+
+class HeldClaims:
+    """The attempt's claims, as far as a removal knows them."""
+
+    def __init__(self) -> None:
+        self.freed: list[bool] = []
+
+    @asynccontextmanager
+    async def renewed(self) -> AsyncIterator[None]:
+        yield
+
+    async def release(self, *, gone: bool) -> None:
+        self.freed.append(gone)
+
+
+SILENT = Infra(InfraKind.NODE_LOST, DidRun.YES, may_be_alive=True)
+RAN = Running()
+
+
+STATUSES: dict[str, dict[str, Any]] = {
+    "Pending": waiting(),
+    "Running": running(),
+    "Ended": {**ended(), "phase": "Running"},
+    "Succeeded": ended(),
+    "Failed": ended(1),
+}
+
+
+@pytest.mark.parametrize(
+    ("goes", "answer", "phase", "freed"),
+    [
+        ("ended", Exited(0), "Ended", True),
+        ("ended", RAN, "Pending", True),
+        ("ended", RAN, "Running", True),
+        ("ended", SILENT, "Running", False),
+        ("ended", SILENT, "Failed", False),
+        ("forced", RAN, "Running", False),
+        ("forced", Exited(0), "Running", False),
+        ("forced", Exited(0), "Ended", False),
+        ("forced", Exited(0), "Succeeded", True),
+        ("forced", SILENT, "Failed", False),
+        ("was gone", RAN, "Running", False),
+        ("was gone", Exited(0), "Ended", True),
+        ("was gone", Infra(InfraKind.DELETED, DidRun.YES), "Running", True),
+        ("was gone", Infra(InfraKind.VANISHED, DidRun.YES), "Running", False),
+        ("was gone", Infra(InfraKind.VANISHED, DidRun.MAYBE), "Pending", False),
+        ("was gone", SILENT, "Running", False),
+        ("stays", Exited(0), "Succeeded", False),
+    ],
+)
+async def test_a_claim_is_freed_when_no_process_can_use_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, *, goes: str, answer: Answer, phase: str, freed: bool
+) -> None:
+    """Not while a pod may be there, not of a silent node, and not after a removal without grace that ended it."""
+    monkeypatch.setattr("senro.app.runtime.shutdown.FORCE_SECONDS", 0.0)
+    claims = HeldClaims()
+    scene.removal.claims = cast("Claims", claims)
+    scene.cluster.stubborn = True
+    pod = await scene.create()
+    observer = scene.removal.observer
+    assert observer is not None
+    observer.answer, observer.last = answer, pod_from({"metadata": {"uid": pod.uid}, "status": STATUSES[phase]})
+    scene.cluster.show(pod, STATUSES[phase])
+    if goes == "forced":
+        scene.attempt.clean_ups.hurry()
+    if goes == "was gone":
+        scene.cluster.vanish(pod)
+    if goes == "stays":
+        scene.cluster.fail("delete_pod", refused("delete pod", 403, "Forbidden", "no"))
+    told = {"ended": "put_away", "forced": "forced", "was gone": "was_gone", "stays": "unconfirmed"}[goes]
+    assert await scene.removal.run() == told
+    assert claims.freed == [freed]
+
+
+@pytest.mark.parametrize("forced", [True, False])
+async def test_a_claim_of_a_pod_that_went_after_its_timeout(scene: Scene, *, forced: bool) -> None:
+    """Gone before its removal began, it was looked at meanwhile, through troubles: freed where it was seen ended."""
+    claims = HeldClaims()
+    scene.removal.claims = cast("Claims", claims)
+    scene.cluster.stubborn, scene.cluster.shows_ends = forced, True
+    pod = await scene.create()
+    assert scene.removal.observer is not None
+    scene.removal.observer.last = pod_from({"metadata": {"uid": pod.uid}, "status": running()})
+    scene.cluster.show(pod, running())
+    await scene.removal.ask(scene.removal.observer, grace_seconds=None)
+    scene.cluster.fail("read_pod", refused("read pod", 503))
+    async with anyio.create_task_group() as group:
+        group.start_soon(scene.removal.see_go)
+        await until(lambda: scene.cluster.calls.count("read_pod") > 1)
+        if forced:
+            scene.cluster.vanish(pod)
+    assert await scene.removal.run() == ("was_gone" if forced else "put_away")
+    assert claims.freed == [not forced]
+
+
+async def test_a_pod_that_may_not_be_looked_at(scene: Scene) -> None:
+    """A refusal ends the looking, and nothing else."""
+    await scene.create()
+    assert scene.removal.observer is not None
+    await scene.removal.ask(scene.removal.observer, grace_seconds=None)
+    scene.cluster.fail("read_pod", refused("read pod", 403, "Forbidden", "no"))
+    await scene.removal.see_go()
+    assert scene.cluster.calls.count("read_pod") == 1
+
+
+@pytest.mark.parametrize("looked_at", [True, False])
+async def test_a_claim_of_a_pod_that_nobody_observed(scene: Scene, looked_at: bool) -> None:
+    """Created and never observed: freed once it was put away, and not where it went by itself."""
+    claims = HeldClaims()
+    scene.removal.claims = cast("Claims", claims)
+    pod = await scene.create()
+    scene.removal.observer = None
+    if not looked_at:
+        scene.cluster.vanish(pod)
+    await scene.removal.run()
+    assert claims.freed == [looked_at]
+
+
+@pytest.mark.parametrize("method", ["delete_pod", "read_pod", "delete_secret"])
+async def test_whoever_asks_twice_is_told_what_stays(scene: Scene, method: str) -> None:
+    """Abandoned while the cluster does not answer: it ends at once, unconfirmed, with what to type."""
+    scene.cluster.stubborn = True
+    await scene.create()
+    scene.cluster.hang(method)
+    async with anyio.create_task_group() as group:
+
+        async def remove() -> None:
+            assert await scene.removal.run() == "unconfirmed"
+
+        group.start_soon(remove)
+        await until(lambda: method in scene.cluster.calls[2:])
+        scene.attempt.clean_ups.abandon()
+    assert isinstance(scene.app.ledger.events[0], PodDeleted)
+    assert scene.remedy in scene.app.recorder.left
+    assert any(scene.remedy in message for _, message in scene.app.told.notes)
+
+
+async def test_a_removal_is_shielded(scene: Scene) -> None:
+    """The cancellation of the run does not stop what puts its pod away."""
+    scene.cluster.stubborn = True
+    await scene.create()
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await scene.removal.run()
+    assert scene.gone
+
+
+async def test_a_cancelled_run_does_not_wait_for_a_long_grace(scene: Scene) -> None:
+    """Once somebody waits, the pod gets three seconds."""
+    scene.cluster.stubborn = True
+    await scene.create()
+    scene.attempt.clean_ups.hurry()
+    assert await scene.removal.run() == "put_away"
+    assert scene.cluster.graces == [CANCEL_GRACE]
+
+
+async def test_a_deletion_is_asked_for(scene: Scene) -> None:
+    """Through troubles, and it does not wait for the pod to go; the observer knows that it is ours."""
+    pod = await scene.create()
+    observer = scene.observer(pod)
+    scene.cluster.stubborn = True
+    scene.cluster.fail("delete_pod", Unreachable("delete", cause="reset", sent=True))
+    scene.cluster.fail("delete_pod", refused("delete", 429))
+    await scene.removal.ask(observer, grace_seconds=7)
+    assert observer.deletion_asked
+    assert scene.cluster.graces == [7]
+    assert len(scene.cluster.pods) == 1
+
+
+async def test_a_deletion_that_cannot_be_asked_for_is_given_up(scene: Scene) -> None:
+    """After half a minute of no answers the pod's own deadline has to do it; a refusal is told at once."""
+    pod = await scene.create()
+    for _ in range(100):
+        scene.cluster.fail("delete_pod", Unreachable("delete", cause="refused", sent=False))
+    await scene.removal.ask(scene.observer(pod), grace_seconds=None)
+    assert scene.cluster.calls.count("delete_pod") <= ASK_SECONDS + 1
+    scene.cluster._faults.clear()
+    scene.cluster.fail("delete_pod", refused("delete", 403, "Forbidden", "no"))
+    await scene.removal.ask(scene.observer(pod), grace_seconds=None)
+    assert "no" in scene.app.told.notes[-1][1]
+
+
+async def test_no_deletion_is_asked_for_without_a_pod(scene: Scene) -> None:
+    """Nothing was created: nothing is asked."""
+    await scene.removal.ask(scene.observer(Pod()), grace_seconds=None)
+    assert scene.cluster.calls == []

@@ -1,0 +1,229 @@
+"""Transfers over links of different speeds: packed where that is faster, begun again at most once, never a try."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from senro.adapters.fs.coding import Unpacker, packer
+from senro.app.pod import upload as staging
+from senro.domain.kube.exec_protocol import ExecResult, ExitCode
+from senro.domain.run.events import TransferBroken, Transferred
+from senro.domain.tar import Member
+from senro.domain.transfer.compression import KNOWN_SECONDS, Coding
+from senro.domain.transfer.scripts import proof_line, reading_command
+from senro.domain.tree.tree import Tree
+from tests.lib.archives.files import archive, file, read_events
+from tests.lib.fakes.cluster import Command, FarSide
+from tests.lib.harness.app import NONCE
+from tests.unit.app.pod.test_download import Scene as ReadingScene
+from tests.unit.app.pod.test_upload import Scene as StagingScene
+
+pytestmark = pytest.mark.anyio
+
+TEXT = b"".join(b"%d times %d is %d\n" % (n, n, n * n) for n in range(300_000))
+NOISE = b"".join(hashlib.sha256(b"%d" % n).digest() for n in range(120_000))
+SLOW, FAST = 2e5, 400e6
+"""Bytes a second."""
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StagingScene:
+    monkeypatch.setattr(staging, "SETTLE_SECONDS", 0)
+    return StagingScene(tmp_path)
+
+
+def unpacked(data: bytes) -> bytes:
+    unpacker = Unpacker()
+    return b"".join(unpacker.feed(data)) + unpacker.finish()
+
+
+class Link:
+    """A far side that reads at a rate, and what it was sent each time."""
+
+    def __init__(self, scene: StagingScene, rate: float, has: bytes = b"senro-has gzip\n") -> None:
+        self.scene, self.rate, self.has = scene, rate, has
+        self.sent: list[bytes] = []
+
+    async def __call__(self, far: FarSide) -> ExecResult:
+        await far.stdout(self.has)
+        place = len(self.sent)
+        self.sent.append(b"")
+        while piece := await far.read():
+            self.sent[place] += piece
+            await self.scene.app.clock.sleep(len(piece) / self.rate)
+        coding, _, data = self.sent[place].partition(b"\n")
+        assert [event.path for event in read_events([unpacked(data)], (0, 1)) if isinstance(event, Member)]
+        assert coding.decode() in {"plain", "gzip", "zstd"}
+        await far.stdout(proof_line(NONCE))
+        return ExitCode(0)
+
+    @property
+    def codings(self) -> list[str]:
+        return [sent.partition(b"\n")[0].decode() for sent in self.sent]
+
+
+async def stage(scene: StagingScene, link: Link, content: bytes) -> Transferred:
+    (scene.folder / "src" / "file").write_bytes(content)
+    scene.cluster.command = link
+    if scene.packing.rate("in") is None:
+        # Virtual time does not wait for the thread that packs a sample: it is packed before.
+        scene.packing.ratio = await scene.app.services.trees.ratio_of(content[: 1 << 20])
+    assert await scene.stage() is None
+    (event,) = scene.events
+    assert isinstance(event, Transferred)
+    assert event.tries == 1
+    return event
+
+
+async def test_a_slow_link_gets_text_packed(scene: StagingScene) -> None:
+    """It is measured within the first megabytes, begun again packed, and that is no try and no break."""
+    link = Link(scene, SLOW)
+    event = await stage(scene, link, TEXT)
+    assert link.codings == ["plain", "gzip"]
+    assert (event.coding, event.bytes) == ("gzip", scene.staging.length)
+    assert event.crossed < len(TEXT) / 2
+    assert event.crossed == len(link.sent[-1]) - len(b"gzip\n")
+    rate = scene.packing.rate("in")
+    assert rate is not None
+    assert SLOW / 2 < rate < SLOW * 2
+    told = [done for _, _, done, _ in scene.app.told.transfers]
+    assert max(told) == event.bytes
+    assert any("packed by gzip" in note for _, note in scene.app.told.notes)
+
+
+@pytest.mark.parametrize(
+    ("rate", "content", "has"),
+    [
+        pytest.param(FAST, TEXT, b"senro-has gzip zstd\n", id="fast"),
+        pytest.param(SLOW, NOISE, b"senro-has gzip zstd\n", id="noise"),
+        pytest.param(SLOW, TEXT, b"senro-has\n", id="nothing-to-unpack-with"),
+        pytest.param(SLOW, TEXT[: 1 << 20], b"senro-has gzip\n", id="small"),
+    ],
+)
+async def test_what_would_not_be_faster_stays_plain(
+    scene: StagingScene, rate: float, content: bytes, has: bytes
+) -> None:
+    """A fast link, content that does not pack, an image without gzip, a transfer that is over before."""
+    link = Link(scene, rate, has)
+    event = await stage(scene, link, content)
+    assert link.codings == ["plain"]
+    assert (event.coding, event.crossed) == ("plain", event.bytes)
+
+
+@pytest.mark.parametrize(
+    ("age", "has", "expected"),
+    [
+        (0.0, b"senro-has gzip zstd\n", ["zstd"]),
+        (0.0, b"senro-has gzip\n", ["gzip"]),
+        (0.0, b"senro-has\n", ["plain"]),
+        (KNOWN_SECONDS, b"senro-has gzip\n", ["plain", "gzip"]),
+    ],
+)
+async def test_a_link_that_was_measured_is_remembered_for_a_while(
+    scene: StagingScene, age: float, has: bytes, expected: list[Coding]
+) -> None:
+    """The next transfer asks first what the far side has and begins packed; after two minutes the link is measured."""
+    scene.packing.link.measured("in", SLOW, scene.app.clock.monotonic())
+    scene.app.clock.move(age)
+    link = Link(scene, SLOW, has)
+    await stage(scene, link, TEXT)
+    assert link.codings == expected
+
+
+async def test_a_far_side_that_never_says_what_it_has_is_not_waited_for_long(scene: StagingScene) -> None:
+    """Something else than the script answers first, or nothing: the archive goes plain."""
+    scene.packing.link.measured("in", SLOW, scene.app.clock.monotonic())
+    link = Link(scene, FAST, b"motd: welcome\n")
+    monkey = pytest.MonkeyPatch()
+    with monkey.context() as patched:
+        patched.setattr(staging, "HAS_SECONDS", 0.05)
+        await stage(scene, link, TEXT)
+    assert link.codings == ["plain"]
+
+
+def sends(scene: ReadingScene, content: bytes, rate: float, has: list[tuple[str, ...]]) -> Command:
+    """A far side that writes an archive of one file at a rate, packed as its command says."""
+
+    async def run(far: FarSide) -> ExecResult:
+        has.append(far.command)
+        coding = next(word for word in far.command if word in {"plain", "gzip", "zstd"})
+        data = archive(Tree((file("f", content),)), {"f": content})
+        packing = packer(coding)  # type: ignore[arg-type] # one of the three, as found
+        if packing is not None:
+            data = packing.compress(data) + packing.flush()
+        for at in range(0, len(data), 32_768):
+            piece = data[at : at + 32_768]
+            await scene.app.clock.sleep(len(piece) / rate)
+            await far.stdout(piece)
+        await far.stderr(b"senro-members 1 0\n")
+        return ExitCode(0)
+
+    return run
+
+
+@pytest.fixture
+def reading(tmp_path: Path) -> ReadingScene:
+    scene = ReadingScene(tmp_path)
+    scene.folders = {0: scene.folders[0]}
+    return scene
+
+
+async def read(scene: ReadingScene, content: bytes, rate: float, staged: int = 0) -> tuple[list[str], Transferred]:
+    asked: list[tuple[str, ...]] = []
+    scene.cluster.command = sends(scene, content, rate, asked)
+    scene.staged = staged
+    found = await scene.read()
+    assert [entry.size for entry in found[0].entries] == [len(content)]
+    assert not any(isinstance(event, TransferBroken) for event in scene.events)
+    (event,) = scene.events
+    assert isinstance(event, Transferred)
+    assert event.tries == 1
+    codings = [next(word for word in command if word in {"plain", "gzip", "zstd"}) for command in asked]
+    assert asked[-1] == reading_command((0,), coding=event.coding)
+    return codings, event
+
+
+async def test_a_slow_link_brings_text_back_packed(reading: ReadingScene) -> None:
+    """What is expected is what had been sent in; the first megabytes are the measure and the sample."""
+    reading.packing.has = ("gzip",)
+    codings, event = await read(reading, TEXT, SLOW, staged=len(TEXT))
+    assert codings == ["plain", "gzip"]
+    assert (event.coding, event.crossed < len(TEXT) / 2 < event.bytes) == ("gzip", True)
+
+
+async def test_more_than_expected_is_noticed_later(reading: ReadingScene) -> None:
+    """Nothing was sent in: the transfer is begun again once as much again would take long enough."""
+    reading.packing.has = ("zstd",)
+    codings, _ = await read(reading, TEXT * 2, SLOW / 10)
+    assert codings == ["plain", "zstd"]
+
+
+@pytest.mark.parametrize(
+    ("content", "rate", "has"),
+    [
+        pytest.param(TEXT, FAST, ("zstd", "gzip"), id="fast"),
+        pytest.param(NOISE, SLOW, ("zstd", "gzip"), id="noise"),
+        pytest.param(TEXT, SLOW, (), id="nothing-to-pack-with"),
+        pytest.param(TEXT, SLOW, None, id="never-said"),
+    ],
+)
+async def test_what_would_not_be_faster_comes_back_plain(
+    reading: ReadingScene, content: bytes, rate: float, has: tuple[Coding, ...] | None
+) -> None:
+    """As on the way in."""
+    reading.packing.has = has
+    codings, event = await read(reading, content, rate, staged=len(content))
+    assert codings == ["plain"]
+    assert event.crossed == event.bytes
+
+
+async def test_what_the_staging_learned_is_used_at_once(reading: ReadingScene) -> None:
+    """The rate of the way in and the sample of what was sent: the read-back begins packed."""
+    reading.packing.has = ("gzip",)
+    reading.packing.ratio = 0.3
+    reading.packing.link.measured("in", SLOW, reading.app.clock.monotonic())
+    codings, _ = await read(reading, TEXT, SLOW, staged=len(TEXT))
+    assert codings == ["gzip"]

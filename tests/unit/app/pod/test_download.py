@@ -1,0 +1,383 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+import pytest
+
+from senro.adapters.fs import FolderTrees
+from senro.app.pod.compression import Packing
+from senro.app.pod.download import ReadBackLost, ReadBackRefused, Reading
+from senro.domain.errors import ClusterError, StreamBroken, TreeError, Unreachable
+from senro.domain.kube.exec_protocol import ExecFailure, ExecResult, ExitCode, StatusLost
+from senro.domain.kube.pod import Pod
+from senro.domain.run.events import Event, TransferBroken, Transferred
+from senro.domain.transfer.compression import LinkRates
+from senro.domain.transfer.retry_policy import BROKEN_RULES, LOCAL_RULES, PATIENCE_SECONDS, TRIES
+from senro.domain.transfer.scripts import reading_command
+from senro.domain.tree.content_rules import ContentRules
+from senro.domain.tree.tree import Tree
+from tests.lib.archives.files import archive, directory, file, make_folder, members, names, read_folder, tar_member
+from tests.lib.fakes.clock import pass_time
+from tests.lib.fakes.cluster import Command, FakeCluster, FarSide, refused
+from tests.lib.harness.app import App, pod_plan
+
+pytestmark = pytest.mark.anyio
+
+ASKED = "exec in senro-io of pod ci/make-1"
+OLD = Tree((file("old", b"old"),))
+NEW = Tree((directory("d"), file("d/new", b"new" * 40_000)))
+OTHER = Tree((file("only", b"1"),))
+DATA = members(NEW, {"d/new": b"new" * 40_000}, 0) + archive(OTHER, {"only": b"1"}, 2)
+COUNT = b"senro-members 3 0\n"
+SUCCESS = ExitCode(0)
+MANIFEST = {"kind": "Pod", "metadata": {"name": "make-1", "namespace": "ci"}, "spec": {"containers": []}}
+
+
+def sends(
+    data: bytes = DATA, err: bytes = COUNT, end: ExecResult | StreamBroken = SUCCESS, *, piece: int = 50_000
+) -> Command:
+    """The far side writes the archive in pieces, says something, and ends so."""
+
+    async def run(far: FarSide) -> ExecResult:
+        for at in range(0, len(data), piece):
+            await far.stdout(data[at : at + piece])
+        for at in range(0, len(err), 100):
+            await far.stderr(err[at : at + 100])
+        if isinstance(end, StreamBroken):
+            raise end
+        return end
+
+    return run
+
+
+UNOPENED: list[ClusterError] = [
+    refused(ASKED, 500, message="error dialing backend"),
+    refused(ASKED, 503, message="etcd has no leader"),
+    refused(ASKED, 429, "TooManyRequests", "slow down", retry_after=3),
+    Unreachable(ASKED, cause="ConnectError: refused", sent=False),
+]
+"""What an apiserver or a kubelet that restarts says to an exec."""
+
+
+class _Failing:
+    """An `Unpacking` that fails at its first byte."""
+
+    def __init__(self, error: TreeError) -> None:
+        self._error = error
+
+    async def write(self, data: bytes) -> None:
+        assert data
+        raise self._error
+
+
+class _Trees(FolderTrees):
+    """Real folders; the first unpacking fails as told: at its first byte, or in leaving after the swap."""
+
+    def __init__(self, error: TreeError, when: Literal["write", "leave"]) -> None:
+        super().__init__()
+        self._error: TreeError | None = error
+        self._when = when
+
+    @asynccontextmanager
+    async def unpack(
+        self, destinations: Mapping[int, str], *, rules: Mapping[int, ContentRules] | None = None
+    ) -> AsyncIterator[Any]:
+        error, self._error = self._error, None
+        async with super().unpack(destinations, rules=rules) as unpacking:
+            yield _Failing(error) if error is not None and self._when == "write" else unpacking
+        if error is not None:
+            raise error
+
+
+class Scene:
+    """A pod that ended its step, and two folders of the coordinator with old content."""
+
+    def __init__(self, folder: Path) -> None:
+        self.app = App(folder, pod_plan(), auto=False)
+        self.cluster = FakeCluster(self.app.clock)
+        self.folders = {0: str(folder / "first"), 2: str(folder / "second")}
+        for path in self.folders.values():
+            make_folder(Path(path), OLD, {"old": b"old"})
+        self.pod = Pod()
+        self.packing = Packing(LinkRates(), self.app.clock)
+        self.staged = 0
+        self.rules: Mapping[int, ContentRules] = {}
+
+    async def read(self, *commands: Command) -> Any:
+        self.pod = await self.cluster.create_pod(MANIFEST)
+        self.cluster.commands.extend(commands)
+        self.reading = Reading(
+            self.app.attempt(), self.pod, self.cluster, self.folders, self.packing, staged=self.staged, rules=self.rules
+        )
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(pass_time, self.app.clock)
+                try:
+                    with anyio.fail_after(60):
+                        return await self.reading.run()
+                except (ReadBackLost, ReadBackRefused) as error:
+                    failure = error  # what leaves a task group is wrapped
+                finally:
+                    group.cancel_scope.cancel()
+            raise failure
+        finally:
+            assert self.cluster.open_streams == 0
+
+    @property
+    def events(self) -> list[Event]:
+        return self.app.ledger.events
+
+    def untouched(self) -> bool:
+        """Whether the coordinator's copies are what they were, and nothing lies beside them."""
+        beside = set(names(Path(self.folders[0]).parent)) - {"first", "second", "runs", "cache"}
+        return self.contents() == [OLD, OLD] and not beside
+
+    def contents(self) -> list[Tree]:
+        return [read_folder(Path(path)) for path in self.folders.values()]
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+async def test_folders_are_replaced_by_what_came(scene: Scene) -> None:
+    """One exec without stdin, every folder swapped whole, the trees returned and one event."""
+    found = await scene.read(sends())
+    assert found == {0: NEW, 2: OTHER}
+    assert scene.contents() == [NEW, OTHER]
+    (far,) = scene.cluster.execs
+    assert (far.container, far.command, far.stdin) == ("senro-io", reading_command((0, 2)), False)
+    (event,) = scene.events
+    assert isinstance(event, Transferred)
+    assert (event.direction, event.bytes, event.tries) == ("out", len(DATA), 1)
+    told = scene.app.told.transfers
+    assert told[-1] == ("build.make", "out", len(DATA), len(DATA))
+    assert told[0] == ("build.make", "out", 50_000, None)
+    assert scene.app.told.files[-1] == 3
+
+
+async def test_the_far_tar_is_told_what_to_leave_out(scene: Scene) -> None:
+    """What the rules of every folder exclude by a plain name does not cross; the rest is left out here."""
+    scene.rules = {0: ContentRules(("**/node_modules", "build", "**/*.pyc")), 2: ContentRules(("**/node_modules",))}
+    await scene.read(sends())
+    (far,) = scene.cluster.execs
+    assert far.command == reading_command((0, 2), excludes=("node_modules",))
+
+
+async def test_sockets_are_named_among_what_does_not_travel(scene: Scene) -> None:
+    """Each in its own workspace, but for excluded ones; those that the far side only counted, in the first."""
+    scene.rules = {2: ContentRules(("run",))}
+    named = b"".join(b"senro-socket %b\n" % name for name in (b"0/a/s", b"2/t", b"2/run", b"x", b"\xb2/y"))
+    found = await scene.read(sends(err=named + b"senro-members 3 999999999\n"))
+    assert found[0].left_out == (("(999999994 more)", "sockets"), ("a/s", "a socket"))
+    assert found[2].left_out == (("t", "a socket"),)
+    assert found == {0: NEW, 2: OTHER}
+
+
+FAILURES: list[tuple[Command, str]] = [
+    (sends(data=DATA[:-1024]), "archive"),
+    (sends(data=DATA[:70_000]), "70000 bytes had come"),
+    (sends(data=b""), "0 bytes had come"),
+    (sends(end=StatusLost(1006)), "the stream was closed without a status: senro-members 3 0"),
+    (sends(end=StreamBroken(ASKED, cause="reset by peer")), "reset by peer"),
+    (sends(data=DATA[:100], end=StreamBroken(ASKED, cause="reset by peer")), "100 bytes had come"),
+    (sends(err=b"tar: 0/d: file changed as we read it\n", end=ExitCode(1)), "exited 1: tar: 0/d: file changed"),
+    (sends(end=ExecFailure("InternalError", "no such container")), "no such container"),
+    (sends(err=b""), "the far side counted no members, 3 came"),
+    (sends(err=b"senro-members 4 0\n"), "the far side counted 4 members, 3 came"),
+]
+
+
+@pytest.mark.parametrize(("failure", "words"), FAILURES, ids=range(len(FAILURES)))
+async def test_what_cannot_be_proven_whole_is_read_again(scene: Scene, failure: Command, words: str) -> None:
+    """End blocks, status and count must all be there; until they are, the folders are what they were."""
+
+    async def look(far: FarSide) -> ExecResult:
+        assert scene.contents() == [OLD, OLD]
+        return await sends()(far)
+
+    assert await scene.read(failure, look) == {0: NEW, 2: OTHER}
+    broken, done = scene.events
+    assert isinstance(broken, TransferBroken)
+    assert (broken.direction, broken.tries) == ("out", 1)
+    assert words in broken.message
+    assert isinstance(done, Transferred)
+    assert done.tries == 2
+
+
+@pytest.mark.parametrize("failure", [failure for failure, _ in FAILURES], ids=range(len(FAILURES)))
+async def test_three_tries_leave_everything_as_it_was(scene: Scene, failure: Command) -> None:
+    """Then the files are lost, and the coordinator's copy is byte for byte what it was."""
+    with pytest.raises(ReadBackLost, match="could not be read back in 3 tries: "):
+        await scene.read(*[failure] * TRIES)
+    assert scene.untouched()
+    assert [event.tries for event in scene.events if isinstance(event, TransferBroken)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        tar_member(b"0/../x", content=b"x"),
+        tar_member(b"/etc/passwd", content=b"x"),
+        tar_member(b"0/l", kind=b"2", target=b"/etc/passwd"),
+        tar_member(b"0/sparse", kind=b"S"),
+    ],
+    ids=["parent", "absolute", "link", "sparse"],
+)
+async def test_what_must_not_be_unpacked_is_refused_at_once(scene: Scene, data: bytes) -> None:
+    """The step left it so: no other try helps, and nothing of it touches the folders; the ledger says why."""
+    with pytest.raises(ReadBackRefused, match="a workspace was refused as the step left it: "):
+        await scene.read(sends(data=data + bytes(1024)))
+    assert scene.untouched()
+    assert [type(event) for event in scene.events] == [TransferBroken]
+    assert len(scene.cluster.execs) == 1
+
+
+@pytest.mark.parametrize("another", [False, True])
+async def test_a_pod_that_is_gone_is_not_asked_again(scene: Scene, another: bool) -> None:
+    """Gone, or another pod under its name: what it held is lost."""
+
+    async def vanish(far: FarSide) -> ExecResult:
+        await far.stdout(DATA[:10])
+        scene.cluster.vanish(scene.pod)
+        if another:
+            await scene.cluster.create_pod(MANIFEST)
+        raise StreamBroken(ASKED, cause="reset by peer")
+
+    with pytest.raises(ReadBackLost, match=r"the pod went away before the workspaces were read back: .*10 bytes"):
+        await scene.read(vanish)
+    assert scene.untouched()
+    assert len(scene.cluster.execs) == 1
+
+
+async def test_a_control_plane_in_trouble_says_nothing_of_the_pod(scene: Scene) -> None:
+    """Where it cannot be looked at, the next try finds out."""
+    scene.cluster.fail("read_pod", refused("read", 503))
+    assert await scene.read(sends(data=b""), sends()) == {0: NEW, 2: OTHER}
+
+
+@pytest.mark.parametrize("times", [1, 2, 3, 6, 20])
+@pytest.mark.parametrize("error", UNOPENED, ids=["500", "503", "429", "connection"])
+async def test_an_exec_that_does_not_open_is_no_try(scene: Scene, error: ClusterError, times: int) -> None:
+    """A finished step is not thrown away: its files come back, and all three tries are left after the refusals."""
+    for _ in range(times):
+        scene.cluster.fail("exec", error)
+    assert await scene.read(sends(data=b""), sends(data=b""), sends()) == {0: NEW, 2: OTHER}
+    assert [event.tries for event in scene.events if isinstance(event, TransferBroken)] == [0] * times + [1, 2]
+    done = scene.events[-1]
+    assert isinstance(done, Transferred)
+    assert done.tries == 3
+
+
+@pytest.mark.parametrize("after", [0.5, 42, 300])
+async def test_a_control_plane_that_asks_for_time_gets_it(scene: Scene, after: float) -> None:
+    """Retry-After is waited for before the exec is opened again, and little more."""
+    before = scene.app.clock.monotonic()
+    scene.cluster.fail("exec", refused(ASKED, 429, retry_after=after))
+    assert await scene.read(sends()) == {0: NEW, 2: OTHER}
+    assert after <= scene.app.clock.monotonic() - before < after + 1
+
+
+@pytest.mark.parametrize("error", UNOPENED, ids=["500", "503", "429", "connection"])
+async def test_a_control_plane_that_stays_away_loses_the_files(scene: Scene, error: ClusterError) -> None:
+    """A quarter of an hour of refusals, and no longer; another attempt may go better, and nothing was touched."""
+    before = scene.app.clock.monotonic()
+    for _ in range(500):
+        scene.cluster.fail("exec", error)
+    with pytest.raises(ReadBackLost, match="could not be read back") as caught:
+        await scene.read()
+    assert str(error) in str(caught.value)
+    assert caught.value.repeatable
+    assert PATIENCE_SECONDS <= scene.app.clock.monotonic() - before < PATIENCE_SECONDS + 60
+    assert scene.untouched()
+    # No try was made, so none can have failed.
+    assert "3 tries" not in str(caught.value)
+
+
+@pytest.mark.parametrize("code", [401, 403, 422])
+async def test_a_refusal_that_no_repetition_mends_ends_at_once(scene: Scene, code: int) -> None:
+    """A right that is missing is named after one request, and another attempt would end the same."""
+    scene.cluster.fail("exec", refused(ASKED, code, "Forbidden", 'cannot create resource "pods/exec"'))
+    with pytest.raises(ReadBackLost, match='cannot create resource "pods/exec"') as caught:
+        await scene.read(sends())
+    assert not caught.value.repeatable
+    assert scene.cluster.calls.count("exec") == 1
+    assert scene.untouched()
+
+
+@pytest.mark.parametrize("rule", sorted(LOCAL_RULES - {"leftover"}))
+async def test_a_machine_that_cannot_write_is_not_asked_again(scene: Scene, rule: str) -> None:
+    """A full disk here: one try, the step is not to blame, and another attempt ends the same."""
+    object.__setattr__(scene.app.services, "trees", _Trees(TreeError("d", rule, "No space left on device"), "write"))
+    with pytest.raises(ReadBackLost, match="could not be written on this machine: d: No space left") as caught:
+        await scene.read(sends())
+    assert not caught.value.repeatable
+    assert len(scene.cluster.execs) == 1
+    assert scene.untouched()
+
+
+@pytest.mark.parametrize("rule", sorted(BROKEN_RULES))
+async def test_an_archive_that_broke_on_its_way_is_read_again(scene: Scene, rule: str) -> None:
+    """Every rule that speaks of the archive itself is one of the three tries."""
+    object.__setattr__(scene.app.services, "trees", _Trees(TreeError("d", rule, "torn"), "write"))
+    assert await scene.read(sends(), sends()) == {0: NEW, 2: OTHER}
+    assert len(scene.cluster.execs) == 2
+
+
+async def test_what_was_there_before_and_cannot_be_removed_is_a_note(scene: Scene) -> None:
+    """`leftover` after the swap: the files are there, nothing is read again, and a person is told what lies around."""
+    object.__setattr__(scene.app.services, "trees", _Trees(TreeError("old", "leftover", "Permission denied"), "leave"))
+    assert await scene.read(sends()) == {0: NEW, 2: OTHER}
+    assert scene.contents() == [NEW, OTHER]
+    assert len(scene.cluster.execs) == 1
+    assert scene.app.told.notes == [("build.make", "old: Permission denied")]
+    assert [type(event) for event in scene.events] == [Transferred]
+
+
+async def test_leftovers_before_the_swap_are_no_success(scene: Scene) -> None:
+    """The same rule before anything was put in place loses the files, and says so."""
+    object.__setattr__(scene.app.services, "trees", _Trees(TreeError("old", "leftover", "Permission denied"), "write"))
+    with pytest.raises(ReadBackLost, match="old: Permission denied"):
+        await scene.read(sends())
+    assert scene.contents() == [OLD, OLD]
+
+
+async def test_an_ended_container_is_not_asked_again(scene: Scene) -> None:
+    """`senro-io` terminated, as when its pod is evicted: lost at once, not after another exec into nothing."""
+
+    async def end(far: FarSide) -> ExecResult:
+        await far.stdout(DATA[:10])
+        ended = {"name": "senro-io", "state": {"terminated": {"exitCode": 143, "reason": "Error"}}}
+        scene.cluster.show(scene.pod, {"phase": "Running", "containerStatuses": [ended]})
+        raise StreamBroken(ASKED, cause="reset by peer")
+
+    with pytest.raises(ReadBackLost, match=r"the pod went away before the workspaces were read back: .*10 bytes"):
+        await scene.read(end)
+    assert scene.cluster.calls.count("exec") == 1
+    assert scene.untouched()
+
+
+async def test_the_count_is_found_behind_many_warnings(scene: Scene) -> None:
+    """A tar that warned of a thousand sockets still hands over: only the middle of what it said is dropped."""
+    warnings = b"".join(b"tar: 0/socket-%d: socket ignored\n" % number for number in range(1000))
+    assert await scene.read(sends(err=warnings + COUNT)) == {0: NEW, 2: OTHER}
+
+
+async def test_a_reading_that_is_cancelled_leaves_everything_as_it_was(scene: Scene) -> None:
+    """With half of the archive here: nothing is replaced, nothing stays open, nothing is left beside the folders."""
+
+    async def hang(far: FarSide) -> ExecResult:
+        await far.stdout(DATA[:70_000])
+        group.cancel_scope.cancel()
+        await anyio.sleep_forever()
+        raise AssertionError("unreachable")
+
+    async with anyio.create_task_group() as group:
+        await scene.read(hang)
+    assert scene.untouched()
+    assert scene.events == []

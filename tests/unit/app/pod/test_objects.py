@@ -1,0 +1,564 @@
+"""Creating and removing an attempt's objects, whatever is lost on the way.
+
+More than 500 lines: creating, finding and removing share one site and one table of cancellations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from senro.app.pod.objects import (
+    UNSEEN_SECONDS,
+    Waiting,
+    create_pod,
+    create_secret,
+    find_unseen,
+    is_ours,
+    own_secret,
+    removal_command,
+    remove_pod,
+    remove_secret,
+)
+from senro.domain.errors import (
+    AlreadyExists,
+    ClusterError,
+    Forbidden,
+    ProtocolError,
+    Rejected,
+    Throttled,
+    Unauthorized,
+    Unavailable,
+    Unreachable,
+)
+from senro.domain.kube.pod import Metadata, Pod
+from senro.domain.requests.creation import TROUBLE_SECONDS
+from tests.lib.fakes.clock import FakeClock
+from tests.lib.fakes.cluster import FakeCluster, refused
+
+WAITING = Waiting(300.0, lambda _: None)
+
+pytestmark = pytest.mark.anyio
+
+POD: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "make-1", "namespace": "ci", "annotations": {"senro.dev/attempt-uid": "ours"}},
+    "spec": {"terminationGracePeriodSeconds": 30, "containers": [{"name": "step", "image": "i", "command": ["make"]}]},
+}
+FOREIGN = {**POD, "metadata": {**POD["metadata"], "annotations": {"senro.dev/attempt-uid": "theirs"}}}
+SECRET: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {"name": "make-1", "namespace": "ci"},
+    "data": {"Token": "bWFkZS11cA=="},
+}
+
+
+def lost() -> Unreachable:
+    return Unreachable("create", cause="reset by peer", sent=True)
+
+
+def unsent() -> Unreachable:
+    return Unreachable("create", cause="refused", sent=False)
+
+
+def throttled(after: float | None = None) -> ClusterError:
+    return refused("create", 429, "TooManyRequests", "slow down", retry_after=after)
+
+
+def unavailable(after: float | None = None) -> ClusterError:
+    return refused("create", 503, message="etcd has no leader", retry_after=after)
+
+
+def site() -> tuple[FakeClock, FakeCluster]:
+    clock = FakeClock(auto=True)
+    return clock, FakeCluster(clock)
+
+
+def waited(clock: FakeClock) -> float:
+    return clock.monotonic() - FakeClock().monotonic()
+
+
+async def test_a_pod_is_created() -> None:
+    """One request, no wait, the pod as it was stored, and nothing is adopted."""
+    clock, cluster = site()
+    pod, adopted = await create_pod(cluster, POD, "ours", clock, WAITING)
+    assert (pod.name, adopted, cluster.calls, waited(clock)) == ("make-1", False, ["create_pod"], 0)
+
+
+@pytest.mark.parametrize("error", [lost(), unavailable()], ids=["reset", "503"])
+async def test_a_pod_whose_answer_was_lost_is_adopted(error: ClusterError) -> None:
+    """The request took effect: the repetition finds the pod by its nonce and no second one is created."""
+    clock, cluster = site()
+    cluster.fail("create_pod", error, effect=True)
+    pod, adopted = await create_pod(cluster, POD, "ours", clock, WAITING)
+    assert adopted
+    assert cluster.pods["ci", "make-1"]["metadata"]["uid"] == pod.uid
+    assert cluster.calls == ["create_pod", "create_pod", "read_pod"]
+
+
+@pytest.mark.parametrize(
+    "error", [lost(), unsent(), throttled(), unavailable()], ids=["reset", "refused", "429", "503"]
+)
+async def test_a_create_that_did_nothing_is_repeated(error: ClusterError) -> None:
+    """Without effect the repetition creates the pod, which is then not adopted."""
+    clock, cluster = site()
+    cluster.fail("create_pod", error)
+    pod, adopted = await create_pod(cluster, POD, "ours", clock, WAITING)
+    assert (pod.name, adopted) == ("make-1", False)
+    assert cluster.calls == ["create_pod", "create_pod"]
+
+
+async def test_a_read_that_fails_is_repeated_too() -> None:
+    """Whose pod it is can be asked again; the create is sent once more with it, and still only one pod is there."""
+    clock, cluster = site()
+    cluster.fail("create_pod", lost(), effect=True)
+    cluster.fail("read_pod", unavailable())
+    _, adopted = await create_pod(cluster, POD, "ours", clock, WAITING)
+    assert adopted
+    assert len(cluster.pods) == 1
+
+
+async def test_a_foreign_pod_is_refused() -> None:
+    """A pod of that name with another nonce is the apiserver's AlreadyExists, at once, and is left alone."""
+    clock, cluster = site()
+    await cluster.create_pod(FOREIGN)
+    with pytest.raises(AlreadyExists, match="make-1"):
+        await create_pod(cluster, POD, "ours", clock, WAITING)
+    assert (len(cluster.pods), waited(clock)) == (1, 0)
+
+
+async def test_a_pod_that_is_being_deleted_is_refused() -> None:
+    """It is ours, and of no use any more."""
+    clock, cluster = site()
+    cluster.stubborn = True
+    created = await cluster.create_pod(POD)
+    await cluster.delete_pod("ci", "make-1", uid=created.uid)
+    with pytest.raises(AlreadyExists):
+        await create_pod(cluster, POD, "ours", clock, WAITING)
+
+
+async def test_a_pod_that_was_there_a_moment_ago_is_refused() -> None:
+    """Taken, by the answer, and gone when it was read: whose it was cannot be known."""
+    clock, cluster = site()
+    cluster.fail("create_pod", refused("create", 409, "AlreadyExists", "taken"))
+    with pytest.raises(AlreadyExists, match="taken"):
+        await create_pod(cluster, POD, "ours", clock, WAITING)
+
+
+@pytest.mark.parametrize(("code", "error"), [(400, Rejected), (401, Unauthorized), (403, Forbidden), (422, Rejected)])
+async def test_what_repeating_cannot_mend_is_raised_at_once(code: int, error: type[ClusterError]) -> None:
+    """A refusal is raised as it came, after one request."""
+    clock, cluster = site()
+    cluster.fail("create_pod", refused("create", code, message="no"))
+    with pytest.raises(error, match="no"):
+        await create_pod(cluster, POD, "ours", clock, WAITING)
+    assert (cluster.calls, waited(clock)) == (["create_pod"], 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds"),
+    [
+        (unsent(), 0.2),
+        (unavailable(), 0.2),
+        (unavailable(7), 7),
+        (throttled(), 1),
+        (throttled(0), 0.2),
+        (throttled(12.5), 12.5),
+    ],
+    ids=str,
+)
+async def test_how_long_is_waited(error: ClusterError, seconds: float) -> None:
+    """What the apiserver asks for, a second for a 429 that names none, never less than the first pause."""
+    clock, cluster = site()
+    cluster.fail("create_pod", error)
+    await create_pod(cluster, POD, "ours", clock, WAITING)
+    assert waited(clock) == pytest.approx(seconds)
+
+
+async def test_pauses_grow() -> None:
+    """Each pause is twice the one before, to five seconds."""
+    clock, cluster = site()
+    for _ in range(8):
+        cluster.fail("create_pod", unsent())
+    await create_pod(cluster, POD, "ours", clock, WAITING)
+    assert waited(clock) == pytest.approx(0.2 + 0.4 + 0.8 + 1.6 + 3.2 + 5 + 5 + 5)
+
+
+async def test_a_quota_is_waited_for() -> None:
+    """5, 10, 20, 30, 30 s: asked gently, within the start timeout, and whoever looks is told what it waits for."""
+    clock, cluster = site()
+    told: list[str] = []
+    full = refused("create", 403, "Forbidden", 'pods "x" is forbidden: exceeded quota: q, requested: pods=1')
+    for _ in range(5):
+        cluster.fail("create_pod", full)
+    await create_pod(cluster, POD, "ours", clock, Waiting(300.0, told.append))
+    assert waited(clock) == pytest.approx(5 + 10 + 20 + 30 + 30)
+    assert told == [f"waiting for quota: {full}"] * 5
+
+
+async def test_a_quota_that_stays_full_ends_with_the_start_timeout() -> None:
+    """The refusal itself is raised, in the apiserver's words."""
+    clock, cluster = site()
+    for _ in range(100):
+        cluster.fail("create_pod", refused("create", 403, "Forbidden", "exceeded quota: q"))
+    with pytest.raises(Forbidden, match="exceeded quota: q"):
+        await create_pod(cluster, POD, "ours", clock, Waiting(100.0, lambda _: None))
+    assert 60 < waited(clock) <= 100
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        refused("create", 409, "Conflict", 'Operation cannot be fulfilled on resourcequotas "q": it has been modified'),
+        refused("create", 500, "InternalError", 'failed calling webhook "p.example": context deadline exceeded'),
+    ],
+    ids=["resourcequotas", "webhook"],
+)
+async def test_what_comes_before_anything_is_stored_is_repeated_after_a_second(error: ClusterError) -> None:
+    """A quota's own lock, and a webhook that did not answer: the pod is created by the second request."""
+    clock, cluster = site()
+    cluster.fail("create_pod", error)
+    _, adopted = await create_pod(cluster, POD, "ours", clock, WAITING)
+    assert (adopted, cluster.calls) == (False, ["create_pod", "create_pod"])
+    assert waited(clock) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("error", [lost(), throttled(), throttled(30), unavailable(600)], ids=str)
+async def test_a_create_is_given_up_after_a_minute(error: ClusterError) -> None:
+    """The last error is raised once the next pause would end past the bound; nothing waits beyond it."""
+    clock, cluster = site()
+    for _ in range(100):
+        cluster.fail("create_pod", error)
+    with pytest.raises(type(error)):
+        await create_pod(cluster, POD, "ours", clock, WAITING)
+    assert waited(clock) <= TROUBLE_SECONDS
+
+
+@given(st.lists(st.tuples(st.sampled_from([lost, unsent, throttled, unavailable]), st.booleans()), max_size=6))
+def test_whatever_is_lost_there_is_one_pod_and_one_secret(
+    faults: list[tuple[Callable[[], ClusterError], bool]],
+) -> None:
+    """Any sequence of troubles, with effect where they may have one: exactly one object of each, and no error."""
+
+    async def run() -> None:
+        clock, cluster = site()
+        for fault, taken in faults:
+            cluster.fail("create_pod", fault(), effect=taken and fault in (lost, unavailable))
+            cluster.fail("create_secret", fault(), effect=taken and fault in (lost, unavailable))
+        pod, _ = await create_pod(cluster, POD, "ours", clock, WAITING)
+        await create_secret(cluster, SECRET, clock, WAITING)
+        await own_secret(cluster, "make-1", pod, clock, WAITING)
+        assert list(cluster.pods) == list(cluster.secrets) == [("ci", "make-1")]
+
+    anyio.run(run)
+
+
+@pytest.mark.parametrize("error", [lost(), unavailable()], ids=["reset", "503"])
+async def test_a_secret_whose_answer_was_lost_is_ours(error: ClusterError) -> None:
+    """It cannot be read back: the 409 of a repetition says that the first request took effect."""
+    clock, cluster = site()
+    cluster.fail("create_secret", error, effect=True)
+    await create_secret(cluster, SECRET, clock, WAITING)
+    assert list(cluster.secrets) == [("ci", "make-1")]
+
+
+@pytest.mark.parametrize("errors", [[], [unsent()], [throttled()], [throttled(), unsent()]], ids=len)
+async def test_a_secret_of_somebody_else_is_refused(errors: list[ClusterError]) -> None:
+    """A 409 after requests that can have had no effect is another's Secret, and is left alone."""
+    clock, cluster = site()
+    theirs = await cluster.create_secret(SECRET)
+    for error in errors:
+        cluster.fail("create_secret", error)
+    with pytest.raises(AlreadyExists):
+        await create_secret(cluster, SECRET, clock, WAITING)
+    assert cluster.secrets["ci", "make-1"]["metadata"]["uid"] == theirs
+
+
+async def test_a_secret_gets_its_owner_however_often_it_is_asked() -> None:
+    """A lost answer and a 429 are repeated; with the owner the Secret goes when the pod does."""
+    clock, cluster = site()
+    pod = await cluster.create_pod(POD)
+    await cluster.create_secret(SECRET)
+    cluster.fail("own_secret", lost(), effect=True)
+    cluster.fail("own_secret", throttled())
+    await own_secret(cluster, "make-1", pod, clock, WAITING)
+    await remove_pod(cluster, pod, clock, grace_seconds=None, force=lambda: False)
+    assert (cluster.pods, cluster.secrets) == ({}, {})
+
+
+async def test_an_owner_that_was_not_taken_is_told() -> None:
+    """Where the answer does not hold the owner, repeating is no use."""
+    clock, cluster = site()
+    pod = await cluster.create_pod(POD)
+    cluster.fail("own_secret", ProtocolError("own", rule="the owner", got="none"))
+    with pytest.raises(ProtocolError):
+        await own_secret(cluster, "make-1", pod, clock, WAITING)
+
+
+Made = Callable[[FakeCluster, FakeClock, Pod], Coroutine[Any, Any, Any]]
+CALLS: dict[str, tuple[Made, list[str]]] = {
+    "create_pod": (lambda cluster, clock, _: create_pod(cluster, POD, "ours", clock, WAITING), ["create_pod"]),
+    "adopt": (lambda cluster, clock, _: create_pod(cluster, POD, "ours", clock, WAITING), ["read_pod"]),
+    "create_secret": (lambda cluster, clock, _: create_secret(cluster, SECRET, clock, WAITING), ["create_secret"]),
+    "own_secret": (lambda cluster, clock, pod: own_secret(cluster, "make-1", pod, clock, WAITING), ["own_secret"]),
+    "remove_pod": (
+        lambda cluster, clock, pod: remove_pod(cluster, pod, clock, grace_seconds=None, force=lambda: False),
+        ["delete_pod", "read_pod"],
+    ),
+    "find_unseen": (lambda cluster, clock, _: find_unseen(cluster, POD, "ours", clock), ["read_pod"]),
+    "remove_secret": (lambda cluster, clock, _: remove_secret(cluster, "ci", "make-1", clock), ["delete_secret"]),
+}
+
+
+@pytest.mark.parametrize(
+    ("call", "method"), [(call, method) for call, (_, methods) in CALLS.items() for method in methods]
+)
+async def test_every_request_can_be_given_up(call: str, method: str) -> None:
+    """Cancelled while a request is not answered: it ends at once, and nothing is swallowed or repeated."""
+    clock, cluster = site()
+    pod = Pod(metadata=Metadata(name="make-1", namespace="ci", uid="uid-1"))
+    if call not in ("create_pod", "create_secret"):
+        pod = await cluster.create_pod(POD)
+        cluster.stubborn = True
+    cluster.hang(method)
+    async with anyio.create_task_group() as group:
+        group.start_soon(CALLS[call][0], cluster, clock, pod)
+        await until(lambda: method in cluster.calls[1 if call not in ("create_pod", "create_secret") else 0 :])
+        asked = len(cluster.calls)
+        group.cancel_scope.cancel()
+    assert len(cluster.calls) == asked
+
+
+@pytest.mark.parametrize("call", ["create_pod", "create_secret", "own_secret", "remove_pod", "remove_secret"])
+async def test_every_pause_can_be_given_up(call: str) -> None:
+    """Cancelled between two requests: the second one is never made."""
+    clock = FakeClock()
+    cluster = FakeCluster(clock)
+    pod = await cluster.create_pod(POD) if call in ("own_secret", "remove_pod") else Pod()
+    method = {"remove_pod": "delete_pod", "remove_secret": "delete_secret"}.get(call, call)
+    cluster.fail(method, unsent())
+    async with anyio.create_task_group() as group:
+        group.start_soon(CALLS[call][0], cluster, clock, pod)
+        await until(lambda: clock.sleepers == 1)
+        asked = len(cluster.calls)
+        group.cancel_scope.cancel()
+    assert len(cluster.calls) == asked
+    assert clock.sleepers == 0
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the others go on until they came so far."""
+    for _ in range(1000):
+        if condition():
+            return
+        await anyio.lowlevel.checkpoint()
+    raise AssertionError("the others never came so far")
+
+
+async def test_a_pod_is_removed_and_seen_gone() -> None:
+    """Deleted with its own grace, then looked for until it is no more."""
+    clock, cluster = site()
+    cluster.stubborn = True
+    pod = await cluster.create_pod(POD)
+    assert await remove_pod(cluster, pod, clock, grace_seconds=None, force=lambda: False) == "ended"
+    assert (cluster.pods, cluster.graces) == ({}, [None])
+    assert 30 <= waited(clock) <= 31
+    assert cluster.calls.count("delete_pod") == 1
+
+
+async def test_a_pod_that_is_gone_already_is_gone() -> None:
+    """Nothing under the name: no wait, and it is told that somebody else had removed it."""
+    clock, cluster = site()
+    pod = await cluster.create_pod(POD)
+    cluster.vanish(pod)
+    assert await remove_pod(cluster, pod, clock, grace_seconds=3, force=lambda: False) == "was_gone"
+    assert (cluster.calls, waited(clock)) == (["create_pod", "delete_pod"], 0)
+
+
+async def test_another_pod_of_that_name_counts_as_gone() -> None:
+    """Ours is gone when the name belongs to another uid, which is left alone; before the delete and after it."""
+    clock, cluster = site()
+    pod = await cluster.create_pod(POD)
+    cluster.vanish(pod)
+    await cluster.create_pod(FOREIGN)
+    await remove_pod(cluster, pod, clock, grace_seconds=None, force=lambda: False)
+    cluster.fail("delete_pod", unavailable())
+    assert list(cluster.pods) == [("ci", "make-1")]
+    ours = await cluster.read_pod("ci", "make-1")
+    assert ours is not None
+    cluster.pods["ci", "make-1"]["metadata"]["uid"] = "another"
+    await remove_pod(cluster, ours, clock, grace_seconds=None, force=lambda: False)
+    assert cluster.pods["ci", "make-1"]["metadata"]["uid"] == "another"
+
+
+async def test_what_ignores_its_end_is_forced() -> None:
+    """Once it is time the deletion is asked for again, without grace, and that is the end."""
+    clock, cluster = site()
+    cluster.stubborn = True
+    pod = await cluster.create_pod(POD)
+    assert await remove_pod(cluster, pod, clock, grace_seconds=3, force=lambda: waited(clock) >= 2) == "forced"
+    assert cluster.graces == [3, 0]
+    assert 2 <= waited(clock) < 3.5
+
+
+async def test_a_forced_deletion_that_failed_is_asked_for_again() -> None:
+    """A 503 to the forced request must not make it forgotten."""
+    clock, cluster = site()
+    cluster.stubborn = True
+    pod = await cluster.create_pod(POD)
+    forced = iter([False])
+    cluster.fail("read_pod", unavailable())
+
+    def force() -> bool:
+        now = next(forced, True)
+        if now and cluster.graces == [None]:
+            cluster.graces.append(-1)
+            cluster.fail("delete_pod", unavailable())
+        return now
+
+    assert await remove_pod(cluster, pod, clock, grace_seconds=None, force=force) == "forced"
+    assert cluster.graces == [None, -1, 0]
+    assert waited(clock) < 5
+
+
+async def test_forced_from_the_beginning() -> None:
+    """Where it is time already, the first request has no grace, and there is one."""
+    clock, cluster = site()
+    cluster.stubborn = True
+    pod = await cluster.create_pod(POD)
+    assert await remove_pod(cluster, pod, clock, grace_seconds=3, force=lambda: True) == "forced"
+    assert cluster.graces == [0]
+
+
+async def test_a_forced_deletion_whose_answer_was_lost() -> None:
+    """It may have taken effect, so the pod went without grace; one that came after the pod had gone forced nothing."""
+    clock, cluster = site()
+    pod = await cluster.create_pod(POD)
+    cluster.fail("delete_pod", lost(), effect=True)
+    assert await remove_pod(cluster, pod, clock, grace_seconds=3, force=lambda: True) == "forced"
+    pod = await cluster.create_pod(POD)
+
+    def force() -> bool:
+        if cluster.graces[-1] is None:
+            cluster.vanish(pod)
+        return cluster.graces[-1] is None
+
+    cluster.stubborn = True
+    assert await remove_pod(cluster, pod, clock, grace_seconds=None, force=force) == "ended"
+
+
+@pytest.mark.parametrize("method", ["delete_pod", "read_pod"])
+async def test_troubles_of_the_control_plane_are_sat_out(method: str) -> None:
+    """However often it fails: the pod is removed in the end."""
+    clock, cluster = site()
+    pod = await cluster.create_pod(POD)
+    expired = refused("delete", 401, "Unauthorized", "Unauthorized")
+    for error in [unsent(), lost(), throttled(), unavailable(), expired] * 5:
+        cluster.fail(method, error)
+    await remove_pod(cluster, pod, clock, grace_seconds=None, force=lambda: False)
+    assert cluster.pods == {}
+
+
+async def test_a_deletion_whose_answer_was_lost_is_nobodys() -> None:
+    """The pod is gone and nothing says by whose request: so it is told as what somebody else removed."""
+    clock, cluster = site()
+    pod = await cluster.create_pod(POD)
+    cluster.fail("delete_pod", lost(), effect=True)
+    assert await remove_pod(cluster, pod, clock, grace_seconds=0, force=lambda: False) == "was_gone"
+
+
+async def test_a_deletion_that_is_forbidden_is_raised() -> None:
+    """Waiting would not help: the caller says how to delete it by hand."""
+    clock, cluster = site()
+    pod = await cluster.create_pod(POD)
+    cluster.fail("delete_pod", refused("delete", 403, "Forbidden", "no"))
+    with pytest.raises(Forbidden):
+        await remove_pod(cluster, pod, clock, grace_seconds=None, force=lambda: False)
+
+
+async def test_a_pod_of_an_unanswered_create_is_found() -> None:
+    """At once, through troubles, and also when the apiserver carries the request out only now."""
+    clock, cluster = site()
+    cluster.fail("read_pod", unavailable())
+    pod = await cluster.create_pod(POD)
+    found = await find_unseen(cluster, POD, "ours", clock)
+    assert found is not None
+    assert found.uid == pod.uid
+    cluster.vanish(pod)
+    async with anyio.create_task_group() as group:
+        late = FakeClock()
+
+        async def look() -> None:
+            found = await find_unseen(cluster, POD, "ours", late)
+            assert found is not None
+
+        group.start_soon(look)
+        await until(lambda: late.sleepers == 1)
+        await cluster.create_pod(POD)
+        await late.advance(1)
+
+
+async def test_no_pod_of_an_unanswered_create() -> None:
+    """None, after two seconds, where nothing came; None at once where the name is another's."""
+    clock, cluster = site()
+    assert await find_unseen(cluster, POD, "ours", clock) is None
+    assert UNSEEN_SECONDS <= waited(clock) <= UNSEEN_SECONDS + 1
+    before = waited(clock)
+    await cluster.create_pod(FOREIGN)
+    assert await find_unseen(cluster, POD, "ours", clock) is None
+    assert waited(clock) == before
+
+
+async def test_a_refused_create_is_looked_at_once() -> None:
+    """`seconds=0`: one look, no wait; the pod is found all the same where there is one."""
+    clock, cluster = site()
+    assert await find_unseen(cluster, POD, "ours", clock, seconds=0.0) is None
+    assert (cluster.calls, waited(clock)) == (["read_pod"], 0)
+    await cluster.create_pod(POD)
+    assert await find_unseen(cluster, POD, "ours", clock, seconds=0.0) is not None
+    assert waited(clock) == 0
+
+
+async def test_a_secret_is_removed() -> None:
+    """Through troubles; one that is gone is no error."""
+    clock, cluster = site()
+    await cluster.create_secret(SECRET)
+    for error in (unsent(), lost(), throttled(), unavailable()):
+        cluster.fail("delete_secret", error)
+    await remove_secret(cluster, "ci", "make-1", clock)
+    await remove_secret(cluster, "ci", "make-1", clock)
+    assert cluster.secrets == {}
+
+
+async def test_a_secret_that_may_not_be_deleted_is_raised() -> None:
+    """A refusal ends the try at once: the caller says how to delete it by hand."""
+    clock, cluster = site()
+    await cluster.create_secret(SECRET)
+    cluster.fail("delete_secret", refused("delete", 403, "Forbidden", "no"))
+    with pytest.raises(Forbidden):
+        await remove_secret(cluster, "ci", "make-1", clock)
+    assert (cluster.calls.count("delete_secret"), waited(clock)) == (1, 0)
+
+
+def test_ours_is_what_carries_the_nonce_and_lives() -> None:
+    """The nonce alone does not do: a pod that is being deleted cannot be used."""
+    annotations = {"senro.dev/attempt-uid": "ours"}
+    assert is_ours(Pod(metadata=Metadata(annotations=annotations)), "ours")
+    assert not is_ours(Pod(metadata=Metadata(annotations=annotations)), "theirs")
+    assert not is_ours(Pod(), "ours")
+    assert not is_ours(
+        Pod(metadata=Metadata(annotations=annotations, deletion_timestamp="2026-11-29T10:00:00Z")), "ours"
+    )
+
+
+def test_what_a_person_types() -> None:
+    """The remedy is a whole command."""
+    assert removal_command("pod", "ci", "make-1") == "kubectl --namespace ci delete pod make-1"
+    assert {Throttled, Unavailable} <= {type(throttled()), type(unavailable())}

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import anyio
+import msgspec
+import pytest
+
+from senro.app.pod.observer import PodObserver
+from senro.domain.errors import Unreachable
+from senro.domain.kube.pod import Metadata, Pod
+from senro.domain.verdict import (
+    DidRun,
+    Exited,
+    Infra,
+    InfraKind,
+    Memory,
+    Patience,
+    Pending,
+    PendingKind,
+    Running,
+    TimedOut,
+)
+from tests.lib.fakes.clock import FakeClock
+from tests.lib.fakes.cluster import refused
+from tests.lib.harness.app import OVER, STARTED, WAITING, ScriptedWatch, pod_with, until
+
+pytestmark = pytest.mark.anyio
+
+CREATED = pod_with()
+ENDED = pod_with(OVER, phase="Succeeded")
+
+
+def observer_of(watch: ScriptedWatch, clock: FakeClock | None = None, created: Pod = CREATED) -> PodObserver:
+    clock = clock or FakeClock()
+    patience = Patience(began=clock.monotonic(), start_timeout=300.0)
+    return PodObserver(watch, created, Memory.start(uid="uid-1"), patience, clock)
+
+
+async def test_the_creation_is_the_first_observation() -> None:
+    """Before anything was asked there is an answer, and the pod as it was stored."""
+    observer = observer_of(ScriptedWatch())
+    assert isinstance(observer.answer, Pending)
+    assert (observer.observations, observer.pod, observer.seen_running) == (1, CREATED, False)
+
+
+async def test_a_pod_is_watched_to_its_answer() -> None:
+    """Each observation is folded, in order; the watch is left alone once the answer is settled."""
+    watch = ScriptedWatch(pod_with(WAITING), pod_with(STARTED, phase="Running"), ENDED, None)
+    observer = observer_of(watch)
+    await observer.run()
+    assert isinstance(observer.answer, Exited)
+    assert observer.answer.code == 0
+    assert (observer.observations, observer.seen_running, observer.node, observer.pod) == (4, True, "node-a", ENDED)
+    assert list(watch.seen) == [None]
+
+
+async def test_who_waits_is_woken_at_the_first_moment() -> None:
+    """`until` returns with the observation that fulfils it, and at once where it is fulfilled already."""
+    watch = ScriptedWatch()
+    observer = observer_of(watch)
+    with pytest.raises(TimeoutError):
+        with anyio.fail_after(0):
+            await observer.until(lambda seen: seen.seen_running)
+    async with anyio.create_task_group() as group:
+        group.start_soon(observer.run)
+        watch.put(pod_with(WAITING), pod_with(STARTED, phase="Running"))
+        await observer.until(lambda seen: seen.seen_running)
+        assert isinstance(observer.answer, Running)
+        await observer.until(lambda seen: seen.seen_running)
+        group.cancel_scope.cancel()
+
+
+async def test_a_settled_answer_ends_every_wait() -> None:
+    """What can never come any more is not waited for."""
+    watch = ScriptedWatch()
+    observer = observer_of(watch)
+    async with anyio.create_task_group() as group:
+        group.start_soon(observer.run)
+        group.start_soon(observer.until, lambda _: False)
+        group.start_soon(observer.fresh)
+        watch.put(None)
+    assert isinstance(observer.answer, Infra)
+    await observer.fresh()
+    assert observer.pod is None
+
+
+async def test_a_fresh_look_was_asked_for_after_it_was_wanted() -> None:
+    """The poll under way may have been answered before: it does not count, the one after it does."""
+    watch = ScriptedWatch()
+    observer = observer_of(watch)
+    fresh = anyio.Event()
+
+    async def look() -> None:
+        await observer.fresh()
+        fresh.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(observer.run)
+        await until(lambda: watch.asked == 1)
+        group.start_soon(look)
+        await until(lambda: watch.nudges == 1)
+        watch.put(pod_with(WAITING))
+        await until(lambda: watch.asked == 2)
+        assert not fresh.is_set()
+        watch.put(pod_with(STARTED, phase="Running"))
+        await fresh.wait()
+        assert observer.seen_running
+        group.cancel_scope.cancel()
+
+
+async def test_what_the_coordinator_did_counts_from_the_next_question() -> None:
+    """A flag set while a poll is under way is not told to the answer of that poll, which may be older."""
+    watch = ScriptedWatch()
+    observer = observer_of(watch)
+    async with anyio.create_task_group() as group:
+        group.start_soon(observer.run)
+        await until(lambda: watch.asked == 1)
+        observer.timed_out = True
+        watch.put(pod_with(STARTED, phase="Running"))
+        await until(lambda: watch.asked == 2)
+        assert isinstance(observer.answer, Running)
+        watch.put(pod_with(STARTED, phase="Running"), pod_with(STARTED, phase="Running"))
+    assert isinstance(observer.answer, TimedOut)
+
+
+async def test_a_pod_that_goes_while_a_poll_is_under_way_was_taken_by_us() -> None:
+    """Its absence tells no time: what the coordinator did meanwhile explains it, and the cluster is not blamed."""
+    watch = ScriptedWatch()
+    observer = observer_of(watch, created=pod_with(STARTED, phase="Running"))
+    async with anyio.create_task_group() as group:
+        group.start_soon(observer.run)
+        await until(lambda: watch.asked == 1)
+        observer.timed_out = True
+        observer.deletion_asked = True
+        watch.put(None)
+    assert isinstance(observer.answer, TimedOut)
+
+
+async def test_a_finish_seen_before_the_timeout_stands() -> None:
+    """The poll that was under way when the timeout passed shows the end: the command's own verdict."""
+    watch = ScriptedWatch()
+    observer = observer_of(watch)
+    async with anyio.create_task_group() as group:
+        group.start_soon(observer.run)
+        await until(lambda: watch.asked == 1)
+        observer.timed_out = True
+        watch.put(ENDED)
+    assert isinstance(observer.answer, Exited)
+
+
+async def test_a_deletion_of_our_own_is_no_disruption() -> None:
+    """With `deletion_asked`, a deletionTimestamp is no sign of anybody else."""
+    watch = ScriptedWatch()
+    observer = observer_of(watch)
+    observer.deletion_asked = True
+    leaving = msgspec.structs.replace(
+        pod_with(STARTED, phase="Running"),
+        metadata=Metadata(uid="uid-1", deletion_timestamp="2026-11-29T10:00:30Z"),
+    )
+    watch.put(leaving)
+    async with anyio.create_task_group() as group:
+        group.start_soon(observer.run)
+        await until(lambda: observer.observations == 2)
+        assert isinstance(observer.answer, Running)
+        group.cancel_scope.cancel()
+
+
+async def test_patience_ends_a_start() -> None:
+    """What cannot be mended by waiting is Infra after its grace, named by what it waited for."""
+    clock, watch = FakeClock(), ScriptedWatch()
+    observer = observer_of(watch, clock)
+    stuck = {"waiting": {"reason": "InvalidImageName", "message": "couldn't parse image name"}}
+    async with anyio.create_task_group() as group:
+        group.start_soon(observer.run)
+        watch.put(pod_with(stuck))
+        await until(lambda: observer.observations == 2)
+        assert observer.answer == Pending(
+            PendingKind.IMAGE_INVALID, "step", "couldn't parse image name", permanent=True
+        )
+        clock.move(21)
+        watch.put(pod_with(stuck))
+    assert isinstance(observer.answer, Infra)
+    assert (observer.answer.kind, observer.answer.did_run) == (InfraKind.IMAGE_INVALID, DidRun.NO)
+
+
+@pytest.mark.parametrize(
+    ("seen", "ran"), [([], DidRun.MAYBE), ([pod_with(STARTED, phase="Running")], DidRun.YES)], ids=["unseen", "running"]
+)
+async def test_a_control_plane_that_stays_away_is_an_answer(seen: list[Pod], ran: DidRun) -> None:
+    """The watch gave up: the step may be alive, and whether it ran is what was seen."""
+    error = Unreachable("read pod ci/make-1", cause="refused", sent=False)
+    observer = observer_of(ScriptedWatch(*seen, error))
+    await observer.run()
+    assert isinstance(observer.answer, Infra)
+    assert (observer.answer.kind, observer.answer.did_run) == (InfraKind.APISERVER, ran)
+    assert observer.answer.may_be_alive
+    assert observer.answer.message == str(error)
+
+
+async def test_a_watch_that_is_forbidden_is_an_answer() -> None:
+    """A refusal names what is missing."""
+    observer = observer_of(ScriptedWatch(refused("read pod ci/make-1", 403, "Forbidden", "cannot get")))
+    await observer.run()
+    assert isinstance(observer.answer, Infra)
+    assert observer.answer.kind is InfraKind.FORBIDDEN

@@ -1,0 +1,108 @@
+"""Events: read where they decide, never twice in vain, and never believed about another pod."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from senro.app.pod.observer import PodObserver
+from senro.domain.errors import Unreachable
+from senro.domain.kube.event import ClusterEvent, ObjectReference
+from senro.domain.kube.pod import Pod
+from senro.domain.verdict import Answer, DidRun, Exited, Infra, InfraKind, Memory, Note, Patience
+from tests.lib.fakes.clock import FakeClock
+from tests.lib.harness.app import ScriptedWatch
+from tests.lib.verdict.observations import recorded
+
+pytestmark = pytest.mark.anyio
+
+SCENARIO = recorded("evicted-kubelet-trap-zero", "r-evict-kubelet")
+PODS: list[Pod] = [seen.pod for seen in SCENARIO.observations if seen.pod is not None]
+UID = PODS[0].uid
+EVICTED = ClusterEvent(
+    reason="Evicted",
+    message='Usage of EmptyDir volume "small" exceeds the limit "1Mi". ',
+    involved_object=ObjectReference(uid=UID),
+    first_timestamp="2026-11-29T23:00:00Z",
+)
+
+
+class Listing:
+    """Counts how often it is asked; answers in turn, the last answer for ever."""
+
+    def __init__(self, *answers: Sequence[ClusterEvent] | Unreachable | None) -> None:
+        self._answers = list(answers)
+        self.asked = 0
+
+    async def __call__(self) -> tuple[ClusterEvent, ...] | None:
+        self.asked += 1
+        answer = self._answers[min(self.asked, len(self._answers)) - 1]
+        if isinstance(answer, Unreachable):
+            raise answer
+        return None if answer is None else tuple(answer)
+
+
+async def answer_with(listing: Listing) -> Answer:
+    """What the recorded pod comes to when its Events are as `listing` says."""
+    clock = FakeClock()
+    observer = PodObserver(
+        ScriptedWatch(*PODS[1:]),
+        PODS[0],
+        Memory.start(uid=UID),
+        Patience(began=clock.monotonic(), start_timeout=300.0),
+        clock,
+        list_events=listing,
+    )
+    await observer.run()
+    return observer.answer
+
+
+async def test_an_eviction_without_a_trace_is_found_in_the_events() -> None:
+    """A 0 from a pod that outgrew its own limit is Infra where an Event says so (evicted-kubelet-trap-zero)."""
+    answer = await answer_with(Listing([EVICTED]))
+    assert isinstance(answer, Infra)
+    assert (answer.kind, answer.did_run) == (InfraKind.RESOURCE_LIMIT, DidRun.YES)
+
+
+async def test_without_such_an_event_the_zero_is_believed() -> None:
+    """Events that could be read and say nothing leave the command its success, without a note."""
+    assert await answer_with(Listing([])) == Exited(0)
+
+
+@pytest.mark.parametrize("listing", [Listing(None), Listing(Unreachable("list", cause="reset", sent=True))])
+async def test_what_could_not_be_checked_says_so(listing: Listing) -> None:
+    """Where Events may not be listed, or the list does not come, the note stands on the result."""
+    assert await answer_with(listing) == Exited(0, (Note.DISRUPTION_UNCHECKED,))
+
+
+async def test_an_identity_that_may_not_list_is_asked_once() -> None:
+    """The 403 is remembered: no further list is sent for this pod."""
+    listing = Listing(None)
+    await answer_with(listing)
+    assert listing.asked == 1
+
+
+async def test_every_zero_without_a_second_container_is_looked_up() -> None:
+    """Where Events may be listed, a pod without a limit of its own is not believed its 0 unchecked either."""
+    alone = recorded("exit-zero", "r-exit-zero")
+    pods = [seen.pod for seen in alone.observations if seen.pod is not None][: alone.ours]
+    listing = Listing([replace(EVICTED, message="The node was low on resource: memory. ", uid=pods[0].uid)])
+    clock = FakeClock()
+    observer = PodObserver(
+        ScriptedWatch(*pods[1:]),
+        pods[0],
+        Memory.start(uid=pods[0].uid),
+        Patience(began=clock.monotonic(), start_timeout=300.0),
+        clock,
+        list_events=listing,
+    )
+    await observer.run()
+    assert isinstance(observer.answer, Infra)
+    assert (observer.answer.kind, listing.asked) == (InfraKind.EVICTED, 1)
+
+
+def replace(event: ClusterEvent, *, message: str, uid: str) -> ClusterEvent:
+    """The same Event about another pod, in other words."""
+    reference = ObjectReference(uid=uid)
+    return ClusterEvent(event.reason, message, reference, first_timestamp="2026-11-29T23:13:09Z")

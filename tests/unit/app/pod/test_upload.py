@@ -1,0 +1,381 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from senro.app.pod import upload as staging
+from senro.app.pod.compression import Packing
+from senro.app.pod.observer import PodObserver
+from senro.app.pod.upload import Staging
+from senro.domain.errors import ClusterError, StreamBroken, Unreachable
+from senro.domain.kube.exec_protocol import ExecFailure, ExecResult, ExitCode, StatusLost
+from senro.domain.pipeline.workspace import Workspace
+from senro.domain.run.events import Event, TransferBroken, Transferred
+from senro.domain.tar import Member
+from senro.domain.transfer.compression import LinkRates
+from senro.domain.transfer.retry_policy import PATIENCE_SECONDS, TRIES
+from senro.domain.transfer.scripts import proof_line, sentinel_name, staging_command
+from senro.domain.verdict import DidRun, Infra, InfraKind, Memory, Patience
+from tests.lib.archives.files import read_events
+from tests.lib.builders.plans import IMAGE
+from tests.lib.fakes.clock import pass_time
+from tests.lib.fakes.cluster import Command, FakeCluster, FarSide, refused
+from tests.lib.harness.app import NONCE, OVER, STARTED, WAITING, App, SteadyWatch, pod_plan, pod_with
+
+pytestmark = pytest.mark.anyio
+
+STAGING = pod_with(WAITING, stage={"running": {"startedAt": "2026-11-29T10:00:00Z"}})
+RELEASED = pod_with(STARTED, stage=OVER, phase="Running")
+GONE = None
+ASKED = "exec in senro-stage of pod ci/make-1"
+
+
+async def take(far: FarSide) -> bytes:
+    """All of stdin."""
+    data = b""
+    while piece := await far.read():
+        data += piece
+    return data
+
+
+async def script(far: FarSide) -> ExecResult:
+    """What the staging's script does with a whole archive."""
+    coding, _, data = (await take(far)).partition(b"\n")
+    assert coding == b"plain"
+    members = [event.path for event in read_events([data], (0, 1)) if isinstance(event, Member)]
+    assert members[-1] == sentinel_name(NONCE)
+    await far.stdout(proof_line(NONCE))
+    return ExitCode(0)
+
+
+def broken_after(count: int) -> Command:
+    """The stream is cut after so many messages of stdin."""
+
+    async def run(far: FarSide) -> ExecResult:
+        for _ in range(count):
+            await far.read()
+        raise StreamBroken(ASKED, cause="reset by peer")
+
+    return run
+
+
+def says(result: ExecResult, *, out: bytes = b"", err: bytes = b"") -> Command:
+    """All of stdin is taken, something is said, and the command ends so."""
+
+    async def run(far: FarSide) -> ExecResult:
+        await take(far)
+        for said, data in ((far.stdout, out), (far.stderr, err)):
+            if data:
+                await said(data)
+        return result
+
+    return run
+
+
+class Scene:
+    """An attempt with two workspaces, a pod whose `senro-stage` runs, and a far side that the test tells."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "src").mkdir()
+        (folder / "src" / "file").write_bytes(b"x" * 300_000)
+        mounts = [Workspace("src", path="src").at("/src"), Workspace("out").at("/out")]
+        self.app = App(folder, pod_plan(mounts=mounts), auto=False)
+        self.cluster = FakeCluster(self.app.clock)
+        self.watch = SteadyWatch(STAGING)
+        self.packing = Packing(LinkRates(), self.app.clock)
+        self.folder = folder
+
+    async def stage(self, *commands: Command, torn: bool = False) -> Infra | None:
+        manifest = {"kind": "Pod", "metadata": {"name": "make-1", "namespace": "ci"}, "spec": {"containers": []}}
+        await self.cluster.create_pod(manifest)
+        await self.app.workspaces.open(self.app.plan)
+        self.app.ledger.lines.clear()
+        self.cluster.commands.extend(commands)
+        attempt = self.app.attempt()
+        self.observer = PodObserver(
+            self.watch,
+            STAGING,
+            Memory.start(uid="uid-1"),
+            Patience(began=self.app.clock.monotonic()),
+            self.app.clock,
+        )
+        parts = self.app.workspaces.packed(attempt.step)
+        if torn:
+            (self.folder / "runs" / self.app.ledger.run_id / "workspaces" / "src" / "file").write_bytes(b"y")
+        self.staging = Staging(attempt, STAGING, self.cluster, self.observer, parts, self.packing)
+        async with anyio.create_task_group() as group:
+            group.start_soon(self.observer.run)
+            group.start_soon(pass_time, self.app.clock)
+            with anyio.fail_after(60):
+                result = await self.staging.run()
+            group.cancel_scope.cancel()
+        assert self.cluster.open_streams == 0
+        return result
+
+    @property
+    def events(self) -> list[Event]:
+        return self.app.ledger.events
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    monkeypatch.setattr(staging, "SETTLE_SECONDS", 0)
+    return Scene(tmp_path)
+
+
+async def test_every_mount_is_sent_in_one_exec(scene: Scene) -> None:
+    """One command, one archive with the sentinel last, one event; the reporter sees it grow to its length."""
+    assert await scene.stage(script) is None
+    (far,) = scene.cluster.execs
+    assert (far.container, far.command) == ("senro-stage", staging_command(2, NONCE))
+    (event,) = scene.events
+    assert isinstance(event, Transferred)
+    assert (event.direction, event.bytes, event.tries) == ("in", scene.staging.length, 1)
+    told = scene.app.told.transfers
+    assert [done for _, _, done, _ in told] == sorted({done for _, _, done, _ in told})
+    assert told[-1] == ("build.make", "in", event.bytes, event.bytes)
+    assert event.bytes > 300_000
+    assert scene.app.told.files[-1] == 1
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        ExitCode(0),
+        ExitCode(137),
+        StatusLost(1006),
+        ExecFailure("InternalError", "the container is gone"),
+        StreamBroken(ASKED, cause="reset by peer"),
+    ],
+    ids=lambda end: type(end).__name__,
+)
+async def test_the_proof_line_is_the_proof(scene: Scene, end: Any) -> None:
+    """However the exec ends after it: the container ends with the proof and may take the exec with it."""
+
+    async def run(far: FarSide) -> ExecResult:
+        await take(far)
+        await far.stdout(b"noise\n" + proof_line(NONCE)[:5])
+        await far.stdout(proof_line(NONCE)[5:])
+        if isinstance(end, StreamBroken):
+            raise end
+        result: ExecResult = end
+        return result
+
+    assert await scene.stage(run) is None
+    assert [type(event) for event in scene.events] == [Transferred]
+
+
+async def test_a_proof_while_input_is_left_is_a_proof(scene: Scene) -> None:
+    """The far side said that it has all: nobody insists on sending the rest."""
+
+    async def run(far: FarSide) -> ExecResult:
+        await far.read()
+        await far.stdout(proof_line(NONCE))
+        return ExitCode(0)
+
+    assert await scene.stage(run) is None
+
+
+UNOPENED: list[ClusterError] = [
+    refused(ASKED, 500, message="error dialing backend"),
+    refused(ASKED, 503, message="etcd has no leader"),
+    refused(ASKED, 429, "TooManyRequests", "slow down", retry_after=3),
+    Unreachable(ASKED, cause="ConnectError: refused", sent=False),
+]
+"""What an apiserver or a kubelet that restarts says to an exec."""
+
+FAILURES: list[tuple[Command, str]] = [
+    (broken_after(0), "reset by peer"),
+    (broken_after(2), "reset by peer"),
+    (says(ExitCode(0)), "no proof line came"),
+    (says(ExitCode(0), out=b"senro-staged other\n"), "no proof line came"),
+    (
+        says(ExitCode(1), err=b"senro: the archive was cut\n"),
+        "the transfer's command exited 1: senro: the archive was cut",
+    ),
+    (says(ExitCode(2), err=b"x" * 99_999), "the transfer's command exited 2: xxx"),
+    (says(StatusLost(1000)), "the stream was closed without a status"),
+    (says(ExecFailure("InternalError", "no such container")), "no such container"),
+]
+
+
+@pytest.mark.parametrize(("failure", "words"), FAILURES, ids=range(len(FAILURES)))
+async def test_a_broken_staging_is_repeated(scene: Scene, failure: Command, words: str) -> None:
+    """The transfer, never the step: the next try stages all, and the ledger says what broke and how far it came."""
+    assert await scene.stage(failure, script) is None
+    broken, done = scene.events
+    assert isinstance(broken, TransferBroken)
+    assert (broken.direction, broken.tries) == ("in", 1)
+    assert words in broken.message
+    assert f" of {scene.staging.length} bytes were sent)" in broken.message
+    assert len(broken.message) < 10_000
+    assert isinstance(done, Transferred)
+    assert done.tries == 2
+    assert "staging broke (1 of 3 tries): " in scene.app.told.notes[0][1]
+
+
+@pytest.mark.parametrize("times", [1, 2, 3, 6, 20])
+@pytest.mark.parametrize("error", UNOPENED, ids=["500", "503", "429", "connection"])
+async def test_an_exec_that_does_not_open_is_no_try(scene: Scene, error: ClusterError, times: int) -> None:
+    """Nothing was moved: it is opened again however often it is refused, and all three tries are left after it."""
+    for _ in range(times):
+        scene.cluster.fail("exec", error)
+    assert await scene.stage(broken_after(1), broken_after(1), script) is None
+    broken = [event for event in scene.events if isinstance(event, TransferBroken)]
+    assert [event.tries for event in broken] == [0] * times + [1, 2]
+    done = scene.events[-1]
+    assert isinstance(done, Transferred)
+    assert done.tries == 3
+    assert len(scene.cluster.execs) == 3
+
+
+async def test_a_control_plane_that_asks_for_time_gets_it(scene: Scene) -> None:
+    """Retry-After is waited for before the exec is opened again."""
+    before = scene.app.clock.monotonic()
+    scene.cluster.fail("exec", refused(ASKED, 429, retry_after=42))
+    assert await scene.stage(script) is None
+    assert 42 <= scene.app.clock.monotonic() - before < 60
+
+
+@pytest.mark.parametrize("error", UNOPENED, ids=["500", "503", "429", "connection"])
+async def test_a_control_plane_that_stays_away_ends_the_attempt(scene: Scene, error: ClusterError) -> None:
+    """A quarter of an hour of refusals, and no longer: the last one is told, and the step did not run."""
+    before = scene.app.clock.monotonic()
+    for _ in range(500):
+        scene.cluster.fail("exec", error)
+    infra = await scene.stage()
+    assert infra is not None
+    assert infra.did_run is DidRun.NO
+    assert str(error) in infra.message
+    assert PATIENCE_SECONDS <= scene.app.clock.monotonic() - before < PATIENCE_SECONDS + 60
+    assert scene.cluster.execs == []
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(401, InfraKind.UNAUTHORIZED), (403, InfraKind.FORBIDDEN), (422, InfraKind.ADMISSION)],
+)
+async def test_a_refusal_that_no_repetition_mends_ends_at_once(scene: Scene, code: int, kind: InfraKind) -> None:
+    """A right that is missing is named as what it is, after one request; it is not a broken transfer."""
+    scene.cluster.fail("exec", refused(ASKED, code, "Forbidden", 'cannot create resource "pods/exec"'))
+    infra = await scene.stage(script)
+    assert infra is not None
+    assert (infra.kind, infra.did_run) == (kind, DidRun.NO)
+    assert 'cannot create resource "pods/exec"' in infra.message
+    assert scene.cluster.calls.count("exec") == 1
+
+
+async def test_three_tries_are_enough(scene: Scene) -> None:
+    """Then it is Infra `transfer`: the command did not run, and the message says how far the last try came."""
+    infra = await scene.stage(*[broken_after(1)] * TRIES)
+    assert infra is not None
+    assert (infra.kind, infra.did_run) == (InfraKind.TRANSFER, DidRun.NO)
+    assert infra.message.startswith("the workspaces could not be staged in 3 tries: ")
+    assert infra.message.endswith(f" of {scene.staging.length} bytes were sent)")
+    assert [event.tries for event in scene.events if isinstance(event, TransferBroken)] == [1, 2, 3]
+
+
+async def test_an_image_without_tar_is_not_tried_again(scene: Scene) -> None:
+    """127 with the script's own words: another try in the same pod ends the same."""
+    infra = await scene.stage(says(ExitCode(127), err=b"senro: the image has no tar\n"))
+    assert infra is not None
+    assert (infra.kind, infra.did_run) == (InfraKind.CONFIG, DidRun.NO)
+    assert infra.message == (
+        f"the image {IMAGE} has no tar; name an image that has sh, tar and mkfifo as helper= of k8s.Pod(...), to carry "
+        "the workspaces for it"
+    )
+    assert len(scene.cluster.execs) == 1
+
+
+async def test_a_file_that_changed_is_the_coordinators_own(scene: Scene) -> None:
+    """A workspace that cannot be packed as it was walked is told by its file; no other try would go better."""
+    infra = await scene.stage(says(ExitCode(1)), torn=True)
+    assert infra is not None
+    assert (infra.kind, infra.did_run) == (InfraKind.TRANSFER, DidRun.NO)
+    assert infra.message.startswith("a workspace could not be packed: file: ")
+    assert len(scene.cluster.execs) == 1
+
+
+async def test_a_pod_that_went_away_is_the_answer(scene: Scene) -> None:
+    """The streams of a pod that is taken away break first: what the pod came to is the caller's to read."""
+
+    async def run(far: FarSide) -> ExecResult:
+        await far.read()
+        scene.watch.show(GONE)
+        raise StreamBroken(ASKED, cause="reset by peer")
+
+    assert await scene.stage(run) is None
+    assert scene.observer.answer.settled
+    assert [type(event) for event in scene.events] == [TransferBroken]
+
+
+@pytest.mark.parametrize("proof_lost", [says(StatusLost(1006)), says(ExitCode(0))], ids=["cut", "no-line"])
+async def test_a_release_without_the_line_is_a_proof_too(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, proof_lost: Command
+) -> None:
+    """`senro-stage` ended with 0, which only the script makes it: nothing is staged twice under a step that runs."""
+    monkeypatch.setattr(staging, "SETTLE_SECONDS", 30)
+
+    async def run(far: FarSide) -> ExecResult:
+        result = await proof_lost(far)
+        scene.watch.show(RELEASED)
+        return result
+
+    assert await scene.stage(run) is None
+    assert [type(event) for event in scene.events] == [TransferBroken, Transferred]
+    assert len(scene.cluster.execs) == 1
+
+
+async def test_what_a_whole_archive_took_is_told_whichever_try_shows_the_release(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The proof of the first try is lost, the second cannot be opened, and the pod shows the release meanwhile."""
+    sleeping = scene.app.clock.sleep
+
+    async def sleep(seconds: float) -> None:
+        scene.cluster.fail("exec", Unreachable(ASKED, cause="refused", sent=False))
+        scene.watch.show(RELEASED)
+        await sleeping(seconds)
+
+    monkeypatch.setattr(scene.app.clock, "sleep", sleep)
+    assert await scene.stage(says(StatusLost(1006))) is None
+    *_, event = scene.events
+    assert isinstance(event, Transferred)
+    assert event.crossed == event.bytes == scene.staging.length
+
+
+ENDS = [
+    {**OVER["terminated"], "exitCode": 1, "reason": "Error"},
+    {"exitCode": 0, "reason": "Completed", "startedAt": None},
+]
+
+
+@pytest.mark.parametrize("end", ENDS, ids=["failed", "synthetic"])
+async def test_another_end_of_the_container_is_no_proof(scene: Scene, end: dict[str, Any]) -> None:
+    """A failure is the observer's to judge; a synthetic Completed, without a start, proves nothing."""
+
+    async def run(far: FarSide) -> ExecResult:
+        scene.watch.show(pod_with(WAITING, stage={"terminated": end}))
+        return await says(StatusLost(1006))(far)
+
+    result = await scene.stage(run, run, run)
+    assert not any(isinstance(event, Transferred) for event in scene.events)
+    assert result is not None or scene.observer.answer.settled
+
+
+async def test_a_staging_that_is_cancelled_leaves_nothing_open(scene: Scene) -> None:
+    """At any moment of it: the exec is closed, and nothing is recorded."""
+
+    async def hang(far: FarSide) -> ExecResult:
+        await far.read()
+        group.cancel_scope.cancel()
+        await anyio.sleep_forever()
+        raise AssertionError("unreachable")
+
+    async with anyio.create_task_group() as group:
+        await scene.stage(hang)
+    assert scene.cluster.open_streams == 0
+    assert scene.events == []

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from senro.domain.errors import StoreError
+from senro.domain.run.events import (
+    AttemptEnded,
+    CancelRequested,
+    Event,
+    LogEnded,
+    Noted,
+    PodPending,
+    TransferBroken,
+    WorkspaceOpened,
+)
+from senro.domain.run.outcome import Outcome
+from senro.domain.run.state import at_start, fold
+from tests.lib.builders.events import AT, began, ended
+from tests.lib.harness.app import App, pod_plan, until
+
+pytestmark = pytest.mark.anyio
+
+SECRET = b'hunter2"\\hunter2'
+"""Escaped where JSON has it: what is masked in a line must be masked before it is one."""
+
+SAID = "said " + SECRET.decode()
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> App:
+    return App(tmp_path, pod_plan(), secrets={"Token": SECRET, "Word": b"build.make", "Field": b"attempt"})
+
+
+async def test_an_event_is_written_folded_and_told(app: App) -> None:
+    """The ledger has it, the progress knows it, the reporter hears of it."""
+    await app.recorder.record(began("build.make"))
+    app.clock.move(2.5)
+    await app.recorder.record(ended("build.make", "recovered", 2))
+    assert app.ledger.events == [began("build.make"), ended("build.make", "recovered", 2)]
+    wanted = fold(fold(at_start(app.plan), began("build.make")), ended("build.make", "recovered", 2))
+    assert app.recorder.progress == wanted
+    assert app.told.states == [("build.make", "recovered", 2, "")]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        PodPending(at=AT, step="build.make", attempt=1, kind="config", message=SAID),
+        TransferBroken(at=AT, step="build.make", attempt=1, direction="in", tries=1, message=SAID),
+        LogEnded(at=AT, step="build.make", attempt=1, complete=False, reason=SAID),
+        WorkspaceOpened(at=AT, workspace="src", digest="sha256:0", files=0, bytes=0, left_out=1, sample=(SAID, "b")),
+        AttemptEnded(at=AT, step="build.make", attempt=1, outcome=Outcome(kind="failed", message=SAID, hint="h")),
+        Noted(at=AT, step="build.make", message=SAID),
+        CancelRequested(at=AT, reason=SAID),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+async def test_no_secret_is_in_a_ledger(app: App, event: Event) -> None:
+    """What was said is masked whatever JSON makes of it; steps, fields and digests stay what they are."""
+    await app.recorder.record(event)
+    (line,) = app.ledger.lines
+    assert b"hunter2" not in line
+    (written,) = app.ledger.events
+    assert type(written) is type(event)
+    assert getattr(written, "step", "build.make") == getattr(event, "step", "build.make")
+    assert "hunter2" not in repr(app.recorder.progress) + repr(app.told.notes)
+
+
+async def test_a_text_that_is_no_unicode_is_written(app: App) -> None:
+    """A file name of other bytes, quoted in a message, breaks no ledger."""
+    await app.recorder.note("a workspace could not be packed: caf\udce9: it changed", step="build.make")
+    (event,) = app.ledger.events
+    assert event == Noted(
+        at="2026-11-29T23:13:08.000000Z",
+        step="build.make",
+        message="a workspace could not be packed: caf\ufffd: it changed",
+    )
+    assert app.told.notes == [("build.make", "a workspace could not be packed: caf\ufffd: it changed")]
+
+
+async def test_a_cancellation_is_told(app: App) -> None:
+    """The reporter hears why the run ends."""
+    await app.recorder.record(CancelRequested(at=AT, reason="SIGINT was received"))
+    assert app.told.notes == [("", "cancelling: SIGINT was received")]
+    assert app.recorder.progress.cancelling
+
+
+async def test_an_event_that_was_begun_is_written_when_cancelled(app: App) -> None:
+    """A line is in the ledger, whole, and folded, or not at all."""
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await app.recorder.record(began("build.make"))
+    assert app.ledger.events == [began("build.make")]
+    assert app.recorder.progress.steps["build.make"].state == "running"
+
+
+async def test_what_could_not_be_written_did_not_happen(app: App) -> None:
+    """A full disk is raised, and neither progress nor reporter knows of the event."""
+    app.ledger.broken = StoreError("events.jsonl", "no space left on device")
+    with pytest.raises(StoreError):
+        await app.recorder.record(ended("build.make", "failed"))
+    assert app.recorder.progress == at_start(app.plan)
+    assert app.told.states == []
+
+
+async def test_who_waits_for_progress_is_woken(app: App) -> None:
+    """`until` returns at the event that fulfils it, at once where it is fulfilled."""
+    reached = anyio.Event()
+
+    async def wait() -> None:
+        await app.recorder.until(lambda progress: progress.steps["build.make"].state == "failed")
+        reached.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait)
+        await app.recorder.record(began("build.make"))
+        await until(lambda: True)
+        assert not reached.is_set()
+        await app.recorder.record(ended("build.make", "failed"))
+        await reached.wait()
+        await app.recorder.until(lambda progress: progress.steps["build.make"].state == "failed")
+
+
+async def test_seconds_run_from_the_first_attempt_to_the_end(app: App) -> None:
+    """None before the first attempt; growing while it runs, across attempts; still once it ended."""
+    assert app.recorder.seconds("build.make") is None
+    await app.recorder.record(began("build.make"))
+    app.clock.move(3)
+    await app.recorder.record(began("build.make", 2))
+    app.clock.move(4)
+    assert app.recorder.seconds("build.make") == 7
+    await app.recorder.record(ended("build.make", "failed", 2))
+    app.clock.move(100)
+    assert app.recorder.seconds("build.make") == 7

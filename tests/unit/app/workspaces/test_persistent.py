@@ -1,0 +1,367 @@
+"""Persistent workspaces from run to run: what one starts from, and what it leaves to the next."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import AsyncIterator, Generator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from senro.adapters.fs import FolderPersistentStore
+from senro.adapters.fs.staged_directory import remove_folder
+from senro.cli.reporters.closing_summary import closing
+from senro.domain.caches.persistent import PersistentRecord
+from senro.domain.errors import StoreError, TreeError
+from senro.domain.pipeline.pipeline import Step
+from senro.domain.pipeline.targets import local
+from senro.domain.pipeline.workspace import Workspace
+from senro.domain.run.events import Noted, SnapshotTaken, WorkspaceEvicted, WorkspaceOpened
+from senro.domain.tree.tree import Tree
+from senro.ports.persistent import Lease
+from senro.ports.reporter import RunSummary
+from tests.lib.archives.files import names
+from tests.lib.builders.stores import without
+from tests.lib.fakes.ledger import RUN_ID
+from tests.lib.harness.app import App, pod_plan
+
+pytestmark = pytest.mark.anyio
+
+DAY = 86_400.0
+
+
+class Scene:
+    """One cache for many runs, whose step mounts `deps`, with a first content of `project`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "project").mkdir()
+        (folder / "project" / "first").write_bytes(b"1")
+        self.hours = 0.0
+        self.events: list[Any] = []
+
+    @property
+    def place(self) -> Path:
+        return self.folder / "cache" / "persistent" / "deps"
+
+    @property
+    def content(self) -> Path:
+        return self.place / "content"
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        """The events of the last run."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def record(self) -> PersistentRecord:
+        return msgspec.json.decode((self.place / "record.json").read_bytes(), type=PersistentRecord)
+
+    @asynccontextmanager
+    async def run(
+        self, *, max_age: float = DAY, max_size: int = 10**6, mode: Any = "rw", on: Any = None, **step: Any
+    ) -> AsyncIterator[App]:
+        """A run up to its first step, `hours` after midnight; it is released by `App.workspaces.release`."""
+        deps = Workspace("deps", path="project", scope="persistent", max_age=max_age, max_size=max_size)
+        plan = pod_plan(mounts=[deps.at("/deps", mode)], on=on or local(), workdir="/deps", **step)
+        app = App(self.folder, plan)
+        app.clock.move(self.hours * 3600)
+        async with FolderPersistentStore(str(self.folder / "cache")).lease("deps", since="now") as lease:
+            object.__setattr__(app.services, "persistent", {"deps": lease})
+            await app.workspaces.open(plan)
+            try:
+                yield app
+            finally:
+                self.events = list(app.ledger.events)
+
+    async def whole(self, name: str, **options: Any) -> App:
+        """A whole run whose step writes a file of this name."""
+        async with self.run(**options) as app:
+            step = step_of(app)
+            await app.workspaces.prepare(step, again=False)
+            (self.content / name).write_bytes(name.encode())
+            await app.workspaces.keep(step, 1)
+            await app.workspaces.release()
+        return app
+
+
+def step_of(app: App) -> Step:
+    return app.plan.steps[0].step
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+async def test_from_run_to_run(scene: Scene) -> None:
+    """The second run starts from what the first one left, where it left it; its first content is given only once."""
+    app = await scene.whole("a")
+    assert [event.reused for event in scene.of(WorkspaceOpened)] == [False]
+    assert app.workspaces.summary(app.plan)["deps"][1] == str(scene.content)
+    (scene.folder / "project" / "second").write_bytes(b"2")
+    await scene.whole("b")
+    assert names(scene.content) == ["a", "b", "first"]
+    (opened,) = scene.of(WorkspaceOpened)
+    assert (opened.reused, opened.files) == (True, 2)
+    assert names(scene.place) == ["content", "holder.json", "lock", "record.json"]
+    assert scene.record().released
+
+
+async def test_measured_before_the_first_step(scene: Scene) -> None:
+    """The digest of what a run starts from is in its ledger, and is that of what the run before it left."""
+    await scene.whole("a")
+    (left,) = scene.of(SnapshotTaken)
+    async with scene.run():
+        pass
+    (opened,) = scene.of(WorkspaceOpened)
+    assert opened.digest == left.digest
+
+
+async def test_too_old_at_lease(scene: Scene) -> None:
+    """Older than max_age since it was made, whoever used it meanwhile: it begins again from its first content."""
+    await scene.whole("a")
+    scene.hours = 20
+    await scene.whole("b")
+    assert scene.of(WorkspaceEvicted) == []
+    scene.hours = 25
+    async with scene.run() as app:
+        (evicted,) = [event for event in app.ledger.events if isinstance(event, WorkspaceEvicted)]
+        assert (evicted.workspace, evicted.bound, evicted.limit, evicted.when) == ("deps", "max_age", DAY, "lease")
+        assert evicted.measured == 25 * 3600
+        assert names(scene.content) == ["first"]
+        assert app.told.notes == [("", "the persistent workspace deps is evicted: it is 1d 1h old, and max_age is 1d")]
+        assert [type(event) for event in app.ledger.events] == [WorkspaceEvicted, WorkspaceOpened]
+
+
+async def test_too_large_at_release(scene: Scene) -> None:
+    """Larger than max_size after the last step: it goes, whole, and no folder is promised for it."""
+    app = await scene.whole("a" * 50, max_size=50)
+    (evicted,) = scene.of(WorkspaceEvicted)
+    assert (evicted.bound, evicted.limit, evicted.measured, evicted.when) == ("max_size", 50, 51, "release")
+    assert names(scene.place) == ["holder.json", "lock"]
+    digest, folder = app.workspaces.summary(app.plan)["deps"]
+    assert (digest, folder) == (scene.of(SnapshotTaken)[0].digest, "")
+    await scene.whole("b")
+    assert names(scene.content) == ["b", "first"]
+
+
+def test_the_summary_says_that_it_is_gone() -> None:
+    """Where a workspace's folder would stand, the summary of a run says that it was evicted."""
+    summary = RunSummary(
+        run_id=RUN_ID, state="succeeded", folder="/r", seconds=1, rows=[], workspaces={"deps": ("sha256:1", "")}
+    )
+    assert "workspace deps   (evicted)  sha256:1" in [line.text for line in closing(summary)]
+
+
+async def test_never_during_a_step(scene: Scene) -> None:
+    """However much a step writes and however long it takes, nothing is evicted before the release."""
+    async with scene.run(max_age=1, max_size=10) as app:
+        step = step_of(app)
+        await app.workspaces.prepare(step, again=False)
+        (scene.content / "large").write_bytes(bytes(1000))
+        app.clock.move(100)
+        await app.workspaces.keep(step, 1)
+        await app.workspaces.prepare(step, again=True)
+        assert names(scene.content) == ["first", "large"]
+        await app.workspaces.keep(step, 2)
+        await app.workspaces.release()
+    assert [event.when for event in scene.of(WorkspaceEvicted)] == ["release"]
+
+
+async def test_too_large_for_this_run(scene: Scene) -> None:
+    """A run with a smaller bound than the one before it does not get what exceeds its own."""
+    await scene.whole("a" * 50)
+    async with scene.run(max_size=50) as app:
+        assert names(scene.content) == ["first"]
+        assert [type(event) for event in app.ledger.events] == [WorkspaceEvicted, WorkspaceOpened]
+
+
+async def test_by_what_a_killed_run_wrote_down(scene: Scene) -> None:
+    """A run that was killed before it could evict is made up for, also by one whose own bounds are wider."""
+    async with scene.run(max_size=50) as app:
+        step = step_of(app)
+        await app.workspaces.prepare(step, again=False)
+        (scene.content / "large").write_bytes(bytes(1000))
+        await app.workspaces.keep(step, 1)
+    async with scene.run():
+        assert names(scene.content) == ["first"]
+    (evicted,) = scene.of(WorkspaceEvicted)
+    assert (evicted.bound, evicted.limit, evicted.measured) == ("max_size", 50, 1001)
+
+
+async def test_what_was_released_is_judged_by_the_next_alone(scene: Scene) -> None:
+    """The bounds of a run that ended and kept it are its own affair: the next one goes by its own."""
+    await scene.whole("a", max_age=3600)
+    scene.hours = 2
+    async with scene.run():
+        assert names(scene.content) == ["a", "first"]
+
+
+async def test_killed_in_a_step(scene: Scene) -> None:
+    """What a step had changed when its run was killed is undone: the next run has it as it was before the step."""
+    await scene.whole("a")
+    async with scene.run() as app:
+        await app.workspaces.prepare(step_of(app), again=False)
+        (scene.content / "half").write_bytes(b"")
+        (scene.content / "a").unlink()
+    assert scene.record().changing
+    async with scene.run():
+        assert names(scene.content) == ["a", "first"]
+    (note,) = scene.of(Noted)
+    assert f"the run {RUN_ID} was killed while a step changed the workspace deps" in note.message
+
+
+@pytest.mark.parametrize("mode", ["rw", "ro"])
+async def test_cancelled_in_a_step(scene: Scene, mode: str) -> None:
+    """A run that is cut does not release what a step was changing; the next one puts it back."""
+    await scene.whole("a")
+    async with scene.run(mode=mode) as app:
+        await app.workspaces.prepare(step_of(app), again=False)
+        (scene.content / "half").write_bytes(b"")
+        await app.workspaces.release()
+    assert not scene.record().released
+    async with scene.run():
+        assert names(scene.content) == ["a", "first"]
+
+
+async def test_killed_in_a_step_and_not_held(scene: Scene) -> None:
+    """Where the snapshot before the step is not held any more, half of something is not handed on: it is evicted."""
+    await scene.whole("a")
+    async with scene.run() as app:
+        await app.workspaces.prepare(step_of(app), again=False)
+        (scene.content / "half").write_bytes(b"")
+    for path in (scene.folder / "cache" / "index").rglob("*"):
+        if path.is_file():
+            path.unlink()
+    async with scene.run():
+        assert names(scene.content) == ["first"]
+    (evicted,) = scene.of(WorkspaceEvicted)
+    assert (evicted.bound, evicted.limit, evicted.measured, evicted.when) == ("unfinished", 0, 0, "lease")
+
+
+@pytest.mark.parametrize("kind", ["index", "body"])
+async def test_killed_in_a_step_and_not_to_be_had_just_now(scene: Scene, kind: str) -> None:
+    """Where the snapshot is held and cannot be read, the run is refused and nothing is evicted: another one gets it."""
+    await scene.whole("a")
+    async with scene.run() as app:
+        await app.workspaces.prepare(step_of(app), again=False)
+        (scene.content / "half").write_bytes(b"")
+    with pytest.MonkeyPatch.context() as patched:
+        without(patched, kind, errno.EMFILE)
+        with pytest.raises((StoreError, TreeError), match="Too many open files"):
+            async with scene.run():
+                pass
+    async with scene.run():
+        assert names(scene.content) == ["a", "first"]
+    assert scene.of(WorkspaceEvicted) == []
+
+
+async def test_put_back_beside_what_cannot_be_removed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where what a killed step left cannot be removed, the content is as it was before the step, and a note says so."""
+    await scene.whole("a")
+    async with scene.run() as app:
+        await app.workspaces.prepare(step_of(app), again=False)
+        (scene.content / "half").write_bytes(b"")
+
+    def refusing(folder: Path) -> Generator[None, None, None]:
+        if folder.name.endswith(".old"):
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(folder))
+        yield from remove_folder(folder)
+
+    monkeypatch.setattr("senro.adapters.fs.staged_directory.remove_folder", refusing)
+    async with scene.run():
+        assert names(scene.content) == ["a", "first"]
+    assert "it could not be removed (Device or resource busy); remove it by hand" in scene.of(Noted)[0].message
+
+
+async def test_killed_after_it_was_shut(scene: Scene) -> None:
+    """Where the killed step took the rights from the folder itself, what is put back can be entered again."""
+    await scene.whole("a")
+    async with scene.run() as app:
+        await app.workspaces.prepare(step_of(app), again=False)
+        scene.content.chmod(0o055)
+    async with scene.run():
+        assert names(scene.content) == ["a", "first"]
+        assert scene.content.stat().st_mode & 0o777 == 0o755
+
+
+async def test_killed_while_it_was_made(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Content whose first snapshot was never taken is of no known kind, and is evicted."""
+
+    async def killed(*_: object) -> str:
+        raise StoreError("x", "killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("senro.adapters.fs.FolderContentStore.put", killed)
+        with pytest.raises(StoreError):
+            async with scene.run():
+                pass
+    (scene.content / "half").write_bytes(b"")
+    async with scene.run():
+        assert names(scene.content) == ["first"]
+    assert [event.bound for event in scene.of(WorkspaceEvicted)] == ["unfinished"]
+
+
+async def test_a_local_step_that_is_retried(scene: Scene) -> None:
+    """Each attempt starts from what the step found, and what the last one left is what the next run finds."""
+    await scene.whole("a")
+    async with scene.run() as app:
+        step = step_of(app)
+        await app.workspaces.prepare(step, again=False)
+        (scene.content / "one").write_bytes(b"")
+        await app.workspaces.prepare(step, again=True)
+        assert names(scene.content) == ["a", "first"]
+        (scene.content / "two").write_bytes(b"")
+        await app.workspaces.restore(step)
+        assert not scene.record().changing
+        await app.workspaces.release()
+    async with scene.run():
+        assert names(scene.content) == ["a", "first"]
+
+
+async def test_a_read_only_mount_is_put_right(scene: Scene) -> None:
+    """A local step that writes through a read-only mount is found out, and the next run finds nothing of it."""
+    await scene.whole("a")
+    async with scene.run(mode="ro") as app:
+        step = step_of(app)
+        await app.workspaces.prepare(step, again=False)
+        assert scene.record().changing
+        (scene.content / "written").write_bytes(b"")
+        assert await app.workspaces.written_through(step) == ("deps",)
+        assert not scene.record().changing
+        await app.workspaces.release()
+    async with scene.run():
+        assert names(scene.content) == ["a", "first"]
+
+
+async def test_a_release_that_cannot_be(scene: Scene) -> None:
+    """What the system refuses at the end is a note, not the end of the run; the next run makes up for it."""
+    async with scene.run(max_size=1) as app:
+        (scene.content / "more").write_bytes(b"22")
+        await app.workspaces.keep(step_of(app), 1)
+        lease: Lease = app.services.persistent["deps"]
+
+        async def refused() -> None:
+            raise StoreError(lease.folder, "no")
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(lease, "evict", refused)
+            await app.workspaces.release()
+    assert "the workspace deps could not be released; the next run does it" in scene.of(Noted)[0].message
+    async with scene.run():
+        assert names(scene.content) == ["first"]
+
+
+async def test_without_a_first_content(tmp_path: Path) -> None:
+    """One without `path` begins empty."""
+    deps = Workspace("deps", scope="persistent", max_age=1, max_size=1)
+    app = App(tmp_path, pod_plan(mounts=[deps.at("/deps")]))
+    async with FolderPersistentStore(str(tmp_path / "cache")).lease("deps", since="now") as lease:
+        object.__setattr__(app.services, "persistent", {"deps": lease})
+        await app.workspaces.open(app.plan)
+    (opened,) = app.ledger.events
+    assert isinstance(opened, WorkspaceOpened)
+    assert opened.digest == Tree().digest

@@ -1,0 +1,437 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from senro.adapters.fs import FolderContentStore
+from senro.domain.errors import PlanError, TreeError
+from senro.domain.pipeline.pipeline import Pipeline, Step
+from senro.domain.pipeline.targets import local
+from senro.domain.pipeline.workspace import ScratchCache, Workspace
+from senro.domain.plan.plan import Plan, build_plan
+from senro.domain.run.events import Noted, SnapshotTaken, WorkspaceOpened
+from senro.domain.tree.content_rules import WHOLE, ContentRules
+from senro.domain.tree.excludes import DEFAULT_EXCLUDES
+from senro.domain.tree.tree import Tree
+from tests.lib.archives.files import directory, file, link, mode_of, names, read_folder
+from tests.lib.builders.plans import RUNNER
+from tests.lib.fakes.ledger import RUN_ID
+from tests.lib.harness.app import App, pod_plan
+
+pytestmark = pytest.mark.anyio
+
+SRC = Workspace("src", path="src", exclude=["*.o"])
+OUT = Workspace("out")
+TMP = Workspace("tmp", path="src", scope="step")
+
+
+class Scene:
+    """A step that mounts a workspace of each kind, whose first content lies in `src`."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "src" / ".git").mkdir(parents=True)
+        for name in ("file", "main.o", ".git/HEAD"):
+            (folder / "src" / name).write_bytes(name.encode())
+        self.folder = folder
+        plan = pod_plan(mounts=[SRC.at("/src"), OUT.at("/out"), TMP.at("/t", "ro")])
+        self.app = App(folder, plan)
+        self.workspaces = self.app.workspaces
+        self.step: Step = plan.steps[0].step
+
+    async def open(self) -> None:
+        await self.workspaces.open(self.app.plan)
+        await self.workspaces.prepare(self.step, again=False)
+
+    def place(self, name: str) -> Path:
+        return self.folder / "runs" / RUN_ID / "workspaces" / name
+
+    def folder_of(self, index: int) -> Path:
+        return Path(self.workspaces.place(self.step, self.step.mounts[index]).folder)
+
+
+FIRST = Tree((file("file", b"file"),))
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+async def test_first_contents_are_copied_and_recorded(scene: Scene) -> None:
+    """Excludes applied, the source untouched, an empty one empty; each has its event, with its digest."""
+    await scene.open()
+    assert read_folder(scene.place("src")) == FIRST
+    assert names(scene.place("out")) == []
+    assert names(scene.folder / "src") == [".git", "file", "main.o"]
+    opened = [event for event in scene.app.ledger.events if isinstance(event, WorkspaceOpened)]
+    assert [(event.workspace, event.digest, event.files) for event in opened] == [
+        ("src", FIRST.digest, 1),
+        ("out", Tree().digest, 0),
+        ("tmp", Tree((file("file", b"file"), file("main.o", b"main.o"))).digest, 2),
+    ]
+
+
+async def test_what_is_left_out_is_counted_and_named(scene: Scene) -> None:
+    """A snapshot carries no fifo: the ledger says how many such things there are, and names some as text."""
+    for number in range(7):
+        os.mkfifo(os.fsencode(scene.folder / "src") + b"/caf\xe9%d" % number)
+    await scene.open()
+    event = scene.app.ledger.events[0]
+    assert isinstance(event, WorkspaceOpened)
+    assert (event.files, event.left_out, len(event.sample)) == (1, 7, 5)
+    assert all("caf" in name for name in event.sample)
+
+
+async def test_a_first_content_that_cannot_be_taken_is_raised(scene: Scene) -> None:
+    """A link out of the folder is told by its name."""
+    (scene.folder / "src" / "out").symlink_to("/etc/passwd")
+    with pytest.raises(TreeError, match="out: "):
+        await scene.open()
+
+
+def ignoring(folder: Path, **contents: str) -> App:
+    """A run of workspaces, each with a `.senroignore`."""
+    mounts = []
+    for name, content in contents.items():
+        (folder / name / "sub").mkdir(parents=True)
+        for path in ("a.o", "sub/a.o", "keep"):
+            (folder / name / path).write_bytes(path.encode())
+        (folder / name / ".senroignore").write_text(content)
+        mounts.append(Workspace(name, path=name, exclude=["keep"]).at(f"/{name}"))
+    return App(folder, pod_plan(mounts=mounts))
+
+
+async def test_an_ignore_file_holds_for_the_whole_run(tmp_path: Path) -> None:
+    """Its patterns are added to the workspace's own, also for what comes back; it travels itself."""
+    app = ignoring(tmp_path, src="# objects\n**/*.o\n")
+    await app.workspaces.open(app.plan)
+    step = app.plan.steps[0].step
+    assert names(tmp_path / "runs" / RUN_ID / "workspaces" / "src") == [".senroignore", "sub"]
+    assert app.workspaces.rules(step) == {0: ContentRules((*DEFAULT_EXCLUDES, "keep", "**/*.o"))}
+
+
+async def test_ignore_files_are_refused_at_once(tmp_path: Path) -> None:
+    """Every line without a meaning, of every workspace, with its number; no workspace was opened."""
+    app = ignoring(tmp_path, src="!a\n", ok="b\n", out="\n/c\n")
+    with pytest.raises(PlanError) as caught:
+        await app.workspaces.open(app.plan)
+    assert [one.where for one in caught.value.refusals] == ["src/.senroignore", "out/.senroignore"]
+    assert "line 1: the pattern '!a' is a negation" in str(caught.value)
+    assert "line 2: the pattern '/c' begins with" in str(caught.value)
+    assert app.ledger.events == []
+
+
+async def test_one_ignore_file_of_two_workspaces_is_refused_once(tmp_path: Path) -> None:
+    """Two workspaces that begin with the same folder have the same file."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / ".senroignore").write_text("!a\n")
+    app = App(tmp_path, pod_plan(mounts=[SRC.at("/src"), TMP.at("/t")]))
+    with pytest.raises(PlanError) as caught:
+        await app.workspaces.open(app.plan)
+    assert len(caught.value.refusals) == 1
+
+
+async def test_links_of_a_first_content(tmp_path: Path) -> None:
+    """Kept, they are copied as text; followed, copies stand in their place, and what is left out is told once."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "f").write_bytes(b"f")
+    (tmp_path / "src" / "l").symlink_to("f")
+    os.mkfifo(tmp_path / "src" / "fifo")
+    kept, plain = Workspace("kept", path="src", links="keep"), Workspace("plain", path="src", preserve_symlinks=False)
+    app = App(tmp_path, pod_plan(mounts=[kept.at("/k"), plain.at("/p")]))
+    await app.workspaces.open(app.plan)
+    folder = tmp_path / "runs" / RUN_ID / "workspaces"
+    trees = {"kept": Tree((file("f", b"f"), link("l", "f"))), "plain": Tree((file("f", b"f"), file("l", b"f")))}
+    assert {name: read_folder(folder / name) for name in trees} == trees
+    opened = [event for event in app.ledger.events if isinstance(event, WorkspaceOpened)]
+    assert {event.workspace: event.digest for event in opened} == {name: tree.digest for name, tree in trees.items()}
+    assert [event.sample for event in opened] == [("fifo: a fifo",)] * 2
+    packed = app.workspaces.packed(app.plan.steps[0].step)
+    assert [part.tree for part in packed] == list(trees.values())
+
+
+async def test_a_scratch_cache_has_no_rules(tmp_path: Path) -> None:
+    """Whatever a cache holds is the step's own business: nothing is excluded, links are text."""
+    cache = ScratchCache("mod", key="x")
+    app = App(tmp_path, pod_plan(mounts=[OUT.at("/out"), cache.at("/mod")]))
+    await app.workspaces.open(app.plan)
+    assert app.workspaces.rules(app.plan.steps[0].step) == {0: ContentRules(DEFAULT_EXCLUDES), 1: WHOLE}
+
+
+async def test_the_folder_of_the_runs_is_no_part_of_what_runs(tmp_path: Path) -> None:
+    """`path="."` around the runs' own folder: no run holds the runs before it."""
+    (tmp_path / "file").write_bytes(b"1")
+    app = App(tmp_path, pod_plan(mounts=[Workspace("all", path=".").at("/all")]))
+    await app.workspaces.open(app.plan)
+    assert names(tmp_path / "runs" / RUN_ID / "workspaces" / "all") == ["file"]
+
+
+async def test_runs_beside_what_runs(tmp_path: Path) -> None:
+    """Where the runs' folders lie in `path` itself, no run holds any of them, this one and those before it."""
+    base = tmp_path / "runs"
+    (base / "20261129T231308Z-0a1b2c" / "workspaces").mkdir(parents=True)
+    (base / "file").write_bytes(b"1")
+    app = App(tmp_path, pod_plan(mounts=[Workspace("all", path="runs").at("/all")]))
+    await app.workspaces.open(app.plan)
+    assert names(base / RUN_ID / "workspaces" / "all") == ["file"]
+
+
+async def test_a_step_workspace_is_a_fresh_copy(scene: Scene) -> None:
+    """Each step has its own, from the first content, whatever an attempt did to it."""
+    await scene.open()
+    folder = scene.folder_of(2)
+    assert folder != scene.place("tmp")
+    (folder / "file").write_bytes(b"changed")
+    (folder / "more").write_bytes(b"")
+    await scene.workspaces.prepare(scene.step, again=True)
+    assert names(folder) == ["file", "main.o"]
+    assert (folder / "file").read_bytes() == b"file"
+
+
+async def test_what_an_attempt_did_is_undone(scene: Scene) -> None:
+    """`restore` puts every workspace that the step writes back to its last snapshot; `prepare` does what is its own."""
+    await scene.open()
+    for index in range(3):
+        (scene.folder_of(index) / "left").write_bytes(b"")
+    await scene.workspaces.restore(scene.step)
+    assert names(scene.folder_of(2)) == ["file", "left", "main.o"]
+    await scene.workspaces.prepare(scene.step, again=True)
+    assert read_folder(scene.folder_of(0)) == FIRST
+    assert names(scene.folder_of(1)) == []
+    assert names(scene.folder_of(2)) == ["file", "main.o"]
+
+
+async def test_what_a_step_wrote_is_kept(scene: Scene) -> None:
+    """A snapshot of each read-write mount, recorded, and what the next step starts from."""
+    await scene.open()
+    scene.app.ledger.lines.clear()
+    (scene.folder_of(1) / "made").write_bytes(b"made")
+    await scene.workspaces.keep(scene.step, 3)
+    made = Tree((file("made", b"made"),))
+    taken = [event for event in scene.app.ledger.events if isinstance(event, SnapshotTaken)]
+    assert [(event.workspace, event.digest, event.attempt) for event in taken] == [
+        ("src", FIRST.digest, 3),
+        ("out", made.digest, 3),
+    ]
+    assert scene.app.recorder.progress.workspaces["out"] == made.digest
+    (scene.folder_of(1) / "made").unlink()
+    await scene.workspaces.restore(scene.step)
+    assert read_folder(scene.folder_of(1)) == made
+
+
+class Full(FolderContentStore):
+    """A store with room for one snapshot more."""
+
+    room = 1
+
+    async def put(self, tree: Tree, folder: str) -> str:
+        self.room -= 1
+        if self.room < 0:
+            raise TreeError(folder, "io", "No space left on device")
+        return await super().put(tree, folder)
+
+
+@pytest.mark.parametrize("how", ["pruned", "put", "come back"])
+async def test_all_that_a_step_wrote_is_kept_or_nothing(scene: Scene, how: str) -> None:
+    """Where one of its workspaces cannot be kept no other is: no snapshot is told, and each is as it was before."""
+    await scene.open()
+    scene.app.ledger.lines.clear()
+    before = dict(scene.app.recorder.progress.workspaces)
+    (scene.folder_of(0) / "made").write_bytes(b"made")
+    if how == "pruned":
+        (scene.folder_of(1) / "l").symlink_to("/etc/passwd")
+    else:
+        object.__setattr__(scene.app.services, "content", Full(str(scene.folder / "cache")))
+    came = {0: read_folder(scene.folder_of(0)), 1: Tree()}
+    calls: dict[str, Any] = {"come back": lambda: scene.workspaces.returned(scene.step, 1, came)}
+    with pytest.raises(TreeError):
+        await calls.get(how, lambda: scene.workspaces.keep(scene.step, 1))()
+    assert [event for event in scene.app.ledger.events if isinstance(event, SnapshotTaken)] == []
+    assert scene.app.recorder.progress.workspaces == before
+    await scene.workspaces.restore(scene.step)
+    assert [read_folder(scene.folder_of(index)) for index in range(2)] == [FIRST, Tree()]
+
+
+async def test_what_a_step_left_is_pruned(scene: Scene) -> None:
+    """What is excluded, a fifo, mode bits are gone from the folder itself: what runs next sees what the digest says."""
+    await scene.open()
+    folder = scene.folder_of(0)
+    for path in ("node_modules/x/y", "sub/.git/HEAD", "new.o", "made"):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(b"")
+    (folder / "node_modules" / "out").symlink_to("/etc/passwd")
+    (folder / "made").chmod(0o4755)
+    os.mkfifo(folder / "fifo")
+    scene.app.ledger.lines.clear()
+    await scene.workspaces.keep(scene.step, 1)
+    expected = Tree((file("file", b"file"), file("made", executable=True), directory("sub")))
+    assert read_folder(folder) == expected
+    assert mode_of(folder / "made") == 0o755
+    event = scene.app.ledger.events[0]
+    assert isinstance(event, SnapshotTaken)
+    assert (event.digest, event.left_out) == (expected.digest, 2)
+    assert event.sample == ("fifo: a fifo", "made: the setuid bit")
+
+
+async def test_an_excluded_file_in_a_read_only_mount_is_a_change_too(scene: Scene) -> None:
+    """In a pod the kubelet would have refused to write it, whatever its name."""
+    await scene.open()
+    (scene.folder_of(2) / "node_modules").mkdir()
+    assert await scene.workspaces.written_through(scene.step) == ("tmp",)
+
+
+@pytest.mark.parametrize("how", ["fifo", "bits"])
+async def test_what_does_not_travel_in_a_read_only_mount_is_a_change_too(scene: Scene, how: str) -> None:
+    """No digest sees a fifo or a setuid bit; the next step would."""
+    await scene.open()
+    folder = scene.folder_of(2)
+    if how == "fifo":
+        os.mkfifo(folder / "fifo")
+    else:
+        (folder / "file").chmod(0o4644)
+    assert await scene.workspaces.written_through(scene.step) == ("tmp",)
+    assert names(folder) == ["file", "main.o"]
+    assert mode_of(folder / "file") == 0o644
+    assert await scene.workspaces.written_through(scene.step) == ()
+
+
+async def test_a_read_only_mount_with_kept_links(tmp_path: Path) -> None:
+    """Links that lead out are no change; another one is."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "l").symlink_to("/etc/passwd")
+    app = App(tmp_path, pod_plan(on=local(), mounts=[Workspace("a", path="src", links="keep").at("/a", "ro")]))
+    await app.workspaces.open(app.plan)
+    step = app.plan.steps[0].step
+    assert await app.workspaces.written_through(step) == ()
+    (Path(app.workspaces.place(step, step.mounts[0]).folder) / "m").symlink_to("/etc")
+    assert await app.workspaces.written_through(step) == ("a",)
+
+
+async def test_what_crosses_and_what_comes_back(scene: Scene) -> None:
+    """All mounts go in, by index; only those mounted read-write come back, into the run's own folders."""
+    await scene.open()
+    packed = scene.workspaces.packed(scene.step)
+    assert [(part.index, part.folder) for part in packed] == [
+        (0, str(scene.place("src"))),
+        (1, str(scene.place("out"))),
+        (2, str(scene.folder_of(2))),
+    ]
+    assert packed[0].tree == FIRST
+    returning = scene.workspaces.returning(scene.step)
+    assert returning == {0: str(scene.place("src")), 1: str(scene.place("out"))}
+    (scene.place("out") / "d").mkdir()
+    came = Tree((directory("d"),))
+    await scene.workspaces.returned(scene.step, 1, {0: FIRST, 1: came})
+    assert scene.app.recorder.progress.workspaces["out"] == came.digest
+    assert scene.workspaces.packed(scene.step)[1].tree == came
+
+
+@pytest.mark.parametrize("how", ["changed", "added", "removed", "link"])
+async def test_a_read_only_mount_that_was_written_to_is_put_right(scene: Scene, how: str) -> None:
+    """Whatever was done to it, also what could not even be walked; its name is told."""
+    await scene.open()
+    folder = scene.folder_of(2)
+    match how:
+        case "changed":
+            (folder / "file").write_bytes(b"changed")
+        case "added":
+            (folder / "more").write_bytes(b"")
+        case "removed":
+            (folder / "file").unlink()
+        case _:
+            (folder / "link").symlink_to("/etc/passwd")
+    assert await scene.workspaces.written_through(scene.step) == ("tmp",)
+    assert names(folder) == ["file", "main.o"]
+    assert (folder / "file").read_bytes() == b"file"
+    assert await scene.workspaces.written_through(scene.step) == ()
+
+
+async def test_the_summary_has_what_was_opened(scene: Scene) -> None:
+    """Each workspace by name with digest and folder; none before anything was opened."""
+    assert scene.workspaces.summary(scene.app.plan) == {}
+    await scene.open()
+    summary = scene.workspaces.summary(scene.app.plan)
+    assert summary["src"] == (FIRST.digest, str(scene.place("src")))
+    assert list(summary) == ["src", "out", "tmp"]
+
+
+class Sticky(FolderContentStore):
+    """A store that puts a snapshot in place and cannot remove what was there before, or fails before it."""
+
+    rule = "leftover"
+
+    async def restore(self, digest: str, folder: str) -> Tree:
+        if self.rule == "leftover":
+            await super().restore(digest, folder)
+        raise TreeError(folder, self.rule, "Permission denied")
+
+
+@pytest.mark.parametrize("how", ["prepare", "restore", "written_through"])
+async def test_what_cannot_be_removed_after_a_restore_is_a_note(scene: Scene, how: str) -> None:
+    """The snapshot is in place; that an old folder lies beside it is told, and stops nothing."""
+    await scene.open()
+    object.__setattr__(scene.app.services, "content", Sticky(str(scene.folder / "cache")))
+    for index in range(3):
+        (scene.folder_of(index) / "left").write_bytes(b"")
+    calls: dict[str, Any] = {
+        "prepare": lambda: scene.workspaces.prepare(scene.step, again=True),
+        "restore": lambda: scene.workspaces.restore(scene.step),
+        "written_through": lambda: scene.workspaces.written_through(scene.step),
+    }
+    await calls[how]()
+    put_right = {"prepare": [2], "restore": [0, 1], "written_through": [2]}[how]
+    for index in put_right:
+        assert "left" not in names(scene.folder_of(index))
+    notes = [event.message for event in scene.app.ledger.events if isinstance(event, Noted)]
+    assert notes == [f"{scene.folder_of(index)}: Permission denied" for index in put_right]
+    assert scene.workspaces.packed(scene.step)[0].tree == FIRST
+
+
+async def test_a_restore_that_failed_is_raised(scene: Scene) -> None:
+    """Any other rule says that the folder is as it was, and nothing may start from it."""
+    await scene.open()
+    store = Sticky(str(scene.folder / "cache"))
+    store.rule = "io"
+    object.__setattr__(scene.app.services, "content", store)
+    with pytest.raises(TreeError, match="Permission denied"):
+        await scene.workspaces.prepare(scene.step, again=True)
+
+
+def readers(*, after: bool, on: Any = None) -> Plan:
+    """Two steps that mount one workspace read-only, the second after the first or beside it."""
+    pipeline = Pipeline("release")
+    workflow = pipeline.workflow("build", on=on or local())
+    workflow.step("a", ["a"], mounts=[OUT.at("/out", "ro")])
+    workflow.step("b", ["b"], mounts=[OUT.at("/out", "ro")], needs=["a"] if after else [])
+    return build_plan(pipeline)
+
+
+async def test_readers_beside_each_other_have_copies_of_their_own(tmp_path: Path) -> None:
+    """What one of two local steps does to its read-only mount the other cannot see, and only the one is found out."""
+    app = App(tmp_path, readers(after=False))
+    await app.workspaces.open(app.plan)
+    one, other = (planned.step for planned in app.plan.steps)
+    for step in (one, other):
+        await app.workspaces.prepare(step, again=False)
+    folders = [Path(app.workspaces.place(step, step.mounts[0]).folder) for step in (one, other)]
+    shared = tmp_path / "runs" / RUN_ID / "workspaces" / "out"
+    assert len({*folders, shared}) == 3
+    (folders[0] / "made").write_bytes(b"")
+    assert await app.workspaces.written_through(one) == ("out",)
+    assert await app.workspaces.written_through(other) == ()
+    assert [names(folder) for folder in (*folders, shared)] == [[], [], []]
+
+
+async def test_a_reader_of_its_own_needs_no_copy(tmp_path: Path) -> None:
+    """Steps that can only run one after the other use the workspace's own folder, and so does a pod's step."""
+    for folder, plan in (("a", readers(after=True)), ("b", readers(after=False, on=RUNNER))):
+        (tmp_path / folder).mkdir()
+        app = App(tmp_path / folder, plan)
+        await app.workspaces.open(app.plan)
+        for planned in app.plan.steps:
+            await app.workspaces.prepare(planned.step, again=False)
+            place = app.workspaces.place(planned.step, planned.step.mounts[0])
+            assert place.folder == str(tmp_path / folder / "runs" / RUN_ID / "workspaces" / "out")

@@ -1,0 +1,432 @@
+"""`senro.classify` and `senro explain`: what people are told of a pod."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import senro
+from senro.api.classify import NotAPodError, classify
+from senro.cli.main import main
+from senro.cli.pod_documents import read_sightings
+from senro.domain.kube.event import ClusterEvent, ObjectReference
+from senro.domain.kube.pod import pod_from
+from senro.domain.verdict import (
+    Cancelled,
+    Ending,
+    Exited,
+    Infra,
+    InfraKind,
+    Note,
+    Observation,
+    Pending,
+    PendingKind,
+    Running,
+    TimedOut,
+)
+from tests.lib.verdict.observations import (
+    RECORDINGS,
+    UID,
+    condition,
+    expected,
+    pod_document,
+    recorded,
+    recorded_pods,
+    running,
+    terminated,
+    waiting_for,
+)
+
+RUNS = {**pod_document(running()), "kind": "Pod"}
+DONE = {**pod_document(terminated(0), phase="Succeeded"), "kind": "Pod"}
+DELETED = {"deletionTimestamp": "2026-11-29T10:00:40Z", "deletionGracePeriodSeconds": 30}
+TAKEN = {**pod_document(terminated(0), phase="Succeeded", metadata=DELETED), "kind": "Pod"}
+LATE = "2026-11-29T10:01:05Z"
+"""After a deadline of a minute."""
+
+SMALL = {"volumes": [{"name": "d", "emptyDir": {"sizeLimit": "8Mi"}}]}
+HIDES = {**pod_document(terminated(0), phase="Succeeded", spec=SMALL), "kind": "Pod"}
+EVICTED = {
+    "kind": "Event",
+    "reason": "Evicted",
+    "message": 'Usage of EmptyDir volume "d" exceeds the limit "8Mi". ',
+    "involvedObject": {"uid": UID},
+}
+
+
+def explain(*arguments: str, given: str | None = None) -> tuple[int, str]:
+    result = CliRunner().invoke(main, ["explain", *arguments], input=given)
+    return result.exit_code, result.output
+
+
+def explained(*documents: object) -> list[dict[str, Any]]:
+    """What the command tells a program about these documents behind one another."""
+    code, output = explain("-", "--json", given="\n".join(json.dumps(each) for each in documents))
+    assert code == 0, output
+    told: list[dict[str, Any]] = json.loads(output)
+    return told
+
+
+# The library
+
+
+def test_one_pod() -> None:
+    """One pod, decoded, as text, as bytes or as a value of the domain, has one answer."""
+    told = senro.classify(DONE)
+    assert told.answer == Exited(0)
+    assert (told.word, told.rule, told.pod, told.namespace, told.uid, told.node) == (
+        "exited",
+        8,
+        "p",
+        "ci",
+        UID,
+        "node-a",
+    )
+    assert told == senro.classify(json.dumps(DONE)) == senro.classify(json.dumps(DONE).encode())
+    assert told == senro.classify(pod_from(DONE))
+    assert isinstance(told, senro.Classification)
+
+
+def test_the_order_of_sight_decides() -> None:
+    """A finish seen before a deletion is believed; seen together with it, it is not."""
+    assert classify([RUNS, DONE, TAKEN]).answer == Exited(0)
+    together = classify([RUNS, TAKEN])
+    assert isinstance(together.answer, Infra)
+    assert together.answer.kind is InfraKind.DELETED
+    assert classify([RUNS, DONE, TAKEN]).evidence == classify([RUNS, DONE]).evidence
+
+
+def test_a_pod_that_is_gone() -> None:
+    """A 404 is told with what the pod showed before it, and so is another pod of the same name."""
+    other = {**RUNS, "metadata": {**RUNS["metadata"], "uid": "another"}}
+    for after in (None, other):
+        told = classify([RUNS, after])
+        assert isinstance(told.answer, Infra)
+        assert told.answer.kind is InfraKind.VANISHED
+        assert told.evidence[0].startswith("the pod is gone")
+        assert told.evidence[-1].startswith("container step: running since")
+
+
+def test_which_container_is_the_step() -> None:
+    """It is `step` where there is one, else the first of the pod's, or the one that is named."""
+    both = pod_document(terminated(0), others=({"name": "app", "state": terminated(7)},), phase="Failed")
+    assert classify(both).answer == Exited(0)
+    assert classify(both, container="app").answer == Exited(7)
+    foreign = pod_document(others=({"name": "app", "state": terminated(7)},), phase="Failed")
+    foreign["spec"]["containers"] = [{"name": "app"}, {"name": "proxy"}]
+    told = classify(foreign)
+    assert (told.answer, told.container) == (Exited(7), "app")
+
+
+def test_whose_deadline_it_was() -> None:
+    """DeadlineExceeded is a timeout where the deadline is said to be the run's, or senro made the pod."""
+    status = {"reason": "DeadlineExceeded"}
+    spec = {"activeDeadlineSeconds": 60}
+    late = pod_document(terminated(137, LATE), phase="Failed", status=status, spec=spec)
+    assert isinstance(classify(late).answer, Infra)
+    assert classify(late, own_deadline=60).answer == TimedOut()
+    labelled = {**late, "metadata": {**late["metadata"], "labels": {"senro.dev/managed": "true"}}}
+    assert classify(labelled).answer == TimedOut()
+    assert isinstance(classify(labelled, own_deadline=61).answer, Infra)
+
+
+def test_events_beside_a_pod() -> None:
+    """Events may be given as an EventList's text, as its items, or as values; without them a 0 may be unchecked."""
+    assert classify(HIDES).answer == Exited(0, (Note.DISRUPTION_UNCHECKED,))
+    assert classify(HIDES, events=()).answer == Exited(0)
+    value = ClusterEvent(reason="Evicted", message=str(EVICTED["message"]), involved_object=ObjectReference(uid=UID))
+    for events in (json.dumps({"items": [EVICTED]}).encode(), [EVICTED], [value]):
+        told = classify(HIDES, events=events)
+        assert isinstance(told.answer, Infra)
+        assert told.answer.kind is InfraKind.RESOURCE_LIMIT
+        assert 129 in {row.number for row in told.rows}
+    with pytest.raises(NotAPodError, match="events: it is no JSON"):
+        classify(HIDES, events=b"{")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([], "there is no pod in it"),
+        ([None], "there is no pod in it"),
+        ({}, "it is no pod: a pod of the API has a metadata.uid (kubectl get pod NAME -o json)"),
+        ({"kind": "Deployment"}, "it is a Deployment, and no pod: a pod of the API has a metadata.uid (kubectl get"),
+        ({"kind": "Pod"}, "it is no pod: a pod of the API"),
+        ("{", "it is no JSON: "),
+        (b"[1]", "it is no pod"),
+    ],
+)
+def test_what_is_no_pod(given: Any, words: str) -> None:
+    """What is no pod is refused by a sentence that says what it is, and how to get one."""
+    with pytest.raises(NotAPodError) as caught:
+        classify(given)
+    assert str(caught.value).startswith(words)
+
+
+def test_observations_with_their_own_times() -> None:
+    """Observations carry what the coordinator did, and time passes between them as they say."""
+    held = pod_document(terminated(3), ready="PodFailed")
+    soon, late = (Observation(pod=pod_from(held), at=at) for at in (0.0, 20.0))
+    assert classify([soon]).answer == Running(finishing=True)
+    assert classify([soon, late]).answer == Exited(3)
+    assert classify([Observation(pod=pod_from(RUNS), at=0.0, cancelled=True)]).answer == Cancelled()
+
+
+def test_words_for_every_answer() -> None:
+    """Each answer has the word that the recordings' truth uses for it."""
+    evicting = pod_document(running(), conditions=(condition("DisruptionTarget", "True", "EvictionByEvictionAPI"),))
+    assert classify(evicting).answer == Ending(InfraKind.EVICTED, "EvictionByEvictionAPI")
+    assert [classify(each).word for each in (evicting, RUNS, DONE, pod_document(waiting_for()))] == [
+        "ending",
+        "running",
+        "exited",
+        "pending",
+    ]
+
+
+def test_what_to_type_next() -> None:
+    """The commands fit the answer: the log of what failed, the Events of what waits, the node of what was lost."""
+    failed = classify(pod_document(terminated(3), phase="Failed"))
+    assert failed.commands == ("kubectl logs -n ci p -c step",)
+    assert classify(DONE).commands == ()
+    assert classify(HIDES).commands == ("kubectl events -n ci --for pod/p",)
+    assert classify(pod_document(waiting_for())).commands == ("kubectl events -n ci --for pod/p",)
+    lost = pod_document(running(), phase="Failed")
+    assert classify(lost).commands == ("kubectl describe node node-a",)
+    stage = ({"name": "senro-stage", "state": terminated(9)},)
+    staged = pod_document(waiting_for("PodInitializing"), inits=stage)
+    assert classify(staged).commands == ("kubectl logs -n ci p -c senro-stage",)
+    odd = classify(pod_document(terminated(1), phase="Failed", metadata={"name": "a; rm -rf /", "namespace": ""}))
+    assert odd.commands == ("kubectl logs -n default 'a; rm -rf /' -c step",)
+
+
+def test_a_reason_of_its_own() -> None:
+    """Where a kind covers many reasons, the hint begins with what the table knows of this one."""
+    refused = {"reason": "SysctlForbidden", "message": "Pod was rejected: forbidden sysctl"}
+    told = classify(pod_document(phase="Failed", status=refused))
+    assert told.hint.startswith("This node does not allow the sysctl. The node refused the pod")
+    scheduled = condition("PodScheduled", "False", "Unschedulable", message='0/1: persistentvolumeclaim "c" not found.')
+    claim = classify(pod_document(phase="Pending", conditions=(scheduled,), spec={"nodeName": ""}))
+    assert claim.answer == Pending(PendingKind.UNSCHEDULABLE, message='0/1: persistentvolumeclaim "c" not found.')
+    assert claim.hint.startswith("The claim is not there, is being deleted, or lost its volume: check its name. Ask")
+
+
+# The command
+
+
+def test_the_text() -> None:
+    """The text has the answer, what to do, the evidence, the rule and the rows, in lines that can be read."""
+    code, output = explain("-", given=json.dumps(pod_document(terminated(3), phase="Failed")))
+    assert code == 0
+    assert output == (
+        "pod ci/p, node node-a, container step, seen once\n"
+        "\n"
+        "  FAILED, BY ITS OWN EXIT CODE\n"
+        "  Its command failed: exit code 3.\n"
+        "\n"
+        "  What to do\n"
+        "    Read the step's log: the command itself says what is wrong.\n"
+        "    $ kubectl logs -n ci p -c step\n"
+        "\n"
+        "  Evidence\n"
+        "    phase Failed\n"
+        "    container step: terminated, code 3, reason Error, started 2026-11-29T10:00:00Z, finished\n"
+        "      2026-11-29T10:00:10Z\n"
+        "\n"
+        "  Rule 8 of the table of verdicts\n"
+        "    The container ended, and nothing in the pod points to a disruption.\n"
+        "\n"
+        "  Known states in it\n"
+        "    76 pod.status.reason <empty> with phase Failed -> elsewhere\n"
+        "         three different things look like this: containers, deletionTimestamp and conditions decide\n"
+        "    29 container.terminated.reason Error -> exited\n"
+        "         the command's own code, unless a sign of disruption was there first\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("document", "title"),
+    [
+        (DONE, "SUCCEEDED"),
+        (RUNS, "RUNNING"),
+        (pod_document(terminated(128, reason="StartError", message="x")), "FAILED: ITS COMMAND COULD NOT BE STARTED"),
+        (pod_document(running(), phase="Failed"), "FAILED BY THE CLUSTER: NODE-LOST"),
+        (pod_document(waiting_for()), "WAITING: CREATING"),
+        (pod_document(running(), metadata=DELETED), "BEING TAKEN AWAY: DELETED"),
+    ],
+)
+def test_the_title(document: dict[str, Any], title: str) -> None:
+    """The first line after the pod's name is the answer, in a few words."""
+    code, output = explain("-", given=json.dumps(document))
+    assert code == 0
+    assert output.splitlines()[2] == f"  {title}"
+
+
+def test_no_control_sequence_gets_out() -> None:
+    """A pod says what it likes; none of it reaches the terminal as a control sequence."""
+    document = pod_document(waiting_for("\x1b[2J", "\x1b]0;x\x07"), metadata={"name": "p\x1b[1m", "namespace": "\x9b"})
+    _, output = explain("-", given=json.dumps(document))
+    assert "\x1b" not in output
+    assert "\x07" not in output
+    assert "\x9b" not in output
+    assert r"\x1b[2J" in output
+
+
+def test_many_pods_and_their_events() -> None:
+    """A list holds several pods and the Events about them; each pod is told once, in order."""
+    second = {**RUNS, "metadata": {**RUNS["metadata"], "uid": "2", "name": "q"}}
+    told = explained({"kind": "List", "items": [HIDES, second, EVICTED]})
+    assert [(each["pod"], each["answer"]) for each in told] == [("p", "infra"), ("q", "running")]
+    assert told[0]["kind"] == "resource-limit"
+    bare = explained({"kind": "PodList", "items": [pod_document(running())]})
+    assert [each["answer"] for each in bare] == ["running"]
+
+
+def test_a_pod_over_time() -> None:
+    """Documents behind one another, an array, and watch events are one pod over time; DELETED and null are its end."""
+    assert explained(RUNS, DONE, TAKEN)[0]["answer"] == "exited"
+    assert explained([RUNS, TAKEN])[0]["answer"] == "infra"
+    events = [{"type": "ADDED", "object": RUNS}, {"type": "DELETED", "object": RUNS}]
+    assert explained(*events)[0]["kind"] == "vanished"
+    assert explained([None, RUNS, None])[0]["kind"] == "vanished"
+    mine = {"at": 1.5, "pod": TAKEN, "deletion_asked": True}
+    assert explained([{"pod": RUNS}, mine])[0]["code"] == 0
+    assert explained([mine])[0]["evidence"][1].endswith("by the run itself")
+    held = pod_document(terminated(3), ready="PodFailed")
+    assert explained([{"pod": held, "at": 0}, {"pod": held, "at": 20}])[0]["code"] == 3
+
+
+def test_json_for_programs() -> None:
+    """The JSON names the answer, its fields, the rule, the rows and the evidence."""
+    (told,) = explained(pod_document(terminated(0), phase="Succeeded", metadata=DELETED))
+    assert {key: told[key] for key in ("answer", "kind", "did_run", "may_be_alive", "code", "notes", "rule")} == {
+        "answer": "infra",
+        "kind": "deleted",
+        "did_run": "yes",
+        "may_be_alive": False,
+        "code": 0,
+        "notes": ["tie"],
+        "rule": 7,
+    }
+    assert told["settled"] is True
+    assert told["node"] == "node-a"
+    assert told["rows"][0] == {
+        "number": 28,
+        "where": "container.terminated.reason",
+        "value": "Completed",
+        "means": "exited",
+        "why": "the command ended with 0; without startedAt the kubelet made it up, and it proves nothing",
+    }
+
+
+def test_options() -> None:
+    """The container and the deadline can be named."""
+    both = json.dumps(pod_document(terminated(0), others=({"name": "app", "state": terminated(7)},), phase="Failed"))
+    assert "exit code 7" in explain("-", "--container", "app", given=both)[1]
+    spec = {"activeDeadlineSeconds": 60}
+    late = pod_document(terminated(137, LATE), phase="Failed", status={"reason": "DeadlineExceeded"}, spec=spec)
+    assert "TIMED OUT" in explain("-", "--deadline", "60", given=json.dumps(late))[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "there is no pod in it"),
+        ("null", "there is no pod in it"),
+        ("5", "5 is no object of the API"),
+        ('{"kind": "Node", "metadata": {}}', "kind Node is no pod"),
+        ('{"metadata": {}}', "an object without a kind is no pod"),
+        ('{"kind": "Pod", "spec": {}}', "a pod without metadata.uid was never on a cluster"),
+        ('{"kind":\n "Pod"', "line 2: it is no JSON"),
+        ("[" * 100_000, "no object of Kubernetes is nested so deep"),
+        ("1" * 5_000, "no object of Kubernetes is nested so deep or has such numbers"),
+    ],
+)
+def test_what_cannot_be_explained(text: str, words: str) -> None:
+    """What holds no pod is refused with exit code 2 and a sentence that says what it holds, and what to give."""
+    code, output = explain("-", given=text)
+    assert code == 2
+    assert output.startswith(f"senro: -: {words}")
+    assert output.endswith("; it takes what kubectl get pod NAME -o json prints\n")
+
+
+def test_files(tmp_path: Path) -> None:
+    """A file is read by its path; one that cannot be read is named."""
+    file = tmp_path / "pod.json"
+    file.write_text("\ufeff" + json.dumps(DONE), encoding="utf-8")
+    assert explain(str(file))[0] == 0
+    code, output = explain(str(tmp_path))
+    assert code == 2
+    assert output == f"senro: {tmp_path}: cannot be read: Is a directory\n"
+
+
+# Recordings
+
+
+@pytest.mark.parametrize("scenario", sorted(expected()))
+def test_every_recording(scenario: str) -> None:
+    """Each recorded pod is explained: the answer is the truth's, and whoever has something to do is told what."""
+    code, output = explain(str(RECORDINGS / f"{scenario}.json"), "--json")
+    assert code == 0
+    told = {each["pod"]: each for each in json.loads(output)}
+    for name, truth in expected()[scenario].items():
+        each, final = told[name], truth["final"]
+        # The recorder labelled its pods as senro does, so its deadline counts as the step's own.
+        wanted = {key: value for key, value in final.items() if key in {"answer", "code", "kind", "did_run", "notes"}}
+        assert {key: each[key] for key in wanted} == wanted
+        assert len(each["sentence"].split()) >= 4
+        assert each["evidence"]
+        succeeded = each["answer"] == "exited" and each["code"] == 0 and not each["notes"]
+        assert bool(each["hint"]) is not succeeded
+        assert each["rows"] or each["kind"] == "vanished"
+
+
+@pytest.mark.parametrize("scenario", sorted(path.stem for path in RECORDINGS.glob("*.json") if path.stem != "expected"))
+def test_every_recording_is_told_or_refused(scenario: str) -> None:
+    """A recording without a pod is refused by name; every other is told in lines of a width that can be read."""
+    code, output = explain(str(RECORDINGS / f"{scenario}.json"))
+    lines = output.splitlines()
+    assert (code == 2) is ("there is no pod in it" in output)
+    assert all(len(line) <= 100 or " " not in line.strip() for line in lines) or code == 2
+
+
+def test_what_a_recording_deletes_is_its_own_doing() -> None:
+    """Sightings of a recording are what the support of these tests reads from it."""
+    for scenario, name in recorded_pods():
+        pods, events = read_sightings((RECORDINGS / f"{scenario}.json").read_text())
+        assert events == ()
+        mine = next(each for each in pods if any(seen.pod and seen.pod.name == name for seen in each.observations))
+        # That support does not make a 404 of a watch's DELETED.
+        seen = [each for each in mine.observations if each.pod is not None or scenario != "watch"]
+        assert tuple(seen) == recorded(scenario, name).observations, scenario
+
+
+@pytest.mark.parametrize(
+    "exchanges",
+    [
+        [None, 5, {}],
+        [{"request": {"path": "/x/pods"}, "response": {"chunks": [{"at": 1, "base64": "abc"}]}}],
+        [{"request": {"path": "/x/pods"}, "response": {"chunks": [{"at": 1, "base64": "e3sK"}, 5]}}],
+        [{"request": {"path": "/x/pods"}, "response": {"chunks": 5}}],
+    ],
+)
+def test_a_broken_recording(exchanges: list[Any]) -> None:
+    """A recording that is not one is read as far as it goes."""
+    with pytest.raises(NotAPodError, match="there is no pod in it"):
+        read_sightings(json.dumps({"exchanges": exchanges}))
+    listed = {"request": {}, "response": {"json": {"kind": "EventList", "items": [EVICTED]}}}
+    pods, events = read_sightings(json.dumps({"exchanges": [{"response": {"json": RUNS, "at": "x"}}, listed]}))
+    assert (len(pods), len(events)) == (1, 1)
+
+
+def test_a_library_that_is_loaded_late() -> None:
+    """`import senro` does not load the classifier; the first use of its name does."""
+    program = "import sys, senro; before = 'senro.domain.verdict' in sys.modules; senro.classify; print(before)"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout == "False\n"

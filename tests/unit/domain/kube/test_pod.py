@@ -1,0 +1,168 @@
+"""Decoding a pod: what is there arrives, what cannot be used is absent, and only what is no JSON is refused."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from senro.domain.kube.event import ClusterEvent, ObjectReference, decode_events
+from senro.domain.kube.pod import (
+    Condition,
+    ContainerState,
+    ContainerStatus,
+    Metadata,
+    Pod,
+    PodStatus,
+    Terminated,
+    decode_pod,
+    parse_time,
+    pod_from,
+)
+from tests.lib.verdict.observations import recorded, recorded_pods
+
+
+def test_recorded_pods_take_the_straight_way() -> None:
+    """Every recorded pod decodes into the same value straight and through the mender."""
+    for scenario, name in recorded_pods():
+        for document in recorded(scenario, name).documents:
+            if document is not None:
+                assert decode_pod(json.dumps(document).encode()) == pod_from(document)
+
+
+def test_fields_of_a_recorded_pod() -> None:
+    """The fields that senro reads arrive under their names, containerID and imageID included."""
+    pod = recorded("exit-three", "r-exit-three").observations[5].pod
+    assert pod is not None
+    assert (pod.name, pod.namespace, pod.metadata.labels["senro.dev/managed"]) == ("r-exit-three", "ci", "true")
+    assert pod.spec.node_name == "senro-node"
+    assert [container.name for container in pod.spec.containers] == ["step"]
+    step = pod.container("step")
+    assert step is not None
+    assert step.container_id.startswith("containerd://")
+    assert step.image_id.startswith("localhost/senro/runner@sha256:")
+    terminated = step.state.terminated
+    assert terminated is not None
+    assert (terminated.exit_code, terminated.reason) == (3, "Error")
+    assert terminated.container_id == step.container_id
+
+
+def test_lookups_by_name() -> None:
+    """Containers, init containers and conditions are found by name wherever they stand; absent ones are None."""
+    pod = pod_from(
+        {
+            "status": {
+                "conditions": [{"type": "Ready"}, {"type": "PodScheduled", "status": "True"}],
+                "containerStatuses": [{"name": "a"}, {"name": "step", "ready": True}],
+                "initContainerStatuses": [{"name": "senro-stage", "restartCount": 1}],
+            }
+        }
+    )
+    assert pod.condition("PodScheduled") == Condition(type="PodScheduled", status="True")
+    assert pod.container("step") == ContainerStatus(name="step", ready=True)
+    assert pod.init_container("senro-stage") == ContainerStatus(name="senro-stage", restart_count=1)
+    assert (pod.condition("x"), pod.container("senro-stage"), pod.init_container("step")) == (None, None, None)
+
+
+def test_nulls_and_wrong_types_are_absent() -> None:
+    """A null or a value of a wrong type costs its own field, or its own entry of a list, and nothing beside."""
+    document = {
+        "metadata": {
+            "name": "p",
+            "uid": 7,
+            "labels": {"a": 1, "b": "c"},
+            "annotations": None,
+            "ownerReferences": {},
+        },
+        "spec": [],
+        "status": {
+            "phase": "Failed",
+            "conditions": None,
+            "containerStatuses": [
+                None,
+                {"name": "step", "restartCount": 2.0, "ready": "yes", "started": 1, "state": None},
+                {"name": "b", "restartCount": 1.5, "state": {"terminated": {"exitCode": "0", "startedAt": None}}},
+            ],
+        },
+    }
+    expected = Pod(
+        metadata=Metadata(name="p", labels={"b": "c"}),
+        status=PodStatus(
+            phase="Failed",
+            container_statuses=(
+                ContainerStatus(name="step", restart_count=2),
+                ContainerStatus(name="b", state=ContainerState(terminated=Terminated(exit_code=None))),
+            ),
+        ),
+    )
+    assert decode_pod(json.dumps(document).encode()) == expected
+    assert pod_from(document) == expected
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"null",
+        b"[]",
+        b'"pod"',
+        b"1e400",
+        b"9" * 5_000,
+        b'{"status": 1e400}',
+        b'{"spec": null, "metadata": null, "status": null}',
+        b'{"kind": "Status", "status": "Failure", "code": 404}',
+    ],
+)
+def test_json_that_is_no_pod(data: bytes) -> None:
+    """Valid JSON that tells nothing of a pod is an empty pod, numbers beyond every type included."""
+    assert decode_pod(data) == Pod()
+
+
+def test_half_a_surrogate_pair() -> None:
+    """Text that UTF-8 cannot hold is mended, so that it can be written to a log."""
+    assert decode_pod(b'{"status": {"message": "a\\ud800b"}}').status.message == "a?b"
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b'"\xff"', b"NaN", b"[" * 20_000, b'{"a":' * 20_000, b"{'a': 1}"])
+def test_what_is_no_json_is_refused(data: bytes) -> None:
+    """Bytes that are not JSON, or are nested without end, are a ValueError."""
+    with pytest.raises(ValueError, match=r"."):
+        decode_pod(data)
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-11-29T23:13:08Z", datetime(2026, 11, 29, 23, 13, 8, tzinfo=UTC)),
+        ("2026-11-29T23:13:08.123456Z", datetime(2026, 11, 29, 23, 13, 8, 123456, tzinfo=UTC)),
+        ("2026-11-29T23:13:08.123456789Z", datetime(2026, 11, 29, 23, 13, 8, 123456, tzinfo=UTC)),
+        ("2026-11-30T01:13:08+02:00", datetime(2026, 11, 29, 23, 13, 8, tzinfo=UTC)),
+        ("1970-01-01T00:00:00Z", datetime(1970, 1, 1, tzinfo=UTC)),
+        ("2026-11-29T23:13:08", None),
+        ("0001-01-01T00:00:00+05:00", None),
+        ("yesterday", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_times(text: str | None, moment: datetime | None) -> None:
+    """RFC 3339 times are read in UTC; what is no time, or has no zone, is None."""
+    assert parse_time(text) == moment
+
+
+def test_events() -> None:
+    """An EventList gives its Events, with the moment each was first said; a broken entry costs itself alone."""
+    document = {
+        "items": [
+            {"reason": "Evicted", "involvedObject": {"uid": "u"}, "firstTimestamp": "2026-11-29T23:18:26Z"},
+            {"reason": "Killing", "eventTime": "2026-11-29T23:18:26.000001Z", "firstTimestamp": None, "message": 3},
+            None,
+        ]
+    }
+    evicted, killing = decode_events(json.dumps(document).encode())
+    assert evicted == ClusterEvent(
+        reason="Evicted", involved_object=ObjectReference(uid="u"), first_timestamp="2026-11-29T23:18:26Z"
+    )
+    assert evicted.moment == datetime(2026, 11, 29, 23, 18, 26, tzinfo=UTC)
+    assert killing.moment == datetime(2026, 11, 29, 23, 18, 26, 1, tzinfo=UTC)
+    assert decode_events(b"[]") == ()

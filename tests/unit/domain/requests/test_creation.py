@@ -1,0 +1,166 @@
+"""What a create that was refused means, and whether it is asked again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from senro.domain.errors import ClusterError, ProtocolError, StreamBroken, Unreachable
+from senro.domain.kube.status import api_error, decode_answer
+from senro.domain.requests.creation import Again, Final, after_refusal, may_be_stored
+from senro.domain.requests.creation import refused as infra_of
+from senro.domain.verdict import DidRun, Infra, InfraKind
+from tests.lib.fakes.cluster import refused
+from tests.lib.verdict.observations import exchanges
+
+QUOTA = 'pods "x" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1'
+SECURITY = 'pods "x" is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false'
+BASELINE = 'pods "x" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)'
+WEBHOOK = 'Internal error occurred: failed calling webhook "v.acme.example": context deadline exceeded'
+ENDING = 'pods "x" is forbidden: unable to create new content in namespace gone because it is being terminated'
+LIMITS = 'pods "x" is forbidden: failed quota: q: must specify limits.cpu for: senro-stage'
+CONFLICT = 'Operation cannot be fulfilled on resourcequotas "q": the object has been modified'
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (refused("create", 401, "Unauthorized", "Unauthorized"), InfraKind.UNAUTHORIZED),
+        (
+            refused("create", 403, "Forbidden", 'pods is forbidden: User "ci" cannot create resource'),
+            InfraKind.FORBIDDEN,
+        ),
+        (refused("create", 403, "Forbidden", ""), InfraKind.FORBIDDEN),
+        (refused("create", 403, "Forbidden", QUOTA), InfraKind.QUOTA),
+        (refused("create", 403, "Forbidden", SECURITY), InfraKind.ADMISSION),
+        (refused("create", 403, "Forbidden", BASELINE), InfraKind.ADMISSION),
+        (refused("create", 403, "Forbidden", ENDING), InfraKind.ADMISSION),
+        (refused("create", 403, "", 'admission webhook "w" denied the request: no'), InfraKind.ADMISSION),
+        (refused("create", 409, "AlreadyExists", "pods x already exists"), InfraKind.ADMISSION),
+        (refused("create", 422, "Invalid", "Pod is invalid"), InfraKind.ADMISSION),
+        (refused("create", 400, "BadRequest", "unknown field"), InfraKind.ADMISSION),
+        (refused("create", 413, "RequestEntityTooLarge", "limit is 3145728"), InfraKind.ADMISSION),
+        (refused("create", 429, "TooManyRequests", "slow down"), InfraKind.APISERVER),
+        (refused("create", 500, "InternalError", WEBHOOK), InfraKind.ADMISSION_TRANSIENT),
+        (refused("create", 500, "InternalError", "etcd"), InfraKind.APISERVER),
+        (refused("create", 404, "NotFound", 'namespaces "x" not found'), InfraKind.ADMISSION),
+        (Unreachable("create", cause="refused", sent=False), InfraKind.APISERVER),
+        (StreamBroken("exec", cause="reset"), InfraKind.APISERVER),
+        (ProtocolError("create", rule="a Pod", got="HTML"), InfraKind.APISERVER),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_each_failure_has_its_kind(error: ClusterError, kind: InfraKind) -> None:
+    """By the error, and where one code has several causes, by the apiserver's own words."""
+    assert infra_of(error).kind is kind
+
+
+def test_the_answer_tells_what_was_asked_and_said() -> None:
+    """The step did not run unless the caller knows better; the message is the error's sentence."""
+    error = refused("create pod ci/make-1", 403, "Forbidden", QUOTA)
+    assert infra_of(error) == Infra(InfraKind.QUOTA, DidRun.NO, message=str(error))
+    told = infra_of(error, did_run=DidRun.MAYBE, node="n", may_be_alive=True)
+    assert told == Infra(InfraKind.QUOTA, DidRun.MAYBE, message=str(error), node="n", may_be_alive=True)
+
+
+def recorded() -> list[tuple[str, Any]]:
+    """The refusals of pods in the recordings."""
+    found = []
+    for scenario in ("refused", "refused-namespaces"):
+        for exchange in exchanges(scenario):
+            response = exchange.get("response", {})
+            request = exchange["request"]
+            if request["method"] == "POST" and request["path"].endswith("/pods") and response.get("status", 0) >= 400:
+                found.append((scenario, response))
+    return found
+
+
+WORDS = {
+    "exceeded quota": "quota",
+    "violates PodSecurity": "admission",
+    "being terminated": "admission",
+    "service account": "admission",
+}
+
+
+@pytest.mark.parametrize(("scenario", "response"), recorded())
+def test_recorded_refusals_have_their_kind(scenario: str, response: dict[str, Any]) -> None:
+    """What a real apiserver answered to a pod that it did not take: admission, quota, or rights."""
+    body = json.dumps(response["json"]).encode() if "json" in response else b""
+    answer = decode_answer(response["status"], body)
+    kind = infra_of(api_error(f"create pod ({scenario})", answer)).kind
+    named = [kind for words, kind in WORDS.items() if words in answer.message]
+    if response["status"] == 403:
+        assert kind.value == (named[0] if named else "forbidden")
+    else:
+        assert kind is InfraKind.ADMISSION
+
+
+@pytest.mark.parametrize(
+    ("error", "move"),
+    [
+        (refused("create", 409, "Conflict", CONFLICT), Again(1.0, lost=False)),
+        (refused("create", 409, "Conflict", "another"), Final(InfraKind.ADMISSION)),
+        (
+            refused("create", 403, "Forbidden", QUOTA),
+            Again(5.0, lost=False, patience="quota", saying="waiting for quota"),
+        ),
+        (
+            refused("create", 500, "InternalError", WEBHOOK),
+            Again(1.0, lost=False, saying="waiting for an admission webhook"),
+        ),
+        (refused("create", 500, "", "etcdserver: request timed out"), Again(0.0, lost=True)),
+        (refused("create", 500, "InternalError", "who knows"), Final(InfraKind.APISERVER)),
+        (refused("create", 503, "ServiceUnavailable", "shutting down", 7.0), Again(7.0, lost=True)),
+        (refused("create", 504, "Timeout", "no leader", 3.0), Again(3.0, lost=True)),
+        (refused("create", 429, "", "Too many requests"), Again(1.0, lost=False)),
+        (refused("create", 429, "", "Too many requests", 4.0), Again(4.0, lost=False)),
+        (Unreachable("create", cause="reset", sent=True), Again(0.0, lost=True)),
+        (Unreachable("create", cause="refused", sent=False), Again(0.0, lost=False)),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_what_is_asked_again_and_when(error: ClusterError, move: Again | Final) -> None:
+    """Each refusal that may pass has its wait and its clock; `lost` where the write may have been stored."""
+    assert after_refusal(error) == move
+
+
+@pytest.mark.parametrize(
+    ("error", "stored"),
+    [
+        *((refused("create", code, "", "away"), True) for code in (502, 503, 504)),
+        (refused("create", 500, "", "etcdserver: request timed out"), True),
+        (refused("create", 500, "InternalError", "who knows"), True),
+        (ProtocolError("create", rule="a pod", got="nothing"), True),
+        (Unreachable("create", cause="reset", sent=True), True),
+        (Unreachable("create", cause="refused", sent=False), False),
+        (refused("create", 500, "InternalError", WEBHOOK), False),
+        (refused("create", 500, "", "etcdserver: request is too large"), False),
+        *((refused("create", code, "", "no"), False) for code in (400, 401, 403, 409, 422, 429)),
+        (refused("create", 403, "Forbidden", QUOTA), False),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_what_may_have_been_stored(error: ClusterError, *, stored: bool) -> None:
+    """A refusal stored nothing; whatever says nothing of the write may have, or may yet."""
+    assert may_be_stored(error) is stored
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (SECURITY, 'security="restricted"'),
+        (LIMITS, "transfer_resources="),
+        (LIMITS.replace("senro-stage", "step"), "resources="),
+        ("etcdserver: request is too large", "shorten"),
+        ("error looking up service account ci/x", "service_account="),
+    ],
+)
+def test_a_refusal_names_the_option_that_satisfies_it(message: str, words: str) -> None:
+    """The sentence quotes the apiserver and says what to set."""
+    code = 500 if "etcd" in message else 403
+    told = infra_of(refused("create", code, "", message)).message
+    assert message in told
+    assert words in told

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+
+from senro.domain.pipeline.retry import Retry, RetryOn
+from senro.domain.run.outcome import (
+    OOM_HINT,
+    SIGKILL_HINT,
+    START_ERROR_HINT,
+    Outcome,
+    OutcomeKind,
+    outcome_of,
+    repeats,
+)
+from senro.domain.run.state import final_state
+from senro.domain.verdict import Cancelled, DidRun, Exited, Infra, InfraKind, Note, TimedOut, about
+
+SLOW_HINT = "Raise the step's timeout, or make it faster."
+
+TABLE: list[tuple[Any, Outcome, str]] = [
+    (Exited(0), Outcome(kind="succeeded", code=0, node="n1"), "succeeded"),
+    (
+        Exited(0, (Note.OOM,)),
+        Outcome(kind="succeeded", code=0, notes=("oom",), hint=OOM_HINT, node="n1"),
+        "succeeded",
+    ),
+    (Exited(3), Outcome(kind="failed", code=3, node="n1"), "failed"),
+    (
+        Exited(137, (Note.OOM, Note.SIGKILL, Note.DISRUPTION_UNCHECKED)),
+        Outcome(
+            kind="failed",
+            code=137,
+            notes=("oom", "sigkill", "disruption-unchecked"),
+            hint=f"{OOM_HINT} {SIGKILL_HINT}",
+            node="n1",
+        ),
+        "failed",
+    ),
+    (
+        Exited(128, (Note.START_ERROR,), 'exec: "nope": not found'),
+        Outcome(
+            kind="failed",
+            code=128,
+            notes=("start-error",),
+            message='exec: "nope": not found',
+            hint=START_ERROR_HINT,
+            node="n1",
+        ),
+        "failed",
+    ),
+    (
+        Infra(InfraKind.EVICTED, DidRun.YES, message="low on memory", notes=(Note.TIE,), code=0),
+        Outcome(
+            kind="infra",
+            code=0,
+            notes=("tie",),
+            infra_kind="evicted",
+            did_run="yes",
+            repeatable=True,
+            least_wait=about(InfraKind.EVICTED).least_wait,
+            message="low on memory",
+            hint=about(InfraKind.EVICTED).hint,
+            node="n1",
+        ),
+        "failed",
+    ),
+    (
+        Infra(InfraKind.NODE_LOST, DidRun.MAYBE, may_be_alive=True, node="n2"),
+        Outcome(
+            kind="infra",
+            infra_kind="node-lost",
+            did_run="maybe",
+            may_be_alive=True,
+            repeatable=True,
+            least_wait=about(InfraKind.NODE_LOST).least_wait,
+            hint=about(InfraKind.NODE_LOST).hint,
+            node="n2",
+        ),
+        "failed",
+    ),
+    (Cancelled(), Outcome(kind="cancelled", node="n1"), "cancelled"),
+    (TimedOut(), Outcome(kind="timed_out", hint=SLOW_HINT, node="n1"), "timed_out"),
+]
+
+
+@pytest.mark.parametrize(("answer", "outcome", "state"), TABLE, ids=lambda value: getattr(value, "kind", None))
+def test_an_answer_means_an_outcome_and_a_state(answer: Any, outcome: Outcome, state: str) -> None:
+    """Each settled answer has its outcome, of which the step gets its state; the node that the answer names wins."""
+    assert outcome_of(answer, node="n1") == outcome
+    assert final_state(outcome_of(answer, node="n1"), 1) == state
+
+
+@pytest.mark.parametrize("kind", list(InfraKind))
+def test_what_the_cluster_did_is_never_the_commands(kind: InfraKind) -> None:
+    """Every kind of Infra is the outcome `infra`, repeatable exactly where its table says so."""
+    outcome = outcome_of(Infra(kind, DidRun.NO, code=0))
+    assert (outcome.kind, outcome.infra_kind, outcome.did_run) == ("infra", kind.value, "no")
+    assert outcome.repeatable == about(kind).repeatable
+
+
+# By outcome and policy: whether it is repeated while attempts are left and the pod is gone.
+REPEATED: dict[OutcomeKind, dict[RetryOn, bool]] = {
+    "succeeded": {"infra": False, "failure": False, "any": False},
+    "failed": {"infra": False, "failure": True, "any": True},
+    "timed_out": {"infra": False, "failure": True, "any": True},
+    "cancelled": {"infra": False, "failure": False, "any": False},
+    "infra": {"infra": True, "failure": False, "any": True},
+}
+
+
+@pytest.mark.parametrize("kind", get_args(OutcomeKind))
+@pytest.mark.parametrize("on", get_args(RetryOn))
+def test_what_is_repeated(kind: OutcomeKind, on: RetryOn) -> None:
+    """The table of outcomes and policies: nothing repeats a success or a cancellation."""
+    outcome = Outcome(kind=kind, repeatable=True)
+    policy = Retry(attempts=3, on=on)
+    assert repeats(outcome, attempt=1, retry=policy, put_away=True) == REPEATED[kind][on]
+    assert repeats(outcome, attempt=2, retry=policy, put_away=True) == REPEATED[kind][on]
+    assert not repeats(outcome, attempt=3, retry=policy, put_away=True)
+
+
+@pytest.mark.parametrize("kind", get_args(OutcomeKind))
+@pytest.mark.parametrize("on", get_args(RetryOn))
+def test_nothing_is_repeated_beside_a_pod_that_may_live(kind: OutcomeKind, on: RetryOn) -> None:
+    """While the pod was not seen gone there is no repetition, unless the policy says that it is safe."""
+    outcome = Outcome(kind=kind, repeatable=True, may_be_alive=True)
+    assert not repeats(outcome, attempt=1, retry=Retry(attempts=3, on=on), put_away=False)
+    unsafe = Retry(attempts=3, on=on, unsafe=True)
+    assert repeats(outcome, attempt=1, retry=unsafe, put_away=False) == REPEATED[kind][on]
+
+
+@pytest.mark.parametrize("on", get_args(RetryOn))
+def test_what_would_go_the_same_way_again_is_not_repeated(on: RetryOn) -> None:
+    """An Infra that another try cannot mend, such as an image that does not exist, ends the step."""
+    assert not repeats(Outcome(kind="infra"), attempt=1, retry=Retry(attempts=9, on=on), put_away=True)

@@ -1,0 +1,366 @@
+"""Every sentence that tells an answer, what to do about it, and what the pod shows."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+
+from senro.domain.kube.event import ClusterEvent, ObjectReference
+from senro.domain.kube.pod import pod_from
+from senro.domain.verdict import (
+    Answer,
+    Cancelled,
+    DidRun,
+    Ending,
+    Exited,
+    Infra,
+    InfraKind,
+    Memory,
+    Note,
+    Pending,
+    PendingKind,
+    Running,
+    TimedOut,
+    about,
+    give_up,
+)
+from senro.domain.verdict.explain.evidence_lines import evidence_lines
+from senro.domain.verdict.explain.sentences import NOTES, RULES, hint, sentence
+from senro.domain.verdict.patience import gives_up_after
+from tests.lib.verdict.observations import UID, condition, pod_document, running, terminated, waiting_for
+
+NOTHING = Memory.start(uid=UID)
+HELD = NOTHING._replace(held=Exited(3))
+RUNC = "failed to create shim task: unable to start container process: "
+
+SENTENCES: list[tuple[Answer, Memory, str, str]] = [
+    (
+        Pending(PendingKind.IMAGE_NOT_FOUND, "senro-stage", "x: not found", permanent=True),
+        NOTHING,
+        "It has not started: its image is not there (image-not-found, container senro-stage). The cause: x: not found",
+        (
+            "Check the image's name and digest in its registry. senro gives up after 20 s of it, where the target says "
+            "nothing else."
+        ),
+    ),
+    (
+        Pending(PendingKind.SCHEDULING),
+        NOTHING,
+        "It has not started: the scheduler has not placed it yet (scheduling).",
+        (
+            "Look at the pod's Events, or raise the target's start timeout. senro gives up after 300 s of it, where "
+            "the target says nothing else."
+        ),
+    ),
+    (
+        Pending(PendingKind.GATED, message="gates"),
+        NOTHING,
+        "It has not started: a scheduling gate is closed, and a queue decides when it opens (gated). The cause: gates",
+        (
+            "Ask the queue that holds it, or the owner of its quota. senro gives up after 86400 s of it, where the "
+            "target says nothing else."
+        ),
+    ),
+    (
+        Pending(PendingKind.STAGING, "senro-stage"),
+        NOTHING,
+        "It has not started: senro-stage is running and awaits the workspaces (staging, container senro-stage).",
+        "Nothing to do while bytes move.",
+    ),
+    (
+        Pending(PendingKind.UNSCHEDULABLE, growing=True),
+        NOTHING,
+        "It has not started: no node can take it now (unschedulable).",
+        (
+            "Wait: an autoscaler says that it adds a node. senro gives up after 900 s of it, where the target says "
+            "nothing else."
+        ),
+    ),
+    (Running(), NOTHING, "Its command is running.", ""),
+    (
+        Running(finishing=True),
+        HELD,
+        "Its container ended with code 3; the cluster's last word on it is awaited, at most 20 s.",
+        "",
+    ),
+    (
+        Running(finishing=True),
+        NOTHING,
+        "Its container was lost by its runtime; the cluster's last word on it is awaited, at most 20 s.",
+        "",
+    ),
+    (
+        Ending(InfraKind.EVICTED, "evicting"),
+        NOTHING,
+        "The cluster is taking its pod away (evicted), and its process may still run. The cause: evicting",
+        "Wait: a repetition is safe once the pod is gone.",
+    ),
+    (Exited(0), NOTHING, "Its command succeeded: exit code 0.", ""),
+    (
+        Exited(3),
+        NOTHING,
+        "Its command failed: exit code 3.",
+        "Read the step's log: the command itself says what is wrong.",
+    ),
+    (
+        Exited(0, (Note.OOM,)),
+        NOTHING,
+        "Its command succeeded: exit code 0. Something in it was killed for memory.",
+        "Raise the step's memory limit, or let it use less.",
+    ),
+    (
+        Exited(137, (Note.SIGKILL,)),
+        NOTHING,
+        "Its command failed: exit code 137. It was killed by SIGKILL, and the cluster does not say by whom.",
+        "Look for what killed it: a probe, an operator on the node, the command itself.",
+    ),
+    (
+        Exited(0, (Note.DISRUPTION_UNCHECKED,)),
+        NOTHING,
+        (
+            "Its command succeeded: exit code 0. An eviction for an own limit would have left no trace, and no Events "
+            "were read."
+        ),
+        "Look for an Event Evicted about the pod, or let the identity list Events.",
+    ),
+    (
+        Exited(128, (Note.START_ERROR,), RUNC + 'exec: "x": permission denied'),
+        NOTHING,
+        'Its command could not be started, so it failed: exit code 128. The cause: exec: "x": permission denied',
+        (
+            "Check the command's path, its permissions and the workdir against the image, and the image's platform "
+            "against the node's."
+        ),
+    ),
+    (
+        Infra(InfraKind.DELETED, DidRun.YES, message="deleted", notes=(Note.TIE,), code=0),
+        NOTHING,
+        (
+            "The cluster failed it, not its command: its pod was deleted (deleted). Its command had run. Its exit code "
+            "0 proves nothing. Its end and the disruption were first seen together, too near for two machines' clocks "
+            "to order. The cause: deleted"
+        ),
+        "Somebody deleted the pod; find out who in the audit log. retry.on_infra repeats it, after 1 s at least.",
+    ),
+    (
+        Infra(InfraKind.NODE_LOST, DidRun.MAYBE, may_be_alive=True, node="n1"),
+        NOTHING,
+        (
+            "The cluster failed it, not its command: its node was lost, or lost the container (node-lost). Its command "
+            "may have run. It may still be running on the node n1."
+        ),
+        (
+            "The node fell silent or lost the container: look at the node. retry.on_infra repeats it only with "
+            "unsafe=True, since its first run may be alive."
+        ),
+    ),
+    (
+        Infra(InfraKind.VOLUME, DidRun.NO, message=RUNC + "error mounting /a", code=128),
+        NOTHING,
+        (
+            "The cluster failed it, not its command: a volume could not be mounted (volume). Its command had not run. "
+            "The cause: error mounting /a"
+        ),
+        (
+            "Check the mounts: source, path in the image, claim and its node. retry.on_infra does not repeat it: the "
+            "next try would end alike."
+        ),
+    ),
+    (Cancelled(), NOTHING, "The run cancelled it.", ""),
+    (
+        TimedOut(),
+        NOTHING,
+        "It ran longer than it may, and was ended.",
+        "Raise the step's timeout, or make it faster.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("answer", "memory", "words", "advice"), SENTENCES)
+def test_an_answer_in_words(answer: Answer, memory: Memory, words: str, advice: str) -> None:
+    """Each kind of answer is one sentence, with what to do about it."""
+    assert sentence(answer, memory) == words
+    assert hint(answer) == advice
+
+
+def test_every_answer_is_told() -> None:
+    """The table of sentences leaves out no type of answer."""
+    assert {type(answer) for answer, *_ in SENTENCES} == set(get_args(Answer))
+
+
+HINTS = {
+    InfraKind.IMAGE_NOT_FOUND: (False, 0, "Check the image's name and digest in its registry."),
+    InfraKind.IMAGE_DENIED: (False, 0, "Give the pod an imagePullSecret that may pull this image."),
+    InfraKind.IMAGE_INVALID: (False, 0, "Correct the image reference: registry/name@sha256:digest."),
+    InfraKind.IMAGE_ABSENT: (False, 0, "Load the image onto the node, or let it be pulled."),
+    InfraKind.IMAGE_PLATFORM: (False, 0, "Use an image that is built for the node's platform."),
+    InfraKind.IMAGE_LIMITED: (True, 60, "Pull with credentials or from a mirror: the registry limits."),
+    InfraKind.IMAGE_UNREACHABLE: (True, 30, "Check that the nodes reach the image's registry."),
+    InfraKind.CONFIG: (False, 0, "Create or correct what the container's configuration refers to."),
+    InfraKind.VOLUME: (False, 0, "Check the mounts: source, path in the image, claim and its node."),
+    InfraKind.UNSCHEDULABLE: (True, 30, "Ask for less, or give the cluster a node that fits."),
+    InfraKind.START_TIMEOUT: (True, 10, "Look at the pod's Events, or raise the target's start timeout."),
+    InfraKind.REJECTED: (True, 5, "The node refused the pod: see its reason; another node may take it."),
+    InfraKind.EVICTED: (True, 1, "The node was drained or short of a resource; try again."),
+    InfraKind.RESOURCE_LIMIT: (False, 0, "The step outgrew its own limit: raise it, or write less."),
+    InfraKind.PREEMPTED: (True, 5, "A pod of higher priority took the place; raise the priority."),
+    InfraKind.DELETED: (True, 1, "Somebody deleted the pod; find out who in the audit log."),
+    InfraKind.VANISHED: (True, 5, "The pod was removed without grace; find out by whom."),
+    InfraKind.NODE_LOST: (True, 10, "The node fell silent or lost the container: look at the node."),
+    InfraKind.RUNTIME: (True, 10, "The node's container runtime failed: see its words, try another node."),
+    InfraKind.STAGE_FAILED: (True, 5, "senro-stage failed before the step: read its log."),
+    InfraKind.INIT_FAILED: (True, 5, "An init container that is not senro's failed: read its log."),
+    InfraKind.TRANSFER: (True, 5, "A workspace did not cross: check network and space in the volume."),
+    InfraKind.APISERVER: (True, 15, "The apiserver did not answer for long: check the control plane."),
+    InfraKind.ADMISSION: (False, 0, "The cluster's policy refuses this pod: change what it names."),
+    InfraKind.ADMISSION_TRANSIENT: (True, 5, "An admission webhook did not answer; try again."),
+    InfraKind.QUOTA: (True, 30, "The namespace's quota is used up: free some, or raise it."),
+    InfraKind.UNAUTHORIZED: (False, 0, "The credential is not accepted: renew SENRO_K8S_TOKEN_FILE."),
+    InfraKind.FORBIDDEN: (False, 0, "Grant the identity the verb that the message names."),
+    InfraKind.DEADLINE: (False, 0, "activeDeadlineSeconds of somebody else ended the pod: find who set it."),
+    InfraKind.CLAIM: (
+        True,
+        1,
+        "See who holds the claim (kubectl get leases), or wait longer: max_lifetime= on k8s.Pod.",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", list(InfraKind))
+def test_what_a_kind_of_infra_means(kind: InfraKind) -> None:
+    """Each kind says what a person can do, whether it is repeated, and after how long (never: 0 s)."""
+    repeatable, least_wait, words = HINTS[kind]
+    meaning = about(kind)
+    assert (meaning.repeatable, meaning.least_wait, meaning.hint) == (repeatable, least_wait, words)
+    assert repeatable is (least_wait > 0)
+
+
+def test_what_never_ran() -> None:
+    """A kind under which the command cannot have run is one of those that come before it starts."""
+    never = {kind for kind in InfraKind if not about(kind).may_have_run}
+    assert never == {
+        *(kind for kind in InfraKind if kind.startswith(("image-", "admission"))),
+        InfraKind.CONFIG,
+        InfraKind.VOLUME,
+        InfraKind.UNSCHEDULABLE,
+        InfraKind.START_TIMEOUT,
+        InfraKind.STAGE_FAILED,
+        InfraKind.INIT_FAILED,
+        InfraKind.QUOTA,
+        InfraKind.CLAIM,
+    }
+
+
+@pytest.mark.parametrize("kind", list(InfraKind))
+def test_every_kind_of_infra_is_told(kind: InfraKind) -> None:
+    """Each kind of Infra is a sentence with its word in it."""
+    assert f"({kind})" in sentence(Infra(kind, DidRun.NO), NOTHING)
+
+
+GIVEN_UP = {
+    PendingKind.SCHEDULING: "the pod did not start in 300 s (scheduling). Look at the pod's Events, or raise the "
+    "target's start timeout.",
+    PendingKind.GATED: "the pod did not start in 90000 s (gated). Look at the pod's Events, or raise the target's "
+    "start timeout.",
+    PendingKind.UNSCHEDULABLE: "the pod did not start in 300 s (unschedulable). Ask for less, or give the cluster a "
+    "node that fits.",
+    PendingKind.IMAGE_LIMITED: "the pod did not start in 300 s (image-limited). Pull with credentials or from a "
+    "mirror: the registry limits.",
+}
+
+
+@pytest.mark.parametrize("kind", list(PendingKind))
+def test_every_wait_is_told(kind: PendingKind) -> None:
+    """Each kind of waiting is told while it lasts, and when it is given up, with what to do."""
+    pending = Pending(kind)
+    assert f"({kind})" in sentence(pending, NOTHING)
+    assert hint(pending).endswith(".")
+    waited = 90_000.0 if kind is PendingKind.GATED else 300.0
+    given_up = give_up(pending, waited_for_this_kind=waited, waited_in_all=waited)
+    if kind is PendingKind.STAGING:
+        assert given_up is None
+        assert gives_up_after(pending) is None
+    else:
+        assert given_up is not None
+        assert given_up.message == GIVEN_UP.get(kind, given_up.message)
+        assert gives_up_after(pending) == (86_400.0 if kind is PendingKind.GATED else 300.0)
+
+
+def test_every_note_and_rule_is_told() -> None:
+    """Each note has a sentence, and so has each row of the table of verdicts that gives an answer."""
+    assert set(NOTES) == set(Note)
+    assert sorted(RULES) == list(range(1, 15))
+    assert all(words.endswith(".") for words in (*NOTES.values(), *RULES.values()))
+
+
+DELETED = {"deletionTimestamp": "2026-11-29T10:00:40Z", "deletionGracePeriodSeconds": 30}
+
+
+@pytest.mark.parametrize(
+    ("document", "lines"),
+    [
+        ({}, ("phase (none)", "no node yet")),
+        (pod_document(running()), ("phase Running", "container step: running since 2026-11-29T10:00:00Z")),
+        (pod_document({"running": {}}), ("phase Running", "container step: running since (unknown)")),
+        (pod_document({}), ("phase Running", "container step: no state")),
+        (
+            pod_document(waiting_for("", "x")),
+            ("phase Running", "container step: waiting, reason (none), x"),
+        ),
+        (
+            pod_document(
+                terminated(3, message="boom"),
+                phase="Failed",
+                status={"reason": "Evicted", "message": "low. "},
+                conditions=(
+                    condition("DisruptionTarget", "True", "A", message="b"),
+                    condition("Ready", "False", at=""),
+                ),
+                metadata=DELETED,
+                others=({"name": "a", "state": {}, "lastState": {"terminated": {"exitCode": 1}}},),
+                inits=({"name": "i", "state": running()},),
+            ),
+            (
+                "phase Failed, Evicted, low.",
+                "condition DisruptionTarget True (A) since 2026-11-29T10:00:00Z: b",
+                "condition Ready False without a reason",
+                (
+                    "its deletion was asked for at 2026-11-29T10:00:10Z, deletionTimestamp 2026-11-29T10:00:40Z; a pod "
+                    "does not say by whom"
+                ),
+                "init container i: running since 2026-11-29T10:00:00Z",
+                (
+                    "container step: terminated, code 3, reason Error, started 2026-11-29T10:00:00Z, finished "
+                    "2026-11-29T10:00:10Z, boom"
+                ),
+                "container a (not the step): no state; before that terminated, code 1, reason (none)",
+            ),
+        ),
+        (
+            pod_document(
+                metadata={"deletionTimestamp": "x"}, conditions=(condition("DisruptionTarget", "False", "A"),)
+            ),
+            ("phase Running", "its deletion was asked for deletionTimestamp x; a pod does not say by whom"),
+        ),
+        (
+            pod_document({"terminated": {"reason": ""}}),
+            (
+                "phase Running",
+                "container step: terminated, code None, reason (none), started never seen, finished never seen",
+            ),
+        ),
+    ],
+)
+def test_what_a_pod_shows(document: dict[str, Any], lines: tuple[str, ...]) -> None:
+    """Each field that verdicts are made of is a line, in Kubernetes' own words; what says nothing is none."""
+    assert evidence_lines(pod_from(document), "step") == lines
+
+
+def test_who_asked_for_the_deletion() -> None:
+    """A deletion that the run asked for is told as its own, and Events about the pod are quoted."""
+    pod = pod_from(pod_document(running(), metadata=DELETED))
+    ours = ClusterEvent(reason="Killing", message="Stopping", involved_object=ObjectReference(uid=UID))
+    lines = evidence_lines(pod, "step", ours=True, events=(ours, ClusterEvent(reason="Other")))
+    assert lines[1].endswith("; by the run itself")
+    assert lines[-1] == "Event Killing: Stopping"

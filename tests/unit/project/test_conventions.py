@@ -1,0 +1,53 @@
+"""The rules that hold for every file."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+TESTS = sorted(path for path in ROOT.glob("tests/**/test_*.py"))
+SOURCES = sorted(ROOT.glob("senro/**/*.py"))
+LONGEST = 500
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda path: path.name)
+def test_every_test_says_what_it_proves(path: Path) -> None:
+    """Each test function has a docstring."""
+    functions = [
+        node
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+    ]
+    assert [node.name for node in functions if not ast.get_docstring(node)] == []
+
+
+def test_no_file_is_longer_than_five_hundred_lines() -> None:
+    """A file of the package or of its tests that passes 500 lines says so, and why, in its docstring."""
+    long = [path for path in (*SOURCES, *ROOT.glob("tests/**/*.py")) if len(path.read_text().splitlines()) > LONGEST]
+    silent = [path.name for path in long if "500 lines" not in (ast.get_docstring(ast.parse(path.read_text())) or "")]
+    assert silent == []
+
+
+def test_the_end_to_end_tests_stand_on_what_users_have() -> None:
+    """No end-to-end test imports a helper of these tests or an HTTP client: `senro.testing` is all there is.
+
+    But for what starts an object store, which is another program, as `weed server` in a shell would be.
+    """
+    for path in ROOT.glob("tests/e2e/*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        named = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+        named |= {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        named -= {"tests.lib.harness.object_store"}
+        assert [name for name in named if name.split(".")[0] in {"tests", "httpx", "websockets", "respx"}] == [], (
+            path.name
+        )
+
+
+def test_nothing_is_left_to_do() -> None:
+    """No source file holds a stub or a note of something to be done."""
+    words = ("TODO", "FIXME", "XXX", "NotImplementedError", "pragma: no cover")
+    found = [(path.name, word) for path in SOURCES for word in words if word in path.read_text()]
+    assert found == []
