@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from senro._version import __version__
 
 if TYPE_CHECKING:
     from senro import errors, k8s, retry, secret
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from senro.api.result import Result, StepResult, WorkspaceResult
     from senro.api.run import run, run_sync
     from senro.domain.errors import ConfigurationError, PlanError, SenroError
-    from senro.domain.pipeline.pipeline import Pipeline, Step, Workflow
+    from senro.domain.pipeline.step import Step
     from senro.domain.pipeline.targets import local
+    from senro.domain.pipeline.workflow import Workflow
     from senro.domain.pipeline.workspace import Mount, ScratchCache, ScratchMount, Workspace
+    from senro.domain.plan.pipeline import Pipeline
     from senro.domain.plan.plan import Plan
     from senro.domain.verdict.explain.classification import Classification
     from senro.ports.reporter import Reporter
@@ -58,7 +60,7 @@ _HOMES = {
     "Classification": "senro.domain.verdict.explain.classification",
     "ConfigurationError": "senro.domain.errors",
     "Mount": "senro.domain.pipeline.workspace",
-    "Pipeline": "senro.domain.pipeline.pipeline",
+    "Pipeline": "senro.domain.plan.pipeline",
     "Plan": "senro.domain.plan.plan",
     "PlanError": "senro.domain.errors",
     "Reporter": "senro.ports.reporter",
@@ -66,9 +68,9 @@ _HOMES = {
     "ScratchCache": "senro.domain.pipeline.workspace",
     "ScratchMount": "senro.domain.pipeline.workspace",
     "SenroError": "senro.domain.errors",
-    "Step": "senro.domain.pipeline.pipeline",
+    "Step": "senro.domain.pipeline.step",
     "StepResult": "senro.api.result",
-    "Workflow": "senro.domain.pipeline.pipeline",
+    "Workflow": "senro.domain.pipeline.workflow",
     "Workspace": "senro.domain.pipeline.workspace",
     "WorkspaceResult": "senro.api.result",
     "classify": "senro.api.classify",

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import anyio
 
-from senro import __version__
+from senro._version import __version__
 from senro.api.result import Result, StepResult, WorkspaceResult
 from senro.api.run_summary import step_infos, summarise
 from senro.api.wiring import Opened, open_services

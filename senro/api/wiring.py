@@ -26,9 +26,9 @@ from senro.adapters.fs import (
 )
 from senro.adapters.process import LocalProcesses
 from senro.adapters.secrets import LARGEST, PrivateSecretFiles, ReferencedSecrets
-from senro.app.caches.keys import CacheKeys, evaluate_keys
+from senro.app.caches.keys import evaluate_keys
 from senro.app.runtime.services import ClusterServices, ScratchServices, Services
-from senro.domain.caches.persistent import persistent_workspaces
+from senro.domain.caches.key import CacheKeys
 from senro.domain.errors import ConfigurationError, Refusal, StoreUnavailable
 from senro.domain.pipeline.secrets import SecretReference
 from senro.domain.pipeline.targets import Pod
@@ -124,7 +124,7 @@ async def _leased(
     """
     store = FolderPersistentStore(cache)
     leases = {}
-    for workspace in persistent_workspaces(plan):
+    for workspace in plan.persistent_workspaces:
         try:
             lease = await stack.enter_async_context(store.lease(workspace.name, since=since))
         except ConfigurationError as error:

@@ -10,11 +10,10 @@ from senro.app.runtime.recorder import Recorder
 from senro.app.runtime.services import Services
 from senro.app.runtime.shutdown import CleanUps
 from senro.app.workspaces.workspaces import Workspaces
-from senro.domain.manifests.pod import AttemptIdentity
-from senro.domain.pipeline.pipeline import Step
+from senro.domain.manifests.identity import AttemptIdentity
+from senro.domain.pipeline.step import Step
 from senro.domain.run.events import TransferBroken, Transferred
-from senro.domain.run.state_names import Direction
-from senro.domain.transfer.compression import Coding
+from senro.domain.transfer.compression import Coding, Direction
 
 
 class Moment(TypedDict):

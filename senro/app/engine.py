@@ -14,7 +14,7 @@ from senro.app.attempt import Attempt
 from senro.app.local_attempt import LocalAttempt
 from senro.app.pod.attempt import PodAttempt
 from senro.domain.errors import TreeError
-from senro.domain.manifests.pod import AttemptIdentity
+from senro.domain.manifests.identity import AttemptIdentity
 from senro.domain.pipeline.step_mounts import claimed, pod_target
 from senro.domain.pipeline.targets import Pod
 from senro.domain.run.events import AttemptEnded, AttemptStarted, CancelRequested, RunEnded, StepEnded
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from senro.app.runtime.services import Services
     from senro.app.runtime.shutdown import CleanUps
     from senro.app.workspaces.workspaces import Workspaces
-    from senro.domain.pipeline.pipeline import Step
+    from senro.domain.pipeline.step import Step
     from senro.domain.plan.plan import Plan
 
 

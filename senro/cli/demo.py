@@ -6,8 +6,8 @@ import os
 
 import click
 
-from senro.cli.commands import run_plan
 from senro.cli.demo_pipeline import EVICTED_STEP, demo_pipeline
+from senro.cli.run import run_plan
 from senro.devcluster import IMAGE, DevClusterThread
 
 NAMESPACE = "demo"

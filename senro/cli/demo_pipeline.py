@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from senro.domain.pipeline.pipeline import Pipeline
 from senro.domain.pipeline.retry import on_infra
 from senro.domain.pipeline.targets import Pod
 from senro.domain.pipeline.workspace import Workspace
+from senro.domain.plan.pipeline import Pipeline
 
 EVICTED_STEP = "ship.publish"
 """The step whose first pod the embedded cluster evicts."""

@@ -8,11 +8,9 @@ from typing import TypeVar
 
 import click
 
-from senro import __version__
+from senro._version import __version__
+from senro.cli.exit_codes import CANCELLED, FAILED, REFUSED
 from senro.domain.errors import RunBroken, SenroError
-
-FAILED, REFUSED, CANCELLED = 1, 2, 130
-"""Exit codes beside 0: the run failed; usage, or a refusal before anything started; cancelled."""
 
 T = TypeVar("T")
 
@@ -37,7 +35,7 @@ def main() -> None:
 @click.option("--quiet", is_flag=True, help="Only failures and the last line.")
 def run(file: str, run_dir: str | None, jobs: int | None, *, plain: bool, quiet: bool) -> None:
     """Run the pipeline of a Python file."""
-    from senro.cli.commands import run_file  # noqa: PLC0415 - see this module's first line
+    from senro.cli.run import run_file  # noqa: PLC0415 - see this module's first line
 
     _exit(lambda: run_file(file, run_dir=run_dir, jobs=jobs, plain=plain, quiet=quiet))
 
@@ -47,7 +45,7 @@ def run(file: str, run_dir: str | None, jobs: int | None, *, plain: bool, quiet:
 @click.option("--pods", is_flag=True, help="Each pod that would be created, as YAML.")
 def plan(file: str, *, pods: bool) -> None:
     """Check the pipeline of a Python file and show its plan. Nothing is created or connected to."""
-    from senro.cli.commands import show_plan  # noqa: PLC0415 - see this module's first line
+    from senro.cli.plan import show_plan  # noqa: PLC0415 - see this module's first line
 
     _exit(lambda: show_plan(file, pods=pods))
 

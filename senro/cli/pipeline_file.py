@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from senro.domain.errors import SenroError
-from senro.domain.pipeline.pipeline import Pipeline
+from senro.domain.plan.pipeline import Pipeline
 
 
 class LoadError(SenroError):

@@ -8,9 +8,10 @@ from typing import Any
 
 import yaml
 
-from senro.domain.manifests.pod import AttemptIdentity, pod_manifest, secret_manifest
-from senro.domain.pipeline.pipeline import Step
+from senro.domain.manifests.identity import AttemptIdentity
+from senro.domain.manifests.pod import pod_manifest, secret_manifest
 from senro.domain.pipeline.retry import Retry
+from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.step_mounts import claims_by_name
 from senro.domain.pipeline.targets import Pod
 from senro.domain.pipeline.workspace import AnyMount, Mount, Workspace

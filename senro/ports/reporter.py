@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from senro.domain.run.state_names import Direction, RunState, StepState
+from senro.domain.run.state_names import RunState, StepState
+from senro.domain.transfer.compression import Direction
 
 __all__ = [
     "Direction",

@@ -30,10 +30,10 @@ from senro.devcluster import DevCluster
 from senro.domain.claims.lease import Lease
 from senro.domain.claims.lease_protocol import CERTAIN
 from senro.domain.kube.pod import Pod
-from senro.domain.pipeline.pipeline import Pipeline
 from senro.domain.pipeline.targets import Pod as Target
 from senro.domain.pipeline.workspace import Workspace
-from senro.domain.plan.plan import Plan, build_plan
+from senro.domain.plan.pipeline import Pipeline
+from senro.domain.plan.plan import Plan
 from senro.domain.run.events import AttemptEnded, LeaseAcquired, LeaseLost
 from senro.domain.run.outcome import Outcome
 from senro.domain.text.redactor import Redactor
@@ -244,7 +244,7 @@ def plan_of(cluster: DevCluster, number: int) -> Plan:
     pipeline = Pipeline("race")
     workspace = Workspace(f"raced-{number}")
     pipeline.workflow("w").step("s", ["sh", "-c", script], mounts=[workspace.at("/c")], on=target)
-    return build_plan(pipeline)
+    return pipeline.build()
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: f"{batch[0]}-{batch[-1]}")

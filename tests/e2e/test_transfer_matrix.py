@@ -28,8 +28,7 @@ from senro.app.pod.compression import Packing
 from senro.devcluster import DevCluster, DevClusterThread
 from senro.domain.kube.names import label_value
 from senro.domain.run.events import AttemptEnded, PodCreated, TransferBroken, Transferred
-from senro.domain.run.state_names import Direction
-from senro.domain.transfer.compression import Coding, LinkRates, choose
+from senro.domain.transfer.compression import Coding, Direction, LinkRates, choose
 from senro.domain.transfer.scripts import IO_CONTAINER, STAGE_CONTAINER
 from senro.testing import Bench
 

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.abc import TaskGroup
 
-from senro.app.caches.keys import CacheKeys
 from senro.app.caches.stores import Restored, ScratchStores
 from senro.app.runtime.recorder import Recorder
 from senro.app.runtime.services import Services
+from senro.domain.caches.key import CacheKeys
 from senro.domain.caches.lookup import ScratchEntry, Where
 from senro.domain.errors import StoreError, StoreUnavailable, TreeError
 from senro.domain.kube.names import label_value
-from senro.domain.pipeline.pipeline import Step
+from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.targets import Local
 from senro.domain.pipeline.workspace import ScratchMount
 from senro.domain.plan.cache_handover import Handing, caches_of, handing_of

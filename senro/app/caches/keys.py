@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
-from senro.domain.caches.key import HashFiles, KeyTemplate, compile_key, hash_of
+from senro.domain.caches.key import CacheKeys, HashFiles, KeyTemplate, compile_key, hash_of
 from senro.domain.errors import ConfigurationError, Refusal, TreeError
 from senro.domain.pipeline.workspace import ScratchCache
 from senro.domain.plan.plan import Plan
 from senro.domain.tree.excludes import DEFAULT_EXCLUDES, compile_excludes
 from senro.domain.tree.run_folders import runs_inside
 from senro.ports.scratch import KeyFiles
-
-
-@dataclass(frozen=True, slots=True)
-class CacheKeys:
-    """What a cache's key and its restore keys came to."""
-
-    key: str
-    prefixes: tuple[str, ...] = ()
 
 
 async def evaluate_keys(plan: Plan, files: KeyFiles, base: str, run_dir: str) -> Mapping[str, CacheKeys]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from senro.app.caches.keys import CacheKeys
 from senro.app.runtime.recorder import Recorder
+from senro.domain.caches.key import CacheKeys
 from senro.domain.caches.lookup import Candidate, ScratchEntry, Where, ranked
 from senro.domain.errors import StoreError, StoreUnavailable, TreeError
 from senro.domain.run.events import CacheDegraded

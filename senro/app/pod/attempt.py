@@ -23,14 +23,7 @@ from senro.domain.claims.messages import given_up, waits_for
 from senro.domain.errors import AlreadyExists, ClusterError, TreeError
 from senro.domain.kube.names import label_value
 from senro.domain.kube.pod import Pod, parse_time
-from senro.domain.manifests.pod import (
-    Manifest,
-    own_deadline,
-    pod_manifest,
-    pod_target,
-    read_back,
-    secret_manifest,
-)
+from senro.domain.manifests.pod import Manifest, own_deadline, pod_manifest, pod_target, read_back, secret_manifest
 from senro.domain.pipeline.durations import seconds
 from senro.domain.pipeline.step_mounts import claim_names, claimed
 from senro.domain.requests.creation import refused

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from senro.domain.run.state_names import Direction
-from senro.domain.transfer.compression import Coding, LinkRates, choose, choose_again, could_pay
+from senro.domain.transfer.compression import Coding, Direction, LinkRates, choose, choose_again, could_pay
 from senro.ports.clock import Clock
 
 

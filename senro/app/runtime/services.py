@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from senro.app.caches.keys import CacheKeys
+from senro.domain.caches.key import CacheKeys
 from senro.domain.claims.lease import LEASE_SECONDS
 from senro.domain.errors import StoreUnavailable
 from senro.domain.transfer.compression import LinkRates

@@ -14,7 +14,7 @@ from senro.app.workspaces.restore import put_back
 from senro.domain.errors import PlanError, Refusal, TreeError
 from senro.domain.kube.names import label_value
 from senro.domain.manifests.pod import carried, read_back
-from senro.domain.pipeline.pipeline import Step
+from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.step_mounts import claims_by_name, workspace_mounts
 from senro.domain.pipeline.targets import Local
 from senro.domain.pipeline.workspace import AnyMount, Mount, ScratchMount, Workspace

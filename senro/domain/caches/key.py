@@ -171,3 +171,11 @@ def _match(words: re.Pattern[str], text: str, at: int) -> str:
 
 def _skip(text: str, at: int) -> int:
     return at + len(_match(_BLANKS, text, at))
+
+
+@dataclass(frozen=True, slots=True)
+class CacheKeys:
+    """What a cache's key and its restore keys came to."""
+
+    key: str
+    prefixes: tuple[str, ...] = ()

@@ -11,8 +11,6 @@ from typing import Literal
 
 import msgspec
 
-from senro.domain.pipeline.workspace import Workspace
-from senro.domain.plan.plan import Plan
 from senro.domain.text.age import age_text
 
 Bound = Literal["max_age", "max_size", "unfinished"]
@@ -53,12 +51,6 @@ class Eviction:
                 return f"it holds {self.measured:.0f} bytes, and max_size is {self.limit:.0f}"
             case _:
                 return "a run was killed while a step changed it"
-
-
-def persistent_workspaces(plan: Plan) -> tuple[Workspace, ...]:
-    """The plan's persistent workspaces, sorted by name: leased in one order, of two runs one gets them all."""
-    found = (workspace for workspace in plan.workspaces if workspace.scope == "persistent")
-    return tuple(sorted(found, key=lambda workspace: workspace.name))
 
 
 def exceeded(record: PersistentRecord, *, now: float, size: int) -> Eviction | None:

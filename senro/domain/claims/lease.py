@@ -15,7 +15,7 @@ import msgspec
 
 from senro.domain.kube import names
 from senro.domain.kube.pod import Metadata, decode_object
-from senro.domain.pipeline.step_mounts import AttemptIdentity
+from senro.domain.manifests.identity import AttemptIdentity
 from senro.domain.text.printable import printable
 
 LEASE_SECONDS: Final = 60

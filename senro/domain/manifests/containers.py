@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from senro.domain.kube import names
 from senro.domain.kube.variable_expansion import escape
+from senro.domain.manifests.identity import AttemptIdentity
 from senro.domain.manifests.security import container_security, secret_file_mode, transfer_security
-from senro.domain.pipeline.pipeline import Step
-from senro.domain.pipeline.step_mounts import AttemptIdentity, carried, claimed, mount_variable, read_back
+from senro.domain.pipeline.step import Step
+from senro.domain.pipeline.step_mounts import carried, claimed, mount_variable, read_back
 from senro.domain.pipeline.targets import Pod
 from senro.domain.transfer.scripts import (
     CONTROL_MOUNT,

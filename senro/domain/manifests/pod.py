@@ -21,10 +21,11 @@ from senro.domain.manifests.containers import (
     step_environment,
     without_empty,
 )
+from senro.domain.manifests.identity import AttemptIdentity
 from senro.domain.manifests.security import pod_security
 from senro.domain.pipeline.durations import seconds
-from senro.domain.pipeline.pipeline import Step
-from senro.domain.pipeline.step_mounts import AttemptIdentity, carried, claimed, pod_target, read_back
+from senro.domain.pipeline.step import Step
+from senro.domain.pipeline.step_mounts import carried, claimed, pod_target, read_back
 from senro.domain.pipeline.targets import Pod
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from senro.domain.pipeline.pipeline import Step
+from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.targets import Local
 from senro.domain.pipeline.workspace import ScratchMount
 from senro.domain.plan.concurrency import before

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from senro.domain.pipeline.pipeline import Step
+from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.step_mounts import claims_by_name
 from senro.domain.pipeline.targets import Pod, Target
 from senro.domain.pipeline.workspace import Mount, ScratchCache, Workspace

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from senro.domain.errors import PlanError, Refusal
-from senro.domain.pipeline.pipeline import Pipeline, Step
+from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.workspace import ScratchCache, Workspace
-from senro.domain.plan.validation.field_reader import is_a, shown
-from senro.domain.plan.validation.graph import read_graph
-from senro.domain.plan.validation.workflows import read_workflows
-from senro.domain.plan.validation.workspace_conflicts import read_workspaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,22 +31,8 @@ class Plan:
     scratches: tuple[ScratchCache, ...]
     secrets: tuple[str, ...]
 
-
-def build_plan(pipeline: Pipeline) -> Plan:
-    """The plan of a pipeline. Raises `PlanError` with every refusal, whatever stands in the pipeline's fields."""
-    if not is_a(pipeline, Pipeline):
-        raise PlanError((Refusal("pipeline", "type", f"this is {shown(pipeline)}; write senro.Pipeline('name')"),))
-    refusals: list[Refusal] = []
-    name, workflows = read_workflows(pipeline, refusals)
-    graph = read_graph(workflows, refusals)
-    workspaces, scratches = read_workspaces(graph, refusals)
-    if refusals:
-        raise PlanError(tuple(refusals))
-    secrets = {secret for step in graph.steps.values() for secret in step.secrets.values()}
-    return Plan(
-        name,
-        tuple(PlannedStep(step, graph.needs[step_id]) for step_id, step in graph.steps.items()),
-        workspaces,
-        scratches,
-        tuple(sorted(secrets)),
-    )
+    @property
+    def persistent_workspaces(self) -> tuple[Workspace, ...]:
+        """The persistent workspaces, sorted by name: runs that lock them in one order cannot block each other."""
+        found = (workspace for workspace in self.workspaces if workspace.scope == "persistent")
+        return tuple(sorted(found, key=lambda workspace: workspace.name))

@@ -14,8 +14,8 @@ import msgspec
 from senro.domain.caches.lookup import Where
 from senro.domain.caches.persistent import Bound
 from senro.domain.run.outcome import Outcome
-from senro.domain.run.state_names import Direction, RunState, StepState
-from senro.domain.transfer.compression import Coding
+from senro.domain.run.state_names import RunState, StepState
+from senro.domain.transfer.compression import Coding, Direction
 
 
 class _Event(msgspec.Struct, frozen=True, tag_field="event", kw_only=True, omit_defaults=True):

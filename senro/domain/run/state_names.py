@@ -11,6 +11,3 @@ StepState = Literal[
 
 RunState = Literal["succeeded", "succeeded_with_recovery", "partial", "failed", "cancelled"]
 """What a run came to. `partial`: only steps with `continue_on_error` failed."""
-
-Direction = Literal["in", "out"]
-"""`in` is into the pod, `out` is back to the coordinator."""

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from senro.domain.run.state_names import Direction
+Direction = Literal["in", "out"]
+"""`in` is into the pod, `out` is back to the coordinator."""
 
 Coding = Literal["plain", "gzip", "zstd"]
 """How the bytes of an archive cross: as they are, or packed by the program of this name."""

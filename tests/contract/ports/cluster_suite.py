@@ -18,7 +18,7 @@ from senro.domain.claims.lease import Terms
 from senro.domain.errors import AlreadyExists, ClusterError, Conflict, Forbidden, NotFound, Rejected, StreamBroken
 from senro.domain.kube.exec_protocol import Ended, ExecFailure, ExecResult, ExitCode, StatusLost, Stderr, Stdout
 from senro.domain.kube.pod import Pod
-from senro.domain.pipeline.step_mounts import AttemptIdentity
+from senro.domain.manifests.identity import AttemptIdentity
 from senro.domain.text.kubelet_log import LogLine, LogLines
 from senro.ports.cluster import Cluster, ExecSession
 from senro.ports.pod_watch import PodWatch

@@ -8,8 +8,8 @@ import msgspec
 from hypothesis import strategies as st
 
 from senro.domain.caches.persistent import Bound
-from senro.domain.pipeline.pipeline import Pipeline
-from senro.domain.plan.plan import Plan, build_plan
+from senro.domain.plan.pipeline import Pipeline
+from senro.domain.plan.plan import Plan
 from senro.domain.run.events import AttemptEnded, AttemptStarted, Event, StepEnded
 from senro.domain.run.outcome import Outcome, OutcomeKind
 from senro.domain.run.state_names import StepState
@@ -97,7 +97,7 @@ def plans(draw: st.DrawFn) -> Plan:
             earlier = [other for other in written if draw(st.integers(0, 2)) == 0]
             workflow.step(step, ["true"], needs=earlier, continue_on_error=draw(st.booleans()))
             written.append(f"{name}.{step}")
-    return build_plan(pipeline)
+    return pipeline.build()
 
 
 def began(step: str, attempt: int = 1) -> AttemptStarted:

@@ -8,11 +8,12 @@ from typing import Any
 from hypothesis import strategies as st
 
 from senro.domain.errors import PlanError, Refusal
-from senro.domain.pipeline.pipeline import Pipeline, Step
 from senro.domain.pipeline.retry import Retry
+from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.targets import Pod, Security
 from senro.domain.pipeline.workspace import AnyMount, Mount, ScratchCache, Workspace
-from senro.domain.plan.plan import Plan, build_plan
+from senro.domain.plan.pipeline import Pipeline
+from senro.domain.plan.plan import Plan
 
 DIGEST = "sha256:" + "9f2c" * 16
 IMAGE = f"ghcr.io/acme/runner@{DIGEST}"
@@ -36,14 +37,14 @@ def pod(**fields: Any) -> Pipeline:
 
 def planned(pipeline: Pipeline) -> Step:
     """The only step of the plan."""
-    (step,) = build_plan(pipeline).steps
+    (step,) = pipeline.build().steps
     return step.step
 
 
 def refusals_of(pipeline: Pipeline) -> tuple[Refusal, ...]:
     """What is wrong with the pipeline; nothing if it builds."""
     try:
-        build_plan(pipeline)
+        pipeline.build()
     except PlanError as error:
         return error.refusals
     return ()
@@ -149,4 +150,4 @@ def chain(*names: str) -> Plan:
     workflow = pipeline.workflow("w")
     for place, name in enumerate(names):
         workflow.step(name, ["true"], needs=names[place - 1 : place] if place else ())
-    return build_plan(pipeline)
+    return pipeline.build()

@@ -17,9 +17,9 @@ from senro.app.runtime.shutdown import CleanUps
 from senro.app.workspaces.workspaces import Workspaces
 from senro.domain.errors import ClusterError
 from senro.domain.kube.pod import Pod, pod_from
-from senro.domain.pipeline.pipeline import Pipeline
-from senro.domain.pipeline.step_mounts import AttemptIdentity
-from senro.domain.plan.plan import Plan, build_plan
+from senro.domain.manifests.identity import AttemptIdentity
+from senro.domain.plan.pipeline import Pipeline
+from senro.domain.plan.plan import Plan
 from senro.domain.text.redactor import Redactor
 from senro.ports.reporter import Reporter, RunSummary
 from tests.lib.builders.plans import RUNNER
@@ -111,7 +111,7 @@ def pod_plan(**fields: Any) -> Plan:
     fields.setdefault("command", ["make"])
     fields.setdefault("on", RUNNER)
     pipeline.workflow("build").step("make", **fields)
-    return build_plan(pipeline)
+    return pipeline.build()
 
 
 class ScriptedWatch:

@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from senro.domain.errors import TreeError
-from senro.domain.pipeline.pipeline import Pipeline, Step
+from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.targets import local
 from senro.domain.pipeline.workspace import Links, Workspace
-from senro.domain.plan.plan import build_plan
+from senro.domain.plan.pipeline import Pipeline
 from senro.domain.run.events import SnapshotTaken, WorkspaceOpened
 from senro.domain.transfer.scripts import STAGE_COMMAND, far_count, reading_command, sentinel_name
 from senro.domain.tree.content_rules import ContentRules
@@ -156,7 +156,7 @@ class WorkspaceMachine(RuleBasedStateMachine):
         workflow = pipeline.workflow("w")
         workflow.step("here", ["true"], mounts=[workspace.at("/w")], on=local())
         workflow.step("there", ["true"], mounts=[workspace.at("/w")], needs=["here"], on=RUNNER)
-        plan = build_plan(pipeline)
+        plan = pipeline.build()
         self.here, self.there = (planned.step for planned in plan.steps)
         self.app = App(self.top, plan)
         try:

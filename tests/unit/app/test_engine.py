@@ -19,10 +19,9 @@ from senro.app.runtime import shutdown as clean_ups
 from senro.domain.errors import ClusterError, StoreError, Unreachable
 from senro.domain.kube.pod import Metadata, Pod
 from senro.domain.pipeline import retry
-from senro.domain.pipeline.pipeline import Pipeline
 from senro.domain.pipeline.targets import Pod as Target
 from senro.domain.pipeline.targets import local
-from senro.domain.plan.plan import build_plan
+from senro.domain.plan.pipeline import Pipeline
 from senro.domain.run.events import Noted, PodCreated, PodDeleted, StepEnded, StepRunning
 from senro.ports.cluster import Manifest
 from tests.lib.builders.plans import IMAGE
@@ -276,7 +275,7 @@ class TestLimits:
             workflow.step(name, ["true"], on=local() if name == "c" else one)
         site = Site(
             tmp_path,
-            build_plan(pipeline),
+            pipeline.build(),
             jobs=2,
             course=stays(waiting(), running()),
             scripts={("true",): [Exit(0)]},
@@ -304,7 +303,7 @@ class TestLimits:
         workflow = pipeline.workflow("w")
         for name in ("a", "b", "c"):
             workflow.step(name, ["true"], on=target(max_pods=1))
-        site = Site(tmp_path, build_plan(pipeline))
+        site = Site(tmp_path, pipeline.build())
         site.cluster.stubborn = True
         most = 0
         create = site.cluster._create_pod
@@ -348,7 +347,7 @@ async def test_a_reporter_that_fails_leaves_no_pod(tmp_path: Path, method: str, 
     pipeline = Pipeline("release")
     pipeline.workflow("build").step("make", ["make"], on=target(), secrets={"TOKEN": "Token"})
     pipeline.workflow("build2").step("long", ["long"], on=target())
-    site = Site(tmp_path, build_plan(pipeline), secrets=TOKEN, course=stays(waiting(), running(), running()))
+    site = Site(tmp_path, pipeline.build(), secrets=TOKEN, course=stays(waiting(), running(), running()))
     told = Bursts(method, when)
     site.app.recorder.reporter = told
     object.__setattr__(site.app.services, "reporter", told)
@@ -450,7 +449,7 @@ class TestCancellation:
         pipeline.workflow("build").step("make", ["make"], on=target(grace=3600))
         if others:
             pipeline.workflow("other").step("long", ["long"])
-        site = Site(tmp_path, build_plan(pipeline), scripts={("long",): [Hang()]}, auto=False)
+        site = Site(tmp_path, pipeline.build(), scripts={("long",): [Hang()]}, auto=False)
         site.cluster.stubborn = True
 
         async def cancel() -> None:

@@ -7,12 +7,13 @@ import yaml
 from hypothesis import given
 
 from senro.cli.plan_text import NONCE, RUN_ID, plan_text, pods_text
+from senro.domain.manifests.identity import AttemptIdentity
 from senro.domain.manifests.pod import pod_manifest
-from senro.domain.pipeline.pipeline import Pipeline, Step
 from senro.domain.pipeline.retry import on_any, on_failure, on_infra
-from senro.domain.pipeline.step_mounts import AttemptIdentity
+from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.workspace import Workspace
-from senro.domain.plan.plan import Plan, PlannedStep, build_plan
+from senro.domain.plan.pipeline import Pipeline
+from senro.domain.plan.plan import Plan, PlannedStep
 from tests.lib.builders.plans import IMAGE, RUNNER, chain, steps
 
 TEXT = f"""\
@@ -72,7 +73,7 @@ def release() -> Plan:
         timeout=90.5,
         retry=on_infra(attempts=4),
     )
-    return build_plan(pipeline)
+    return pipeline.build()
 
 
 def test_a_plan_is_told_whole() -> None:

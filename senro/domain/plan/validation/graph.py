@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from senro.domain.errors import Refusal
-from senro.domain.pipeline.pipeline import Step
+from senro.domain.pipeline.step import Step
 from senro.domain.plan.topological_order import ordered
 from senro.domain.plan.validation.field_reader import shown
 from senro.domain.plan.validation.workflows import ReadWorkflow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from senro.domain.errors import Refusal
-from senro.domain.pipeline.pipeline import Step
+from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.step_mounts import claims_by_name
 from senro.domain.pipeline.targets import Pod
 from senro.domain.pipeline.workspace import Mount, ScratchMount, Workspace

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from senro.domain.errors import Refusal
-from senro.domain.manifests.pod import AttemptIdentity, manifest_bytes, pod_manifest, step_environment
-from senro.domain.pipeline.pipeline import Pipeline, Step, Workflow
+from senro.domain.manifests.identity import AttemptIdentity
+from senro.domain.manifests.pod import manifest_bytes, pod_manifest, step_environment
+from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.targets import Pod, Target
+from senro.domain.pipeline.workflow import Workflow
 from senro.domain.plan.validation.commands import read_command, read_workdir, refuse_manifest, refuse_sizes
 from senro.domain.plan.validation.environment import read_environment, read_secrets, refuse_overlap
 from senro.domain.plan.validation.field_reader import Reader, is_a, shown
@@ -55,13 +57,13 @@ class _Draft:
         return f"{self.workflow}.{self.name}"
 
 
-def read_workflows(pipeline: Pipeline, refusals: list[Refusal]) -> tuple[str, tuple[ReadWorkflow, ...]]:
+def read_workflows(name: object, workflows: object, refusals: list[Refusal]) -> tuple[str, tuple[ReadWorkflow, ...]]:
     """The pipeline's name and its workflows; what is none is refused and left out."""
-    name = Reader("pipeline", refusals).name(pipeline.name, "the pipeline's name", "pipeline")
-    reader = Reader(name, refusals)
+    read_name = Reader("pipeline", refusals).name(name, "the pipeline's name", "pipeline")
+    reader = Reader(read_name, refusals)
     known = _Known()
     drafts = []
-    for number, item in enumerate(reader.items(pipeline.workflows, "the workflows"), start=1):
+    for number, item in enumerate(reader.items(workflows, "the workflows"), start=1):
         if is_a(item, Workflow):
             drafts.append(_read_names(item, number, known, refusals))
         else:
@@ -70,7 +72,7 @@ def read_workflows(pipeline: Pipeline, refusals: list[Refusal]) -> tuple[str, tu
         reader.refuse(
             "empty", "the pipeline has no steps; add one by pipeline.workflow('build').step('make', ['make'])"
         )
-    return name, tuple(
+    return read_name, tuple(
         ReadWorkflow(workflow, needs, tuple(_read_step(draft, known, Reader(draft.id, refusals)) for draft in steps))
         for workflow, needs, steps in drafts
     )

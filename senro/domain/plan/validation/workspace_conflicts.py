@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Final
 
 from senro.domain.errors import Refusal
-from senro.domain.pipeline.pipeline import Step
+from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.step_mounts import workspace_mounts
 from senro.domain.pipeline.workspace import ScratchCache, ScratchMount, Workspace
 from senro.domain.plan.validation.graph import Graph, Unordered

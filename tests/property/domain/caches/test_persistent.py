@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from senro.domain.caches.persistent import Eviction, PersistentRecord, at_lease, exceeded, persistent_workspaces
-from senro.domain.pipeline.pipeline import Pipeline
+from senro.domain.caches.persistent import Eviction, PersistentRecord, at_lease, exceeded
 from senro.domain.pipeline.workspace import Workspace
-from senro.domain.plan.plan import build_plan
+from senro.domain.plan.pipeline import Pipeline
 from tests.lib.builders.plans import RUNNER
 
 DIGEST = "sha256:" + "0" * 64
@@ -92,5 +91,5 @@ def test_what_a_run_leases() -> None:
     kept = [Workspace(name, scope="persistent", max_age=1, max_size=1) for name in "zab"]
     workflow = pipeline.workflow("w", on=RUNNER)
     workflow.step("one", ["true"], mounts=[kept[0].at("/z"), kept[2].at("/b"), Workspace("run").at("/r")])
-    plan = build_plan(pipeline)
-    assert [workspace.name for workspace in persistent_workspaces(plan)] == ["b", "z"]
+    plan = pipeline.build()
+    assert [workspace.name for workspace in plan.persistent_workspaces] == ["b", "z"]

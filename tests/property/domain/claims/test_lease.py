@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from senro.domain.claims.lease import LEASE_SECONDS, Lease, LeaseSpec, Terms, decode_lease, micro_time, told
 from senro.domain.kube.names import is_dns_label, lease_name
 from senro.domain.kube.pod import Metadata
-from senro.domain.pipeline.step_mounts import AttemptIdentity
+from senro.domain.manifests.identity import AttemptIdentity
 from tests.lib.builders.leases import leased
 
 TERMS = Terms("ci", "build-cache", "senro-build-cache", AttemptIdentity("run-1", "build.make", 2, "00ff"))

@@ -31,7 +31,7 @@ from senro.domain.claims.lease_protocol import (
     next_move,
 )
 from senro.domain.kube.pod import Metadata
-from senro.domain.pipeline.step_mounts import AttemptIdentity
+from senro.domain.manifests.identity import AttemptIdentity
 from tests.lib.builders.leases import leased
 
 SECONDS = 60

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from senro.domain.kube.variable_expansion import escape
-from senro.domain.manifests.pod import AttemptIdentity, pod_manifest
-from senro.domain.pipeline.pipeline import Step
+from senro.domain.manifests.identity import AttemptIdentity
+from senro.domain.manifests.pod import pod_manifest
+from senro.domain.pipeline.step import Step
 from senro.domain.transfer.scripts import IO_COMMAND
 from tests.lib.builders.plans import one_step, planned, steps
 

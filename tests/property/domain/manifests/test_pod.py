@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from senro.domain.manifests.identity import AttemptIdentity
 from senro.domain.manifests.pod import (
-    AttemptIdentity,
     carried,
     manifest_bytes,
     own_deadline,
@@ -22,7 +22,7 @@ from senro.domain.manifests.pod import (
     read_back,
     secret_manifest,
 )
-from senro.domain.pipeline.pipeline import Step
+from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.targets import Local, Pod
 from senro.domain.pipeline.workspace import Workspace
 from tests.lib.builders import pod_security as standard

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from senro.domain.errors import PlanError
-from senro.domain.pipeline.pipeline import Pipeline
 from senro.domain.pipeline.targets import Local, local
 from senro.domain.pipeline.workspace import ScratchCache, Workspace
 from senro.domain.plan.cache_handover import caches_of, handing_of
-from senro.domain.plan.plan import Plan, build_plan
+from senro.domain.plan.pipeline import Pipeline
+from senro.domain.plan.plan import Plan
 from tests.lib.builders.plans import RUNNER
 
 A, B = ScratchCache("a", key="k"), ScratchCache("b", key="k")
@@ -29,7 +29,7 @@ def plans(draw: st.DrawFn) -> Plan | None:
         on = RUNNER if draw(st.booleans()) else local()
         workflow.step(name, ["true"], needs=needs, on=on, mounts=[*mounts, Workspace(f"ws-{name}").at("/w")])
     try:
-        return build_plan(pipeline)
+        return pipeline.build()
     except PlanError:
         return None
 

@@ -5,9 +5,9 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from senro.domain.pipeline.pipeline import Pipeline
 from senro.domain.plan.concurrency import before, beside
-from senro.domain.plan.plan import Plan, build_plan
+from senro.domain.plan.pipeline import Pipeline
+from senro.domain.plan.plan import Plan
 from tests.lib.builders.events import plans
 
 
@@ -61,7 +61,7 @@ def test_long_chains_run_beside_each_other_alone(length: int, chains: int) -> No
         workflow = pipeline.workflow(f"c{chain}")
         for place in range(length):
             workflow.step(f"s{place}", ["true"], needs=[f"s{place - 1}"] if place else [])
-    for step, others in beside(build_plan(pipeline)).items():
+    for step, others in beside(pipeline.build()).items():
         assert {other.split(".")[0] for other in others} == {f"c{chain}" for chain in range(chains)} - {
             step.split(".")[0]
         }

@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from senro.domain.pipeline import retry
-from senro.domain.pipeline.pipeline import Pipeline, Step, Workflow
 from senro.domain.pipeline.retry import Retry
+from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.targets import Local, Pod
+from senro.domain.pipeline.workflow import Workflow
 from senro.domain.pipeline.workspace import Mount, Workspace
+from senro.domain.plan.pipeline import Pipeline
 from tests.lib.builders.plans import IMAGE, RUNNER, one_step, refusals_of
 
 SRC = Workspace("src")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from senro.domain.pipeline.pipeline import Pipeline
-from senro.domain.plan.plan import Plan, build_plan
+from senro.domain.plan.pipeline import Pipeline
+from senro.domain.plan.plan import Plan
 from senro.domain.run.events import CancelRequested, Event, SnapshotTaken, WorkspaceOpened, decode_event, encode_event
 from senro.domain.run.outcome import Outcome, OutcomeKind
 from senro.domain.run.state import FINAL, WELL, Moves, Progress, at_start, final_state, fold, next_moves, roll_up
@@ -69,7 +69,7 @@ def test_a_step_that_began_is_running_until_it_ends() -> None:
     """The outcome of an attempt is kept and counted; the state changes with the step's end alone."""
     pipeline = Pipeline("p")
     pipeline.workflow("a").step("x", ["true"])
-    start = at_start(build_plan(pipeline))
+    start = at_start(pipeline.build())
     once = folded(start, began("a.x"), attempted("a.x", "infra"))
     assert (once.steps["a.x"].state, once.steps["a.x"].attempts) == ("running", 1)
     again = folded(once, began("a.x", 2))
@@ -167,7 +167,7 @@ def diamond(*, tolerant: bool) -> Plan:
     first.step("y", ["true"], needs=["x"])
     first.step("z", ["true"], needs=["x"])
     pipeline.workflow("b", needs=["a"]).step("x", ["true"])
-    return build_plan(pipeline)
+    return pipeline.build()
 
 
 def test_steps_start_as_soon_as_their_needs_are_settled() -> None:

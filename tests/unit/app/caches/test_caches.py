@@ -15,14 +15,15 @@ import anyio
 import pytest
 
 from senro.app.caches.caches import Content, Scratches
-from senro.app.caches.keys import CacheKeys
 from senro.app.runtime.services import ScratchServices
+from senro.domain.caches.key import CacheKeys
 from senro.domain.caches.lookup import ScratchEntry
 from senro.domain.errors import StoreError, StoreUnavailable, TreeError
-from senro.domain.pipeline.pipeline import Pipeline, Step
+from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.targets import Pod, local
 from senro.domain.pipeline.workspace import ScratchCache, ScratchMount
-from senro.domain.plan.plan import Plan, build_plan
+from senro.domain.plan.pipeline import Pipeline
+from senro.domain.plan.plan import Plan
 from senro.domain.run.events import (
     CacheDegraded,
     Event,
@@ -53,7 +54,7 @@ def plan_of(*steps: tuple[str, bool, tuple[str, ...]], **fields: Any) -> Plan:
     workflow = pipeline.workflow("w")
     for name, pod, needs in steps:
         workflow.step(name, ["true"], mounts=[CACHE.at("/c")], needs=needs, on=RUNNER if pod else local(), **fields)
-    return build_plan(pipeline)
+    return pipeline.build()
 
 
 class Scene:
@@ -474,7 +475,7 @@ async def test_no_snapshot_beside_a_writer(tmp_path: Path, moment: str) -> None:
     workflow = pipeline.workflow("w")
     workflow.step("a", ["true"], mounts=[CACHE.at("/c")], on=local())
     workflow.step("b", ["true"], mounts=[CACHE.at("/c")], on=local(), no_snapshot=True)
-    scene = Scene(tmp_path, build_plan(pipeline), shared=False)
+    scene = Scene(tmp_path, pipeline.build(), shared=False)
     async with scene.open():
         shared = await scene.start("a")
         make_folder(shared, OLD, {"old": b"old"})
@@ -554,7 +555,7 @@ async def test_no_store(tmp_path: Path) -> None:
             await scene.scratches.open(POD, group)
     pipeline = Pipeline("p")
     pipeline.workflow("w").step("a", ["true"])
-    plain = Scene(tmp_path, build_plan(pipeline))
+    plain = Scene(tmp_path, pipeline.build())
     async with anyio.create_task_group() as group:
         await plain.scratches.open(plain.plan, group)
         await plain.scratches.prepare(plain.step("a"))

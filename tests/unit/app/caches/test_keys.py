@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from senro.adapters.fs import FolderKeyFiles
-from senro.app.caches.keys import CacheKeys, evaluate_keys
-from senro.domain.caches.key import hash_of
+from senro.app.caches.keys import evaluate_keys
+from senro.domain.caches.key import CacheKeys, hash_of
 from senro.domain.errors import ConfigurationError
-from senro.domain.pipeline.pipeline import Pipeline
 from senro.domain.pipeline.workspace import ScratchCache
-from senro.domain.plan.plan import Plan, build_plan
+from senro.domain.plan.pipeline import Pipeline
+from senro.domain.plan.plan import Plan
 from tests.lib.archives.files import digest_of
 from tests.lib.fakes.ledger import RUN_ID
 
@@ -24,7 +24,7 @@ def plan_of(*caches: ScratchCache) -> Plan:
     """A step that mounts the caches."""
     pipeline = Pipeline("p")
     pipeline.workflow("w").step("s", ["true"], mounts=[cache.at(f"/{cache.name}") for cache in caches])
-    return build_plan(pipeline)
+    return pipeline.build()
 
 
 def write(folder: Path, *paths: str, content: str = "1") -> None:

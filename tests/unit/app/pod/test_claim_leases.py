@@ -16,12 +16,11 @@ import pytest
 from senro.app.pod.objects import UNSEEN_SECONDS
 from senro.domain.claims.lease import Terms
 from senro.domain.errors import ClusterError, Unreachable
+from senro.domain.manifests.identity import AttemptIdentity
 from senro.domain.pipeline import retry
-from senro.domain.pipeline.pipeline import Pipeline
-from senro.domain.pipeline.step_mounts import AttemptIdentity
 from senro.domain.pipeline.targets import Pod
 from senro.domain.pipeline.workspace import Workspace
-from senro.domain.plan.plan import build_plan
+from senro.domain.plan.pipeline import Pipeline
 from senro.domain.run.events import (
     LeaseAcquired,
     LeaseAwaited,
@@ -51,7 +50,7 @@ def plan_of(*, mounts: tuple[str, ...] = ("cache",), mode: Any = "rw", of_step: 
     mounted = [Workspace(name).at(f"/{name}", mode) for name in mounts]
     step = of_step or {}
     pipeline.workflow("build").step("make", ["make"], mounts=mounted, on=Pod(IMAGE, namespace="ci", **fields), **step)
-    return build_plan(pipeline)
+    return pipeline.build()
 
 
 class Rival:
@@ -960,7 +959,7 @@ async def test_steps_of_one_run_take_turns(tmp_path: Path) -> None:
     def course(manifest: Manifest) -> list[dict[str, Any]]:
         return [running()] if "volumes" in manifest["spec"] else [waiting(), running(), ended()]
 
-    site = Site(tmp_path, build_plan(pipeline), jobs=2, course=course)
+    site = Site(tmp_path, pipeline.build(), jobs=2, course=course)
 
     def end_one() -> None:
         done.append([step for step, known in site.app.recorder.progress.steps.items() if known.state == "succeeded"])
@@ -981,7 +980,7 @@ async def test_a_turn_lasts_as_long_as_the_lease(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         workflow.step(name, ["make"], mounts=[Workspace("cache").at("/cache")], on=target)
     workflow.step("plain", ["make"], on=Pod(IMAGE, namespace="ci"))
-    site = Site(tmp_path, build_plan(pipeline), jobs=1)
+    site = Site(tmp_path, pipeline.build(), jobs=1)
     site.cluster.stubborn = True
     assert await site.run() == "succeeded"
     assert not of(site, LeaseAwaited)

@@ -17,7 +17,7 @@ from senro.adapters.fs.staged_directory import remove_folder
 from senro.cli.reporters.closing_summary import closing
 from senro.domain.caches.persistent import PersistentRecord
 from senro.domain.errors import StoreError, TreeError
-from senro.domain.pipeline.pipeline import Step
+from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.targets import local
 from senro.domain.pipeline.workspace import Workspace
 from senro.domain.run.events import Noted, SnapshotTaken, WorkspaceEvicted, WorkspaceOpened

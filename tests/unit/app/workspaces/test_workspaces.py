@@ -8,10 +8,11 @@ import pytest
 
 from senro.adapters.fs import FolderContentStore
 from senro.domain.errors import PlanError, TreeError
-from senro.domain.pipeline.pipeline import Pipeline, Step
+from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.targets import local
 from senro.domain.pipeline.workspace import ScratchCache, Workspace
-from senro.domain.plan.plan import Plan, build_plan
+from senro.domain.plan.pipeline import Pipeline
+from senro.domain.plan.plan import Plan
 from senro.domain.run.events import Noted, SnapshotTaken, WorkspaceOpened
 from senro.domain.tree.content_rules import WHOLE, ContentRules
 from senro.domain.tree.excludes import DEFAULT_EXCLUDES
@@ -406,7 +407,7 @@ def readers(*, after: bool, on: Any = None) -> Plan:
     workflow = pipeline.workflow("build", on=on or local())
     workflow.step("a", ["a"], mounts=[OUT.at("/out", "ro")])
     workflow.step("b", ["b"], mounts=[OUT.at("/out", "ro")], needs=["a"] if after else [])
-    return build_plan(pipeline)
+    return pipeline.build()
 
 
 async def test_readers_beside_each_other_have_copies_of_their_own(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from senro.domain.pipeline.pipeline import Pipeline
 from senro.domain.pipeline.targets import local
-from senro.domain.plan.plan import build_plan
+from senro.domain.plan.build import build_plan
+from senro.domain.plan.pipeline import Pipeline
 from tests.lib.builders.plans import RUNNER, refusals_of
 
 
@@ -33,7 +33,7 @@ def test_build_is_the_plan() -> None:
     """`Pipeline.build` makes what `build_plan` makes."""
     pipeline = Pipeline("p")
     pipeline.workflow("w").step("x", ["true"])
-    assert pipeline.build() == build_plan(pipeline)
+    assert pipeline.build() == build_plan(pipeline.name, pipeline.workflows)
 
 
 @pytest.mark.parametrize("value", [["a"], ("a",), iter(["a"]), {"a": 1}.keys(), {1: "a"}.values()])

@@ -10,11 +10,12 @@ import msgspec
 
 from senro.domain.manifests.pod import own_deadline
 from senro.domain.pipeline import retry
-from senro.domain.pipeline.pipeline import Pipeline, Step
+from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.targets import Local, Pod, local
 from senro.domain.pipeline.workspace import Mount, Workspace
 from senro.domain.plan.document import FORMAT, PlanDocument, plan_document
-from senro.domain.plan.plan import PlannedStep, build_plan
+from senro.domain.plan.pipeline import Pipeline
+from senro.domain.plan.plan import PlannedStep
 from tests.lib.builders.plans import IMAGE, RUNNER, chain, one_step, planned
 
 
@@ -37,7 +38,7 @@ def release() -> Pipeline:
 
 
 def needs_of(pipeline: Pipeline) -> dict[str, tuple[str, ...]]:
-    return {planned.step.id: planned.needs for planned in build_plan(pipeline).steps}
+    return {planned.step.id: planned.needs for planned in pipeline.build().steps}
 
 
 def test_a_plan_holds_all_that_a_run_needs() -> None:
@@ -120,7 +121,7 @@ def test_a_plan_does_not_change_with_what_it_was_made_of() -> None:
     labels = {"team": "web"}
     resources = {"limits": {"cpu": "1"}}
     pipeline = one_step(command=command, env=env, on=Pod(IMAGE, namespace="ci", labels=labels, resources=resources))
-    before = build_plan(pipeline)
+    before = pipeline.build()
     written = plan_document(before)
     command.append("x")
     labels["other"] = "x"
@@ -168,7 +169,7 @@ def test_durations_and_sizes_as_the_documents_write_them() -> None:
         )
     ]
     assert [step.timeout for step in made] == [3600.0] * 3
-    plan = build_plan(pipeline)
+    plan = pipeline.build()
     for one in plan.steps:
         assert one.step.on == Pod(IMAGE, namespace="ci", start_timeout=3600.0, max_lifetime=3600.0)
         assert one.step.timeout == 3600.0
@@ -188,7 +189,7 @@ def test_two_workspaces_of_one_value_are_one() -> None:
     workflow = pipeline.workflow("w")
     workflow.step("a", ["true"], mounts=[Workspace("src", exclude=["x"]).at("/src")])
     workflow.step("b", ["true"], mounts=[Workspace("src", exclude=("x",)).at("/src")], needs=["a"])
-    assert build_plan(pipeline).workspaces == (Workspace("src", exclude=("x",)),)
+    assert pipeline.build().workspaces == (Workspace("src", exclude=("x",)),)
 
 
 def test_a_local_step_may_have_a_relative_workdir() -> None:
@@ -198,7 +199,7 @@ def test_a_local_step_may_have_a_relative_workdir() -> None:
 
 def test_the_document_is_the_plan() -> None:
     """Every field of the plan stands in it, as a person would look for it, and a program reads it back."""
-    data = plan_document(build_plan(release()))
+    data = plan_document(release().build())
     document = msgspec.json.decode(data, type=PlanDocument)
     assert data.endswith(b"}\n")
     assert document.format == FORMAT
@@ -240,7 +241,7 @@ def test_the_document_is_the_plan() -> None:
 
 def test_equal_plans_have_one_document() -> None:
     """Neither the order of a mapping nor 600 for 600.0 shows in the document."""
-    one = build_plan(one_step(env={"A": "1", "B": "2"}, timeout=600))
-    other = build_plan(one_step(env={"B": "2", "A": "1"}, timeout=600.0))
+    one = one_step(env={"A": "1", "B": "2"}, timeout=600).build()
+    other = one_step(env={"B": "2", "A": "1"}, timeout=600.0).build()
     assert one == other
     assert plan_document(one) == plan_document(other)

@@ -1,12 +1,10 @@
-"""`senro run` and `senro plan`."""
+"""`senro run`."""
 
 from __future__ import annotations
 
 import sys
 
-import click
-
-from senro.cli.main import CANCELLED, FAILED
+from senro.cli.exit_codes import CANCELLED, FAILED
 from senro.cli.pipeline_file import load_pipeline
 from senro.domain.plan.plan import Plan
 
@@ -42,12 +40,3 @@ def run_plan(
     if result.state == "cancelled":
         return CANCELLED
     return 0 if result.ok else FAILED
-
-
-def show_plan(reference: str, *, pods: bool) -> int:
-    """Print the plan, or the pods that it would create."""
-    from senro.cli.plan_text import plan_text, pods_text  # noqa: PLC0415 - YAML is only needed here
-
-    plan = load_pipeline(reference).build()
-    click.echo(pods_text(plan) if pods else plan_text(plan), nl=False)
-    return 0
