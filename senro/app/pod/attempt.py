@@ -26,7 +26,6 @@ from senro.domain.kube.pod import Pod, parse_time
 from senro.domain.manifests.pod import Manifest, own_deadline, pod_manifest, pod_target, read_back, secret_manifest
 from senro.domain.pipeline.durations import seconds
 from senro.domain.pipeline.step_mounts import claim_names, claimed
-from senro.domain.requests.creation import refused
 from senro.domain.run.events import PodCreated, PodPending, StepRunning
 from senro.domain.run.outcome import Outcome, outcome_of
 from senro.domain.transfer.scripts import STAGE_CONTAINER, STEP_CONTAINER, sentinel_name
@@ -46,6 +45,7 @@ from senro.domain.verdict import (
     Running,
     TimedOut,
 )
+from senro.domain.verdict.creation import refused
 
 LOG_DRAIN_SECONDS = 20.0
 """How long the end of a log is awaited after the verdict."""

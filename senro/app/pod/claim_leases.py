@@ -32,9 +32,9 @@ from senro.domain.claims.lease_protocol import (
 from senro.domain.errors import AlreadyExists, ClusterError, Conflict, Forbidden, NotFound, Unauthorized
 from senro.domain.pipeline.durations import seconds
 from senro.domain.pipeline.step_mounts import claimed, pod_target
-from senro.domain.requests.creation import TROUBLE_SECONDS, Again, Final, after_refusal, refused
 from senro.domain.run.events import LeaseAcquired, LeaseAwaited, LeaseLost, LeaseReleased
 from senro.domain.verdict import DidRun, Infra, InfraKind
+from senro.domain.verdict.creation import TROUBLE_SECONDS, Again, Final, after_refusal, refused
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 from senro.domain.errors import AlreadyExists, ClusterError, Throttled, Unauthorized, Unavailable, Unreachable
 from senro.domain.kube.names import ATTEMPT_UID_ANNOTATION
 from senro.domain.kube.pod import Pod
-from senro.domain.requests.creation import TROUBLE_SECONDS, Final, after_refusal, may_be_stored
+from senro.domain.verdict.creation import TROUBLE_SECONDS, Final, after_refusal, may_be_stored
 from senro.ports.clock import Clock
 from senro.ports.cluster import Cluster, Manifest
 
@@ -59,7 +59,7 @@ async def create_pod(
 ) -> tuple[Pod, bool]:
     """The pod, and whether it was adopted: created by a request whose answer was lost.
 
-    Repeats by the table of `senro.domain.requests.creation`. A pod that has the name already is ours if it carries the
+    Repeats by the table of `senro.domain.verdict.creation`. A pod that has the name already is ours if it carries the
     nonce and is not being deleted; any other raises the apiserver's `AlreadyExists`. `ready` is called before each
     request: what it raises ends the creation, unless an earlier request has made the pod already. `lost` is called
     after each request that may have made it, or may yet, whatever was answered: who gives up then has to look for it.

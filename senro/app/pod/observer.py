@@ -10,8 +10,8 @@ import anyio
 from senro.domain.errors import ClusterError
 from senro.domain.kube.event import ClusterEvent
 from senro.domain.kube.pod import Pod
-from senro.domain.requests.creation import refused
 from senro.domain.verdict import Answer, DidRun, Memory, Observation, Patience, observe, wants_events
+from senro.domain.verdict.creation import refused
 from senro.ports.clock import Clock
 from senro.ports.pod_watch import PodWatch
 

@@ -15,7 +15,6 @@ from senro.domain.errors import ClusterError, SenroError, TreeError
 from senro.domain.kube.exec_protocol import Ended, ExitCode, Stderr, Stdout
 from senro.domain.kube.pod import Pod
 from senro.domain.manifests.pod import pod_target
-from senro.domain.requests.creation import refused
 from senro.domain.transfer.compression import PROBE_FROM, PROBE_TO, Coding
 from senro.domain.transfer.retry_policy import TRIES, Pace, after_break
 from senro.domain.transfer.scripts import (
@@ -29,6 +28,7 @@ from senro.domain.transfer.scripts import (
     staging_command,
 )
 from senro.domain.verdict import DidRun, Infra, InfraKind, Pending, PendingKind
+from senro.domain.verdict.creation import refused
 from senro.ports.cluster import Cluster, ExecSession
 from senro.ports.trees import Archive, Packed
 

@@ -1,1 +1,1 @@
-"""Which requests to the apiserver may be repeated, and what became of a create."""
+"""Requests to the apiserver: which of them may be repeated, and after how long."""

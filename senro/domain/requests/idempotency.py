@@ -2,7 +2,7 @@
 
 One table. What is safe to repeat is repeated by whoever sends it, inside a budget. What is not goes back to the caller,
 who looks first what became of it (design.md section 4) and decides by a table of its own
-(`senro.domain.requests.creation`).
+(`senro.domain.verdict.creation`).
 """
 
 from __future__ import annotations

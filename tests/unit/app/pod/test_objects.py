@@ -37,7 +37,7 @@ from senro.domain.errors import (
     Unreachable,
 )
 from senro.domain.kube.pod import Metadata, Pod
-from senro.domain.requests.creation import TROUBLE_SECONDS
+from senro.domain.verdict.creation import TROUBLE_SECONDS
 from tests.lib.fakes.clock import FakeClock
 from tests.lib.fakes.cluster import FakeCluster, refused
 

@@ -9,9 +9,9 @@ import pytest
 
 from senro.domain.errors import ClusterError, ProtocolError, StreamBroken, Unreachable
 from senro.domain.kube.status import api_error, decode_answer
-from senro.domain.requests.creation import Again, Final, after_refusal, may_be_stored
-from senro.domain.requests.creation import refused as infra_of
 from senro.domain.verdict import DidRun, Infra, InfraKind
+from senro.domain.verdict.creation import Again, Final, after_refusal, may_be_stored
+from senro.domain.verdict.creation import refused as infra_of
 from tests.lib.fakes.cluster import refused
 from tests.lib.verdict.observations import exchanges
 
