@@ -15,7 +15,7 @@ from senro.api.run_summary import step_infos, summarise
 from senro.api.wiring import Opened, open_services
 from senro.app.engine import Engine, Values
 from senro.app.runtime.recorder import Recorder
-from senro.app.runtime.shutdown import CleanUps
+from senro.app.runtime.shutdown import CleanupScopes
 from senro.app.workspaces.workspaces import Workspaces
 from senro.domain.errors import ConfigurationError, PlanError, Refusal, RunBroken, SenroError, TreeError
 from senro.domain.pipeline.secrets import SecretReference
@@ -105,7 +105,7 @@ class _Run:
         self._plan = plan
         self._opened = opened
         self._jobs = jobs
-        self._clean_ups = CleanUps()
+        self._cleanup_scopes = CleanupScopes()
         services = opened.services
         self._recorder = Recorder(
             plan, services.ledger, services.reporter, services.clock, Redactor(opened.values.values())
@@ -146,7 +146,7 @@ class _Run:
                 services,
                 recorder,
                 self._workspaces,
-                self._clean_ups,
+                self._cleanup_scopes,
                 jobs=self._jobs,
                 base=self._base,
             )
@@ -172,7 +172,7 @@ class _Run:
             workspaces=MappingProxyType(
                 {name: WorkspaceResult(*place) for name, place in self._workspaces.summary(self._plan).items()}
             ),
-            left=tuple(recorder.left),
+            left=tuple(recorder.leftovers),
         )
 
     async def _secret_files(self) -> dict[str, str]:
@@ -195,8 +195,8 @@ class _Run:
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             task_status.started()
             async for number in signals:
-                if self._clean_ups.hurried:
-                    self._clean_ups.abandon()
+                if self._cleanup_scopes.shortened:
+                    self._cleanup_scopes.cancel_all()
                     self._opened.services.processes.kill_all()
                     continue
                 name = signal.Signals(number).name

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from senro.app.runtime.recorder import Recorder
 from senro.app.runtime.services import Services
-from senro.app.runtime.shutdown import CleanUps
+from senro.app.runtime.shutdown import CleanupScopes
 from senro.app.workspaces.workspaces import Workspaces
 from senro.domain.manifests.identity import AttemptIdentity
 from senro.domain.pipeline.step import Step
@@ -33,7 +33,7 @@ class Attempt:
     services: Services
     recorder: Recorder
     workspaces: Workspaces
-    clean_ups: CleanUps
+    cleanup_scopes: CleanupScopes
     last: bool
     """Whether no further attempt follows a failure of the command: then its workspaces are kept as it left them."""
 

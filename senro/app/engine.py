@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from senro.app.pod.cleanup import Removal
+    from senro.app.pod.cleanup import PodCleanup
     from senro.app.runtime.recorder import Recorder
     from senro.app.runtime.services import Services
-    from senro.app.runtime.shutdown import CleanUps
+    from senro.app.runtime.shutdown import CleanupScopes
     from senro.app.workspaces.workspaces import Workspaces
     from senro.domain.pipeline.step import Step
     from senro.domain.plan.plan import Plan
@@ -57,7 +57,7 @@ class Engine:
         services: Services,
         recorder: Recorder,
         workspaces: Workspaces,
-        clean_ups: CleanUps,
+        cleanup_scopes: CleanupScopes,
         *,
         base: str,
         jobs: int | None,
@@ -66,7 +66,7 @@ class Engine:
         self._services = services
         self._recorder = recorder
         self._workspaces = workspaces
-        self._clean_ups = clean_ups
+        self._cleanup_scopes = cleanup_scopes
         self._secrets = Values(values={}, files={})
         self._base = base
         self._steps = {planned.step.id: planned.step for planned in plan.steps}
@@ -81,7 +81,7 @@ class Engine:
 
     def cancel(self) -> None:
         """Stop: everything that runs is cancelled and cleaned up, within a bound. Record the request first."""
-        self._clean_ups.hurry()
+        self._cleanup_scopes.shorten()
         self._scope.cancel()
 
     async def run(self, secrets: Values) -> RunState:
@@ -98,7 +98,7 @@ class Engine:
                         await self._workspaces.release()
                 except BaseException:
                     # What is still being put away belongs to a run that somebody waits to see ended.
-                    self._clean_ups.hurry()
+                    self._cleanup_scopes.shorten()
                     raise
         except BaseException as error:
             # The first error is the one to tell, whatever else fails now.
@@ -154,9 +154,9 @@ class Engine:
         number = 0
         while True:
             number += 1
-            outcome, put_away = await self._attempt(step, number, removals)
+            outcome, deleted = await self._attempt(step, number, removals)
             wait = None
-            if step.retry is not None and repeats(outcome, attempt=number, retry=step.retry, put_away=put_away):
+            if step.retry is not None and repeats(outcome, attempt=number, retry=step.retry, deleted=deleted):
                 drawn = step.retry.wait_before(number + 1, self._services.chance.fraction())
                 wait = max(drawn, outcome.least_wait)
             await self._end_attempt(step.id, number, outcome, wait)
@@ -195,7 +195,7 @@ class Engine:
                 services=self._services,
                 recorder=self._recorder,
                 workspaces=self._workspaces,
-                clean_ups=self._clean_ups,
+                cleanup_scopes=self._cleanup_scopes,
                 last=step.retry is None or step.retry.on == "infra" or number >= step.retry.attempts,
                 secrets={name: self._secrets.values[name] for name in step.secrets.values()},
             )
@@ -210,33 +210,33 @@ class Engine:
         try:
             outcome = await running.run()
         except BaseException:
-            self._clean_ups.hurry()
+            self._cleanup_scopes.shorten()
             await running.removal.run()
             raise
         if outcome.kind == "succeeded" and not self._limited(attempt.step) and not claimed(attempt.step):
             # What needs this step need not wait until the kubelet has put its pod away; whoever wants its claim has to.
-            removals.start_soon(self._put_away, running.removal)
+            removals.start_soon(self._delete, running.removal)
             return outcome, True
         gone = await running.removal.run()
         if gone == "unconfirmed" and outcome.did_run == "no" and _may_yet_start(running.removal):
             outcome = replace(outcome, did_run="maybe")
         ended = outcome.kind in ("succeeded", "failed") or outcome.did_run == "no"
-        alive = not ended and (gone == "unconfirmed" or (gone in ("was_gone", "forced") and outcome.may_be_alive))
+        alive = not ended and (gone == "unconfirmed" or (gone in ("already_gone", "forced") and outcome.may_be_alive))
         return replace(outcome, may_be_alive=alive), gone != "unconfirmed" and not alive
 
-    async def _put_away(self, removal: Removal) -> None:
+    async def _delete(self, removal: PodCleanup) -> None:
         """Beside the steps, or after the last of them. What is shielded is told here that its run was cancelled."""
         gone = False
 
-        async def hurry_when_cancelled() -> None:
+        async def shorten_when_cancelled() -> None:
             try:
                 await anyio.sleep_forever()
             finally:
                 if not gone:
-                    self._clean_ups.hurry()
+                    self._cleanup_scopes.shorten()
 
         async with anyio.create_task_group() as group:
-            group.start_soon(hurry_when_cancelled)
+            group.start_soon(shorten_when_cancelled)
             await removal.run()
             gone = True
             group.cancel_scope.cancel()
@@ -257,7 +257,7 @@ class Engine:
                 yield
 
 
-def _may_yet_start(removal: Removal) -> bool:
+def _may_yet_start(removal: PodCleanup) -> bool:
     """Whether the step in a pod that was not seen gone may begin after all: what it waited for may come.
 
     A pod that is over starts nothing, and one whose stage was not released is held by it for ever.

@@ -129,7 +129,7 @@ class Racer:
                 await request()
         self.died = time.monotonic()
         self.certain_until(self.died)
-        self.app.clean_ups.abandon()
+        self.app.cleanup_scopes.cancel_all()
         self.scope.cancel()
         return await anyio.sleep_forever()
 
@@ -155,7 +155,7 @@ class Racer:
         services = replace(app.services, clock=self.clock, chance=SystemChance(), pods=pods)
         recorder = Recorder(plan, app.ledger, app.told, self.clock, Redactor([]))
         workspaces = Workspaces(services, recorder, str(folder))
-        engine = Engine(plan, services, recorder, workspaces, app.clean_ups, base=str(folder), jobs=None)
+        engine = Engine(plan, services, recorder, workspaces, app.cleanup_scopes, base=str(folder), jobs=None)
         with self.scope:
             await engine.run(Values(values={}, files={}))
             self.ended = True

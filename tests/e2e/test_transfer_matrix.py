@@ -24,7 +24,7 @@ import senro
 from senro.adapters.fs.copying import write_all
 from senro.app.pod import download as reading
 from senro.app.pod import upload as staging
-from senro.app.pod.compression import Packing
+from senro.app.pod.compression import CompressionChoice
 from senro.devcluster import DevCluster, DevClusterThread
 from senro.domain.kube.names import label_value
 from senro.domain.run.events import AttemptEnded, PodCreated, TransferBroken, Transferred
@@ -133,12 +133,12 @@ def force(monkeypatch: pytest.MonkeyPatch, coding: Coding) -> None:
         monkeypatch.setattr(LinkRates, "known", lambda _self, _direction, _at: None)
         return
 
-    def first(known: Packing, direction: Direction) -> Coding:
+    def first(known: CompressionChoice, direction: Direction) -> Coding:
         del direction
         return choose(known.has or (), 1.0 if known.ratio is None else known.ratio, 1e5)
 
-    monkeypatch.setattr(Packing, "could_pay", lambda _self, _direction, _content: True)
-    monkeypatch.setattr(Packing, "first", first)
+    monkeypatch.setattr(CompressionChoice, "could_pay", lambda _self, _direction, _content: True)
+    monkeypatch.setattr(CompressionChoice, "first", first)
 
 
 PREAMBLE = """#!/bin/sh
@@ -546,7 +546,7 @@ class Midway(senro.Reporter):
     def transfer(
         self, step_id: str, direction: Direction, done_bytes: int, total_bytes: int | None, files: int = 0
     ) -> None:
-        """Told by the run."""
+        """Called by the run."""
         del step_id, total_bytes, files
         if direction == self._direction and done_bytes >= self._done and self._act is not None:
             act, self._act = self._act, None

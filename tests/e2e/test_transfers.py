@@ -163,7 +163,7 @@ class When(senro.Reporter):
         self._arm: Callable[[], object] | None = arm
 
     def step_state(self, step_id: str, state: str, *, attempt: int, phase: str = "") -> None:
-        """Told by the run."""
+        """Called by the run."""
         if step_id and state and attempt and phase == self._phase and self._arm is not None:
             self._arm()
             self._arm = None

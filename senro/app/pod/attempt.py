@@ -11,13 +11,13 @@ import anyio
 from senro.app.attempt import Attempt
 from senro.app.pod.cache_download import bring_caches_back
 from senro.app.pod.claim_leases import ClaimRefused, Claims
-from senro.app.pod.cleanup import Removal
-from senro.app.pod.compression import Packing
-from senro.app.pod.download import ReadBackLost, ReadBackRefused, Reading
-from senro.app.pod.log_follower import Following
+from senro.app.pod.cleanup import PodCleanup
+from senro.app.pod.compression import CompressionChoice
+from senro.app.pod.download import Download, ReadBackLost, ReadBackRefused
+from senro.app.pod.log_follower import LogFollower
 from senro.app.pod.objects import Waiting, create_pod, create_secret, own_secret
 from senro.app.pod.observer import PodObserver
-from senro.app.pod.upload import Staging
+from senro.app.pod.upload import Upload
 from senro.app.runtime.services import ClusterServices
 from senro.domain.claims.messages import given_up, waits_for
 from senro.domain.errors import AlreadyExists, ClusterError, TreeError
@@ -58,13 +58,13 @@ class PodAttempt:
     attempt: Attempt
     services: ClusterServices
     claims: Claims = field(init=False)
-    removal: Removal = field(init=False)
-    packing: Packing = field(init=False)
+    removal: PodCleanup = field(init=False)
+    packing: CompressionChoice = field(init=False)
 
     def __post_init__(self) -> None:
         self.claims = Claims(self.attempt, self.services)
-        self.removal = Removal(self.attempt, self.services.cluster, claims=self.claims)
-        self.packing = Packing(self.services.link, self.attempt.services.clock)
+        self.removal = PodCleanup(self.attempt, self.services.cluster, claims=self.claims)
+        self.packing = CompressionChoice(self.services.link, self.attempt.services.clock)
 
     async def run(self) -> Outcome:
         """The outcome. Nothing that was created is deleted here: the caller calls `removal` on every path."""
@@ -97,7 +97,7 @@ class PodAttempt:
             attempt.services.ledger.open_log(label_value(attempt.step.id), attempt.identity.attempt) as log,
             _beside(observer),
         ):
-            following = Following(attempt, pod, self.services.cluster, observer, log)
+            following = LogFollower(attempt, pod, self.services.cluster, observer, log)
             async with anyio.create_task_group() as group:
                 ended = anyio.Event()
 
@@ -201,7 +201,7 @@ class PodAttempt:
             if not observer.answer.settled:
                 self.attempt.phase("staging")
                 parts = self.attempt.workspaces.packed(self.attempt.step)
-                staging = Staging(self.attempt, pod, self.services.cluster, observer, parts, self.packing)
+                staging = Upload(self.attempt, pod, self.services.cluster, observer, parts, self.packing)
                 failed = await staging.run()
                 if failed is not None:
                     return failed
@@ -236,8 +236,8 @@ class PodAttempt:
             )
         return outcome
 
-    def _reading(self, pod: Pod, folders: Mapping[int, str], staged: int, what: str = "the workspaces") -> Reading:
-        return Reading(
+    def _reading(self, pod: Pod, folders: Mapping[int, str], staged: int, what: str = "the workspaces") -> Download:
+        return Download(
             self.attempt,
             pod,
             self.services.cluster,
@@ -276,7 +276,7 @@ class PodAttempt:
         if started is None:
             return 0.0
         elapsed = (self.attempt.services.clock.now() - started).total_seconds()
-        return min(max(0.0, elapsed), observer.hidden_seconds)
+        return min(max(0.0, elapsed), observer.unobserved_seconds)
 
     async def _tell(self, observer: PodObserver) -> None:
         """Tell the ledger and the reporter what the pod waits for, and when the step runs."""

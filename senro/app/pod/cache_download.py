@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from senro.app.attempt import Attempt
 from senro.app.caches.caches import Content
-from senro.app.pod.download import ReadBackLost, ReadBackRefused, Reading
+from senro.app.pod.download import Download, ReadBackLost, ReadBackRefused
 from senro.domain.manifests.pod import read_back
 from senro.domain.pipeline.workspace import ScratchMount
 
 
-async def bring_caches_back(attempt: Attempt, read: Callable[[int, str, str], Reading]) -> None:
+async def bring_caches_back(attempt: Attempt, read: Callable[[int, str, str], Download]) -> None:
     """Call it after a step that succeeded, once its workspaces are back.
 
     `read` makes a reading of one volume, from its index, the folder to replace, and what messages call it.

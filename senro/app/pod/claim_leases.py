@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
 
 import anyio
 
-from senro.app.pod.objects import FIRST_PAUSE, LONGEST_PAUSE, LOOK_PAUSE, UNSEEN_SECONDS
+from senro.app.pod.objects import FIRST_PAUSE, LONGEST_PAUSE, LOOK_PAUSE, UNACKNOWLEDGED_SECONDS
 from senro.app.pod.request_timeout import answered_within
 from senro.domain.claims.lease import Lease, Terms, told
 from senro.domain.claims.lease_protocol import (
@@ -355,7 +355,7 @@ class Claims:
             )
             return
         given: Literal["back", "nothing"] | None = None
-        with self._attempt.clean_ups.scope(RELEASE_SECONDS):
+        with self._attempt.cleanup_scopes.scope(RELEASE_SECONDS):
             given = await self._give_back(claim)
         if given == "back":
             await self._tell_released(claim, "")
@@ -371,7 +371,7 @@ class Claims:
         clock, terms, pause = self._clock, claim.terms, FIRST_PAUSE
         lease = claim.holding.lease if claim.holding is not None else None
         unanswered = ""  # the uid of a lease that may be deleted already
-        look_until = clock.monotonic() + (UNSEEN_SECONDS if lease is None else 0.0)
+        look_until = clock.monotonic() + (UNACKNOWLEDGED_SECONDS if lease is None else 0.0)
         while True:
             wait = pause
             try:

@@ -10,7 +10,14 @@ import anyio
 
 from senro.app.attempt import Attempt
 from senro.app.pod.claim_leases import Claims
-from senro.app.pod.objects import UNSEEN_SECONDS, find_unseen, removal_command, remove_pod, remove_secret, see_go
+from senro.app.pod.objects import (
+    UNACKNOWLEDGED_SECONDS,
+    find_unacknowledged_pod,
+    removal_command,
+    remove_pod,
+    remove_secret,
+    see_go,
+)
 from senro.app.pod.observer import PodObserver
 from senro.domain.errors import ClusterError, Throttled, Unavailable, Unreachable
 from senro.domain.kube.pod import Pod
@@ -30,14 +37,14 @@ ASK_SECONDS = 30.0
 """How long a deletion that a timeout asks for is asked for anew before the pod's own deadline has to do it. The last
 request may be repeated by the adapter for another thirty."""
 
-Gone = Literal["put_away", "forced", "was_gone", "unconfirmed"]
+Gone = Literal["deleted", "forced", "already_gone", "unconfirmed"]
 """`put_away`: its deletion was accepted and it was seen gone, or it never was. `forced`: it was deleted without grace,
 so its processes may live some seconds longer. `was_gone`: somebody else had removed the object, which says nothing of
 its processes. `unconfirmed`: it may still be there."""
 
 
 @dataclass(slots=True)
-class Removal:
+class PodCleanup:
     """What an attempt has created so far. `manifest` is set before its create is sent, `pod` once it is known.
 
     `refused`: each create that was sent was refused, or never left, so one look is enough. `accepted`: the deletion
@@ -60,7 +67,7 @@ class Removal:
 
         Claims are kept until then, and given back only where no process of the pod can use them any more.
         """
-        gone = await self._put_away()
+        gone = await self._delete()
         if self.claims is not None:
             await self.claims.release(gone=self._is_over(gone))
         return gone
@@ -75,7 +82,7 @@ class Removal:
         if gone == "unconfirmed" or (isinstance(answer, Infra) and answer.may_be_alive):
             return False
         pod = self._last_seen()
-        if gone == "put_away" or (pod is not None and pod.status.phase in {"Succeeded", "Failed"}):
+        if gone == "deleted" or (pod is not None and pod.status.phase in {"Succeeded", "Failed"}):
             return True
         if gone == "forced":
             return False
@@ -93,14 +100,14 @@ class Removal:
         pod = self._last_seen()
         return self.accepted and pod is not None and not _runs(pod)
 
-    async def _put_away(self) -> Gone:
+    async def _delete(self) -> Gone:
         if self.manifest is None and self.secret is None:
-            return "put_away"
+            return "deleted"
         if self.observer is not None:
             self.observer.deletion_asked = True
         grace = pod_target(self.attempt.step).grace
         gone, words, secret_words = _Outcome(), _Outcome(), _Outcome()
-        with self.attempt.clean_ups.scope(grace + CONFIRM_SECONDS):
+        with self.attempt.cleanup_scopes.scope(grace + CONFIRM_SECONDS):
             async with self._renewing(), anyio.create_task_group() as group:
                 group.start_soon(self._remove_secret, secret_words)
                 group.start_soon(self._remove_pod, grace, gone, words)
@@ -143,22 +150,22 @@ class Removal:
         self.last = pod
 
     async def _remove_pod(self, grace: int, gone: _Outcome, words: _Outcome) -> None:
-        clock, clean_ups = self.attempt.services.clock, self.attempt.clean_ups
+        clock, cleanup_scopes = self.attempt.services.clock, self.attempt.cleanup_scopes
         try:
             if self.pod is None and self.manifest is not None:
-                seconds = 0.0 if self.refused else UNSEEN_SECONDS
+                seconds = 0.0 if self.refused else UNACKNOWLEDGED_SECONDS
                 nonce = self.attempt.identity.nonce
-                self.pod = await find_unseen(self.cluster, self.manifest, nonce, clock, seconds=seconds)
+                self.pod = await find_unacknowledged_pod(self.cluster, self.manifest, nonce, clock, seconds=seconds)
             if self.pod is None:
-                gone.gone = "put_away"
+                gone.gone = "deleted"
                 return
-            shortened = min(grace, CANCEL_GRACE) if clean_ups.hurried else None
+            shortened = min(grace, CANCEL_GRACE) if cleanup_scopes.shortened else None
             removed = await remove_pod(
                 self.cluster,
                 self.pod,
                 clock,
                 grace_seconds=shortened,
-                force=lambda: clean_ups.force,
+                force=lambda: cleanup_scopes.force,
             )
         except ClusterError as error:
             words.words = str(error)
@@ -166,7 +173,7 @@ class Removal:
             if removed == "forced":
                 gone.gone = "forced"
             else:
-                gone.gone = "put_away" if removed == "ended" or self._ended_by_its_timeout() else "was_gone"
+                gone.gone = "deleted" if removed == "ended" or self._ended_by_its_timeout() else "already_gone"
 
     async def _remove_secret(self, outcome: _Outcome) -> None:
         if self.secret is None:
@@ -176,7 +183,7 @@ class Removal:
             await remove_secret(self.cluster, metadata["namespace"], metadata["name"], clock)
             if self.manifest is None:
                 # Its create was given up: the apiserver may still be at it, and without a pod nothing else collects it.
-                await clock.sleep(UNSEEN_SECONDS)
+                await clock.sleep(UNACKNOWLEDGED_SECONDS)
                 await remove_secret(self.cluster, metadata["namespace"], metadata["name"], clock)
         except ClusterError as error:
             outcome.words = str(error)
@@ -203,7 +210,7 @@ class Removal:
         namespace, name = pod_target(attempt.step).namespace or "", attempt.identity.name
         said = f" ({words})" if words else ""
         remedy = removal_command(kind, namespace, name)
-        attempt.recorder.left.append(remedy)
+        attempt.recorder.leftovers.append(remedy)
         await attempt.recorder.note(
             f"the {kind} {namespace}/{name} was not seen gone{said}; delete it with: {remedy}", step=attempt.step.id
         )

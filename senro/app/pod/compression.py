@@ -8,7 +8,7 @@ from senro.domain.transfer.compression import Coding, Direction, LinkRates, choo
 from senro.ports.clock import Clock
 
 
-class BeginAgain(Exception):
+class RestartCompressed(Exception):
     """A plain transfer is too slow on this link: it is worth beginning it again, packed."""
 
     def __init__(self, coding: Coding, rate: float) -> None:
@@ -21,7 +21,7 @@ class BeginAgain(Exception):
 
 
 @dataclass(slots=True)
-class Packing:
+class CompressionChoice:
     """`has` is what the pod's image has to pack with, `ratio` that of a sample; each None before it is known.
 
     `link` is shared by all attempts of the run.
@@ -47,20 +47,20 @@ class Packing:
         rate = self.rate(direction)
         return "plain" if rate is None or self.ratio is None else choose(self.has or (), self.ratio, rate)
 
-    def again(self, direction: Direction, content: int, done: int) -> BeginAgain | None:
+    def again(self, direction: Direction, content: int, done: int) -> RestartCompressed | None:
         """What to do after `done` of a plain transfer's bytes have crossed, now that the link was measured."""
         rate = self.link.known(direction, self.clock.monotonic())
         if rate is None or self.ratio is None:
             return None
         coding = choose_again(self.has or (), content, done, self.ratio, rate)
-        return None if coding == "plain" else BeginAgain(coding, rate)
+        return None if coding == "plain" else RestartCompressed(coding, rate)
 
 
 @dataclass(slots=True)
 class Probe:
     """Measures the link between two moments of a plain transfer."""
 
-    packing: Packing
+    packing: CompressionChoice
     direction: Direction
     _from: tuple[int, float] | None = None
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from senro.app.attempt import Attempt
-from senro.app.pod.compression import BeginAgain, Packing, Probe
+from senro.app.pod.compression import CompressionChoice, Probe, RestartCompressed
 from senro.app.pod.transfer_failure import TransferFailure, end_words
 from senro.app.pod.upload import IDLE_SECONDS, STDERR_LIMIT
 from senro.domain.errors import ClusterError, SenroError, TreeError
@@ -41,7 +41,7 @@ class ReadBackRefused(TransferFailure):
 
 
 @dataclass(slots=True)
-class Reading:
+class Download:
     """The read-back of one pod's read-write mounts.
 
     `folders` maps the index of each to the folder to replace, `rules` to what of it may come back.
@@ -51,7 +51,7 @@ class Reading:
     pod: Pod
     cluster: Cluster
     folders: Mapping[int, str]
-    packing: Packing
+    packing: CompressionChoice
     what: str = "the workspaces"
     """What comes back, for messages."""
 
@@ -77,7 +77,7 @@ class Reading:
         while True:
             try:
                 trees = await self._once()
-            except BeginAgain as again:
+            except RestartCompressed as again:
                 self.coding = again.coding
                 self.attempt.tell(str(again))
                 continue
@@ -222,7 +222,7 @@ class Reading:
 class _Measuring:
     """Measures what comes in plain, and says when it is worth having it packed."""
 
-    def __init__(self, packing: Packing, trees: Trees) -> None:
+    def __init__(self, packing: CompressionChoice, trees: Trees) -> None:
         self._packing = packing
         self._trees = trees
         self._probe = Probe(packing, "out")
@@ -230,7 +230,7 @@ class _Measuring:
         self._next = PROBE_FROM
 
     async def take(self, data: bytes, received: int, staged: int) -> None:
-        """`data` came, `received` bytes in all. Raises `BeginAgain`."""
+        """`data` came, `received` bytes in all. Raises `RestartCompressed`."""
         if received >= PROBE_FROM and len(self._sample) < SAMPLE_BYTES:
             self._sample += data
         if received < self._next:

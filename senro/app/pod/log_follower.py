@@ -39,7 +39,7 @@ second whether it has (facts/api-rules.md section 10), and then ends the stream 
 
 
 @dataclass(slots=True)
-class Following:
+class LogFollower:
     """Writes the step's log to the run's folder and to the reporter. Start `run` beside the observer."""
 
     attempt: Attempt
@@ -83,7 +83,7 @@ class Following:
             except ClusterError:
                 pass  # broken, or the kubelet is out of reach: the pod says whether there is more to come
             await self._write(self.lines.broke_off())
-            await self.observer.fresh()
+            await self.observer.next_poll_from_now()
             if _has_ended(self.observer):
                 await self._read_rest()
                 break

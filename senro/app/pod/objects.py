@@ -18,14 +18,14 @@ T = TypeVar("T")
 FIRST_PAUSE, LONGEST_PAUSE, LONGEST_QUOTA_PAUSE = 0.2, 5.0, 30.0
 """Seconds between the repetitions; each pause is twice the one before, and a quota is asked more gently."""
 
-UNSEEN_SECONDS = 2.0
+UNACKNOWLEDGED_SECONDS = 2.0
 """How long a pod is looked for whose create was never answered."""
 
-SAT_OUT = (Unreachable, Throttled, Unauthorized, Unavailable)
+RETRYABLE = (Unreachable, Throttled, Unauthorized, Unavailable)
 """What does not end the putting away of an object: a token that is being rotated is refused for a moment too, and
 giving up would leave the object behind. The caller's bound ends it, and names what is left."""
 
-Removed = Literal["ended", "forced", "was_gone"]
+Removed = Literal["ended", "forced", "already_gone"]
 """`ended`: the deletion was accepted, and the object went once the kubelet had ended its processes, unless somebody
 else took its grace away meanwhile, which nothing here tells. `forced`: it was deleted without grace, which takes the
 object at once and may leave its processes alive for some seconds (facts/api-rules.md sections 3 and 9). `was_gone`: it
@@ -162,12 +162,12 @@ async def remove_pod(
             if not asked or (now and not forced):
                 before, without = without, without or now
                 if await cluster.delete_pod(namespace, name, uid=uid, grace_seconds=0 if now else grace_seconds):
-                    return "forced" if before else "ended" if asked else "was_gone"
+                    return "forced" if before else "ended" if asked else "already_gone"
                 asked, forced = True, now
             found = await cluster.read_pod(namespace, name)
             if found is None or found.metadata.uid != uid:
                 return "forced" if without else "ended"
-        except SAT_OUT:
+        except RETRYABLE:
             pass  # the caller's bound ends this, and names the pod
         await clock.sleep(pause)
         pause = min(pause * 1.5, LONGEST_LOOK)
@@ -182,7 +182,7 @@ async def see_go(cluster: Cluster, pod: Pod, clock: Clock, *, seen: Callable[[Po
             if found is None or found.metadata.uid != pod.metadata.uid:
                 return
             seen(found)
-        except SAT_OUT:
+        except RETRYABLE:
             pass  # the caller's bound ends this
         except ClusterError:
             return
@@ -190,8 +190,8 @@ async def see_go(cluster: Cluster, pod: Pod, clock: Clock, *, seen: Callable[[Po
         pause = min(pause * 1.2, LONGEST_END_PAUSE)
 
 
-async def find_unseen(
-    cluster: Cluster, manifest: Manifest, nonce: str, clock: Clock, *, seconds: float = UNSEEN_SECONDS
+async def find_unacknowledged_pod(
+    cluster: Cluster, manifest: Manifest, nonce: str, clock: Clock, *, seconds: float = UNACKNOWLEDGED_SECONDS
 ) -> Pod | None:
     """The pod of a create that was never answered, where there is one and it is ours; it has to be removed.
 
@@ -207,7 +207,7 @@ async def find_unseen(
                 return pod if pod.metadata.annotations.get(ATTEMPT_UID_ANNOTATION) == nonce else None
             if clock.monotonic() >= deadline:
                 return None
-        except SAT_OUT:
+        except RETRYABLE:
             pass  # the caller's bound ends this, and names the pod
         await clock.sleep(pause)
         pause = min(pause * 1.5, LONGEST_LOOK)
@@ -219,7 +219,7 @@ async def remove_secret(cluster: Cluster, namespace: str, name: str, clock: Cloc
     while True:
         try:
             await cluster.delete_secret(namespace, name)
-        except SAT_OUT:
+        except RETRYABLE:
             await clock.sleep(pause)
             pause = min(pause * 1.5, LONGEST_LOOK)
             continue

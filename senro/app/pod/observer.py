@@ -69,7 +69,7 @@ class PodObserver:
         return self._looked_at - self._patience.since
 
     @property
-    def hidden_seconds(self) -> float:
+    def unobserved_seconds(self) -> float:
         """How long the step may have run before it was first seen running: the gap between two observations."""
         return self._hidden
 
@@ -94,7 +94,7 @@ class PodObserver:
         while not (condition(self) or self.answer.settled):
             await self._changed.wait()
 
-    async def fresh(self) -> None:
+    async def next_poll_from_now(self) -> None:
         """Wait for an observation that is asked for from now on, or for the answer to be settled."""
         seen = self.observations
         # The poll under way may have been answered before whatever the caller noticed: the one after it was not.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from senro.app.attempt import Attempt
-from senro.app.pod.compression import BeginAgain, Packing, Probe
+from senro.app.pod.compression import CompressionChoice, Probe, RestartCompressed
 from senro.app.pod.observer import PodObserver
 from senro.app.pod.transfer_failure import TransferFailure, end_words
 from senro.domain.errors import ClusterError, SenroError, TreeError
@@ -49,7 +49,7 @@ STDERR_LIMIT = 8192
 
 
 @dataclass(slots=True)
-class Staging:
+class Upload:
     """The staging of one pod. `run` returns None once every mount is filled, or the Infra that ends the attempt."""
 
     attempt: Attempt
@@ -57,7 +57,7 @@ class Staging:
     cluster: Cluster
     observer: PodObserver
     parts: Sequence[Packed]
-    packing: Packing
+    packing: CompressionChoice
     coding: Coding | None = None
     """How the archive crosses; None until that was decided."""
 
@@ -83,7 +83,7 @@ class Staging:
         while True:
             try:
                 await self._once()
-            except BeginAgain as again:
+            except RestartCompressed as again:
                 self.coding = again.coding
                 self.attempt.tell(str(again))
                 continue
@@ -126,7 +126,7 @@ class Staging:
         # A pod that is being taken away breaks its streams first; what it comes to is the better answer. The kubelet
         # tells once a second what has ended (facts/measured.md), so a step that was released shows only then; without
         # all of its archive nothing can have been released, and the next try need not wait so long.
-        await self.observer.fresh()
+        await self.observer.next_poll_from_now()
         if self.fed:
             with anyio.move_on_after(SETTLE_SECONDS):
                 await self.observer.until(lambda _: self._released())
@@ -228,10 +228,10 @@ class Staging:
 class _Feed:
     """Sends the archive while the other task reads. A torn archive ends both; a broken stream is for the reader."""
 
-    staging: Staging
+    staging: Upload
     archive: Archive
     session: ExecSession
-    error: TreeError | BeginAgain | None = None
+    error: TreeError | RestartCompressed | None = None
     passed: Mapping[int, anyio.Event] = field(
         default_factory=lambda: {PROBE_FROM: anyio.Event(), PROBE_TO: anyio.Event()}
     )
@@ -266,7 +266,7 @@ class _Answer:
 
     nonce: str
     session: ExecSession
-    packing: Packing
+    packing: CompressionChoice
     lacks_image: str
     proof: StagingProof = field(init=False)
     stderr: bytes = b""

@@ -52,7 +52,7 @@ class Recorder:
         self._began: dict[str, float] = {}
         self._ended: dict[str, float] = {}
         self._running: set[str] = set()
-        self.left: list[str] = []
+        self.leftovers: list[str] = []
         """The commands that delete what could not be deleted."""
 
     def now(self) -> str:

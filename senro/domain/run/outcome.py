@@ -78,12 +78,12 @@ def _exit_hint(notes: tuple[str, ...]) -> str:
     return " ".join(hints[note] for note in notes if note in hints)
 
 
-def repeats(outcome: Outcome, *, attempt: int, retry: Retry, put_away: bool) -> bool:
+def repeats(outcome: Outcome, *, attempt: int, retry: Retry, deleted: bool) -> bool:
     """Whether attempt `attempt + 1` follows; `attempt` counts from 1. A cancellation is never repeated.
 
-    `put_away`: the attempt's pod was seen gone. No repetition begins before that, unless the policy is `unsafe`.
+    `deleted`: the attempt's pod was seen gone. No repetition begins before that, unless the policy is `unsafe`.
     """
-    if attempt >= retry.attempts or not (put_away or retry.unsafe):
+    if attempt >= retry.attempts or not (deleted or retry.unsafe):
         return False
     if outcome.kind == "infra":
         return retry.on in ("infra", "any") and outcome.repeatable

@@ -12,7 +12,7 @@ from senro.cli.reporters.safe_stream import Lines, SafeStream
 from senro.ports.reporter import Reporter
 from tests.contract.ports.reporter_suite import ReporterSuite, Subject
 from tests.lib.fakes.clock import FakeClock
-from tests.lib.harness.app import Told
+from tests.lib.harness.app import RecordingReporter
 from tests.lib.harness.reporters import drawn
 
 WIDTH = 60
@@ -57,7 +57,7 @@ class TestTold(ReporterSuite):
     """The reporter of the application's tests, which shows nothing."""
 
     def subject(self, stream: TextIO) -> Subject:
-        return Subject(Told(), FakeClock(), lambda: _text(stream))
+        return Subject(RecordingReporter(), FakeClock(), lambda: _text(stream))
 
 
 class TestPlain(ReporterSuite):

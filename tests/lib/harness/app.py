@@ -13,7 +13,7 @@ from senro.adapters.fs import FolderContentStore, FolderTrees
 from senro.app.attempt import Attempt
 from senro.app.runtime.recorder import Recorder
 from senro.app.runtime.services import Services
-from senro.app.runtime.shutdown import CleanUps
+from senro.app.runtime.shutdown import CleanupScopes
 from senro.app.workspaces.workspaces import Workspaces
 from senro.domain.errors import ClusterError
 from senro.domain.kube.pod import Pod, pod_from
@@ -31,7 +31,7 @@ from tests.lib.fakes.processes import FakeProcesses
 NONCE = "00ff00ff00ff00ff"
 
 
-class Told(Reporter):
+class RecordingReporter(Reporter):
     """A reporter that keeps what it was told."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class App:
         self.plan = plan
         self.clock = FakeClock(auto=auto)
         self.ledger = MemoryLedger(folder / "runs")
-        self.told = Told()
+        self.told = RecordingReporter()
         self.secrets = dict(secrets or {})
         self.recorder = Recorder(plan, self.ledger, self.told, self.clock, Redactor(self.secrets.values()))
         self.processes = FakeProcesses(scripts or {})
@@ -88,7 +88,7 @@ class App:
             reporter=self.told,
         )
         self.workspaces = Workspaces(self.services, self.recorder, str(folder))
-        self.clean_ups = CleanUps()
+        self.cleanup_scopes = CleanupScopes()
 
     def attempt(self, number: int = 1, *, step: str = "build.make", last: bool = True) -> Attempt:
         """An attempt of the step."""
@@ -99,7 +99,7 @@ class App:
             services=self.services,
             recorder=self.recorder,
             workspaces=self.workspaces,
-            clean_ups=self.clean_ups,
+            cleanup_scopes=self.cleanup_scopes,
             last=last,
             secrets=self.secrets,
         )

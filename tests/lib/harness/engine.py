@@ -89,7 +89,7 @@ class Site:
             self.app.services,
             self.app.recorder,
             self.app.workspaces,
-            self.app.clean_ups,
+            self.app.cleanup_scopes,
             base=str(folder),
             jobs=jobs,
         )

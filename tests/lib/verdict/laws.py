@@ -156,7 +156,7 @@ def what_is_repeated_is_never_an_exit(choose: Choose) -> None:
     for answer in fold(START, tuple(some_sightings(choose))):
         if not isinstance(answer, ENDS):
             continue
-        if repeats(outcome_of(answer), attempt=1, retry=RETRY, put_away=put_away):
+        if repeats(outcome_of(answer), attempt=1, retry=RETRY, deleted=put_away):
             assert isinstance(answer, Infra)
             assert about(answer.kind).repeatable
             assert put_away

@@ -15,7 +15,7 @@ import senro
 from senro.adapters.fs.ledger import FolderLedger
 from senro.domain.errors import ConfigurationError, RunBroken, StoreError, TreeError
 from senro.domain.run.events import AttemptEnded, RunEnded, StepEnded, decode_event
-from tests.lib.harness.app import Told
+from tests.lib.harness.app import RecordingReporter
 
 ROOT = Path(__file__).parents[3]
 
@@ -54,7 +54,7 @@ def only(error: BaseException, kind: type[BaseException]) -> None:
 @pytest.mark.parametrize("jobs", [0, -1, -(2**40)])
 def test_no_jobs_at_all_are_refused(folder: Path, jobs: int) -> None:
     """Before anything was started: no folder is made, the reporter hears nothing but its end."""
-    told = Told()
+    told = RecordingReporter()
     with pytest.raises(ConfigurationError, match=f"at least one step must run at once, not {jobs}"):
         senro.run_sync(shell("true"), jobs=jobs, reporter=told, environ=environ(folder))
     assert list(folder.iterdir()) == []
@@ -142,7 +142,7 @@ def test_a_first_content_that_cannot_be_taken_is_told_as_it_is(folder: Path) -> 
     only(caught.value, TreeError)
 
 
-class Bursts(Told):
+class Bursts(RecordingReporter):
     """A reporter with a mistake of its own."""
 
     def log_line(self, step_id: str, stream: str, text: str) -> None:
@@ -165,7 +165,7 @@ def test_a_cancelled_task_ends_its_run(folder: Path) -> None:
     async def main() -> None:
         running = asyncio.Event()
 
-        class Watching(Told):
+        class Watching(RecordingReporter):
             def log_line(self, step_id: str, stream: str, text: str) -> None:
                 super().log_line(step_id, stream, text)
                 running.set()
@@ -205,7 +205,7 @@ def test_readers_beside_each_other_do_not_share_their_guilt(folder: Path) -> Non
             workdir="/src",
             env={"FLAG": flag},
         )
-    told = Told()
+    told = RecordingReporter()
     result = senro.run_sync(pipeline.build(), reporter=told, environ=environ(folder))
     assert {name: step.state for name, step in result.steps.items()} == {
         "w.guilty": "failed",

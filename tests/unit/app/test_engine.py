@@ -15,7 +15,7 @@ import pytest
 
 from senro.app.pod import attempt as pod_attempt
 from senro.app.pod import cleanup as removal
-from senro.app.runtime import shutdown as clean_ups
+from senro.app.runtime import shutdown
 from senro.domain.errors import ClusterError, StoreError, Unreachable
 from senro.domain.kube.pod import Metadata, Pod
 from senro.domain.pipeline import retry
@@ -27,7 +27,7 @@ from senro.ports.cluster import Manifest
 from tests.lib.builders.plans import IMAGE
 from tests.lib.fakes.cluster import ended, refused, running, waiting
 from tests.lib.fakes.processes import Exit, Hang
-from tests.lib.harness.app import Told, pod_plan, until
+from tests.lib.harness.app import RecordingReporter, pod_plan, until
 from tests.lib.harness.engine import Site, in_turn, runs_for, started, stays
 
 pytestmark = pytest.mark.anyio
@@ -72,7 +72,7 @@ async def test_a_pod_and_a_secret_come_and_go(tmp_path: Path) -> None:
     site = Site(tmp_path, pod_plan(secrets={"TOKEN": "Token"}), secrets=TOKEN)
     assert await site.run() == "succeeded"
     assert site.nothing_left
-    assert site.app.recorder.left == []
+    assert site.app.recorder.leftovers == []
     assert site.app.told.notes == []
 
 
@@ -150,7 +150,7 @@ class TestRemoval:
             state = await site.run()
         assert [outcome.kind for outcome in site.outcomes] == ["infra", "succeeded"]
         assert state == "succeeded_with_recovery"
-        (remedy,) = site.app.recorder.left
+        (remedy,) = site.app.recorder.leftovers
         assert remedy.startswith("kubectl --namespace ci delete secret ")
         assert any("cannot delete secrets" in message and remedy in message for _, message in site.app.told.notes)
 
@@ -164,7 +164,7 @@ class TestRemoval:
             assert await site.run() == "failed"
         (outcome,) = site.outcomes
         assert (outcome.kind, outcome.may_be_alive) == ("infra", True)
-        assert len(site.app.recorder.left) == 1
+        assert len(site.app.recorder.leftovers) == 1
 
     @pytest.mark.parametrize(
         ("shown", "stage", "did_run"),
@@ -200,7 +200,7 @@ class TestRemoval:
             assert await site.run() == "failed"
         (outcome,) = site.outcomes
         assert (outcome.kind, outcome.did_run, outcome.may_be_alive) == ("infra", did_run, did_run == "maybe")
-        assert len(site.app.recorder.left) == 1
+        assert len(site.app.recorder.leftovers) == 1
 
     async def test_a_pod_that_was_never_created(self, tmp_path: Path) -> None:
         """A refusal leaves nothing behind, so nothing is said of a pod; the Secret that was there is gone."""
@@ -210,7 +210,7 @@ class TestRemoval:
         with anyio.fail_after(20):
             assert await site.run() == "failed"
         assert not [event for event in site.app.ledger.events if isinstance(event, PodCreated | PodDeleted | Noted)]
-        assert site.app.recorder.left == []
+        assert site.app.recorder.leftovers == []
         assert site.nothing_left
         assert [(outcome.kind, outcome.did_run, outcome.may_be_alive) for outcome in site.outcomes] == [
             ("infra", "no", False)
@@ -320,7 +320,7 @@ class TestLimits:
         assert most == 1
 
 
-class Bursts(Told):
+class Bursts(RecordingReporter):
     """A reporter that fails at one of its methods."""
 
     def __init__(self, method: str, when: Callable[..., bool]) -> None:
@@ -444,7 +444,7 @@ class TestCancellation:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: bool
     ) -> None:
         """A pod that ended well is put away while the run goes on; once the caller cancels, it is hurried."""
-        monkeypatch.setattr(clean_ups, "FORCE_SECONDS", 0.0)
+        monkeypatch.setattr(shutdown, "FORCE_SECONDS", 0.0)
         pipeline = Pipeline("release")
         pipeline.workflow("build").step("make", ["make"], on=target(grace=3600))
         if others:
@@ -466,7 +466,7 @@ class TestCancellation:
             async with anyio.create_task_group() as group:
                 group.start_soon(cancel)
                 await site.run()
-        assert site.app.clean_ups.hurried
+        assert site.app.cleanup_scopes.shortened
         assert site.nothing_left
         assert site.cluster.graces == [None, 0]
 

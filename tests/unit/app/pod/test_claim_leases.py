@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from senro.app.pod.objects import UNSEEN_SECONDS
+from senro.app.pod.objects import UNACKNOWLEDGED_SECONDS
 from senro.domain.claims.lease import Terms
 from senro.domain.errors import ClusterError, Unreachable
 from senro.domain.manifests.identity import AttemptIdentity
@@ -678,7 +678,7 @@ async def test_a_create_that_may_land_later(
         while "read_pod" not in site.cluster.calls:
             await site.clock.sleep(0.05)
         if looked_for:
-            await site.clock.sleep(UNSEEN_SECONDS / 2)
+            await site.clock.sleep(UNACKNOWLEDGED_SECONDS / 2)
             assert site.cluster.leases
             site.cluster.heal("create_pod")
             await create(made[0])
@@ -853,7 +853,7 @@ async def test_a_lease_that_lands_after_its_run(tmp_path: Path, monkeypatch: pyt
         await until(lambda: site.clock.sleepers > 0)
         await site.clock.advance(1)
         await write(writes[0])
-        await site.clock.advance(UNSEEN_SECONDS)
+        await site.clock.advance(UNACKNOWLEDGED_SECONDS)
     assert not site.cluster.leases
     assert [event.freed for event in of(site, LeaseReleased)] == [True]
 

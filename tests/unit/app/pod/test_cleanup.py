@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from senro.app.pod.claim_leases import Claims
-from senro.app.pod.cleanup import ASK_SECONDS, CANCEL_GRACE, Removal
-from senro.app.pod.objects import UNSEEN_SECONDS
+from senro.app.pod.cleanup import ASK_SECONDS, CANCEL_GRACE, PodCleanup
+from senro.app.pod.objects import UNACKNOWLEDGED_SECONDS
 from senro.app.pod.observer import PodObserver
 from senro.domain.errors import Unreachable
 from senro.domain.kube.pod import Pod, pod_from
@@ -35,7 +35,7 @@ class Scene:
         self.app = App(folder, plan, secrets={"Token": b"hunter2hunter2"}, auto=auto)
         self.cluster = FakeCluster(self.app.clock)
         self.attempt = self.app.attempt()
-        self.removal = Removal(self.attempt, self.cluster)
+        self.removal = PodCleanup(self.attempt, self.cluster)
         self.manifest = pod_manifest(self.attempt.step, self.attempt.identity)
         self.secret = secret_manifest(self.attempt.step, self.attempt.identity, self.app.secrets)
 
@@ -68,7 +68,7 @@ async def test_pod_and_secret_are_removed(scene: Scene) -> None:
     """By uid, with the pod's own grace, told to the ledger; what the observer sees of it is no disruption."""
     scene.cluster.stubborn = True
     await scene.create()
-    assert await scene.removal.run() == "put_away"
+    assert await scene.removal.run() == "deleted"
     assert scene.gone
     assert scene.cluster.graces == [None]
     assert scene.removal.observer is not None
@@ -85,7 +85,7 @@ async def test_pod_and_secret_are_removed(scene: Scene) -> None:
 
 async def test_nothing_was_created(scene: Scene) -> None:
     """No request, no event."""
-    assert await scene.removal.run() == "put_away"
+    assert await scene.removal.run() == "deleted"
     assert (scene.cluster.calls, scene.app.ledger.lines) == ([], [])
 
 
@@ -93,7 +93,7 @@ async def test_only_the_secret_was_created(scene: Scene) -> None:
     """The attempt ended before its pod's create was sent."""
     scene.removal.secret = scene.secret
     await scene.cluster.create_secret(scene.secret)
-    assert await scene.removal.run() == "put_away"
+    assert await scene.removal.run() == "deleted"
     assert scene.gone
     assert scene.app.ledger.lines == []
 
@@ -106,7 +106,7 @@ async def test_a_secret_whose_create_was_given_up_is_removed_again(tmp_path: Pat
         group.start_soon(scene.removal.run)
         await until(lambda: scene.app.clock.sleepers == 1)
         await scene.cluster.create_secret(scene.secret)
-        await scene.app.clock.advance(UNSEEN_SECONDS)
+        await scene.app.clock.advance(UNACKNOWLEDGED_SECONDS)
     assert scene.gone
 
 
@@ -116,7 +116,7 @@ async def test_a_create_that_was_never_answered_is_looked_for(scene: Scene, ther
     scene.removal.manifest = scene.manifest
     if there:
         await scene.cluster.create_pod(scene.manifest)
-    assert await scene.removal.run() == "put_away"
+    assert await scene.removal.run() == "deleted"
     assert scene.gone
     assert len(scene.app.ledger.events) == there
 
@@ -139,9 +139,9 @@ async def test_a_secret_that_may_not_be_deleted_is_told(scene: Scene) -> None:
     """With a remedy of its own, in the cluster's words; the pod is put away, and nothing is said of it."""
     await scene.create()
     scene.cluster.fail("delete_secret", refused("delete secret", 403, "Forbidden", "cannot delete secrets"))
-    assert await scene.removal.run() == "put_away"
+    assert await scene.removal.run() == "deleted"
     remedy = scene.remedy.replace("delete pod", "delete secret")
-    assert scene.app.recorder.left == [remedy]
+    assert scene.app.recorder.leftovers == [remedy]
     deleted, note = scene.app.ledger.events
     assert isinstance(deleted, PodDeleted)
     assert deleted.confirmed
@@ -158,12 +158,12 @@ async def test_a_secret_that_cannot_be_deleted_is_told(scene: Scene) -> None:
     async with anyio.create_task_group() as group:
 
         async def remove() -> None:
-            assert await scene.removal.run() == "put_away"
+            assert await scene.removal.run() == "deleted"
 
         group.start_soon(remove)
         await until(lambda: not scene.cluster.pods and scene.cluster.calls.count("delete_secret") > 3)
-        scene.attempt.clean_ups.abandon()
-    assert scene.app.recorder.left == [scene.remedy.replace("delete pod", "delete secret")]
+        scene.attempt.cleanup_scopes.cancel_all()
+    assert scene.app.recorder.leftovers == [scene.remedy.replace("delete pod", "delete secret")]
 
 
 @pytest.mark.parametrize("secret", [True, False])
@@ -174,17 +174,17 @@ async def test_a_pod_that_was_refused_was_never_there(scene: Scene, secret: bool
         scene.removal.secret = scene.secret
         await scene.cluster.create_secret(scene.secret)
     before = scene.app.clock.monotonic()
-    assert await scene.removal.run() == "put_away"
+    assert await scene.removal.run() == "deleted"
     assert scene.gone
     assert scene.cluster.calls.count("read_pod") == 1
-    assert (scene.app.clock.monotonic(), scene.app.ledger.lines, scene.app.recorder.left) == (before, [], [])
+    assert (scene.app.clock.monotonic(), scene.app.ledger.lines, scene.app.recorder.leftovers) == (before, [], [])
 
 
 async def test_a_pod_that_somebody_else_removed(scene: Scene) -> None:
     """Its object is gone, which says nothing of its processes: that is told apart from what was put away."""
     pod = await scene.create()
     scene.cluster.vanish(pod)
-    assert await scene.removal.run() == "was_gone"
+    assert await scene.removal.run() == "already_gone"
     assert scene.gone
     (event,) = scene.app.ledger.events
     assert isinstance(event, PodDeleted)
@@ -198,7 +198,7 @@ async def test_a_pod_that_a_timeout_removed(scene: Scene) -> None:
     scene.removal.observer.timed_out = True
     await scene.removal.ask(scene.removal.observer, grace_seconds=None)
     scene.cluster.vanish(pod)
-    assert await scene.removal.run() == "put_away"
+    assert await scene.removal.run() == "deleted"
 
 
 @pytest.mark.parametrize("refuses", [True, False])
@@ -216,7 +216,7 @@ async def test_a_pod_whose_timeout_was_not_heard(scene: Scene, *, refuses: bool)
     assert "read_pod" not in scene.cluster.calls
     if refuses:
         scene.cluster.vanish(pod)
-    assert await scene.removal.run() == "was_gone"
+    assert await scene.removal.run() == "already_gone"
 
 
 class HeldClaims:
@@ -282,12 +282,12 @@ async def test_a_claim_is_freed_when_no_process_can_use_it(
     observer.answer, observer.last = answer, pod_from({"metadata": {"uid": pod.uid}, "status": STATUSES[phase]})
     scene.cluster.show(pod, STATUSES[phase])
     if goes == "forced":
-        scene.attempt.clean_ups.hurry()
+        scene.attempt.cleanup_scopes.shorten()
     if goes == "was gone":
         scene.cluster.vanish(pod)
     if goes == "stays":
         scene.cluster.fail("delete_pod", refused("delete pod", 403, "Forbidden", "no"))
-    told = {"ended": "put_away", "forced": "forced", "was gone": "was_gone", "stays": "unconfirmed"}[goes]
+    told = {"ended": "deleted", "forced": "forced", "was gone": "already_gone", "stays": "unconfirmed"}[goes]
     assert await scene.removal.run() == told
     assert claims.freed == [freed]
 
@@ -309,7 +309,7 @@ async def test_a_claim_of_a_pod_that_went_after_its_timeout(scene: Scene, *, for
         await until(lambda: scene.cluster.calls.count("read_pod") > 1)
         if forced:
             scene.cluster.vanish(pod)
-    assert await scene.removal.run() == ("was_gone" if forced else "put_away")
+    assert await scene.removal.run() == ("already_gone" if forced else "deleted")
     assert claims.freed == [not forced]
 
 
@@ -349,9 +349,9 @@ async def test_whoever_asks_twice_is_told_what_stays(scene: Scene, method: str) 
 
         group.start_soon(remove)
         await until(lambda: method in scene.cluster.calls[2:])
-        scene.attempt.clean_ups.abandon()
+        scene.attempt.cleanup_scopes.cancel_all()
     assert isinstance(scene.app.ledger.events[0], PodDeleted)
-    assert scene.remedy in scene.app.recorder.left
+    assert scene.remedy in scene.app.recorder.leftovers
     assert any(scene.remedy in message for _, message in scene.app.told.notes)
 
 
@@ -369,8 +369,8 @@ async def test_a_cancelled_run_does_not_wait_for_a_long_grace(scene: Scene) -> N
     """Once somebody waits, the pod gets three seconds."""
     scene.cluster.stubborn = True
     await scene.create()
-    scene.attempt.clean_ups.hurry()
-    assert await scene.removal.run() == "put_away"
+    scene.attempt.cleanup_scopes.shorten()
+    assert await scene.removal.run() == "deleted"
     assert scene.cluster.graces == [CANCEL_GRACE]
 
 

@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from senro.adapters.fs import FolderTrees
-from senro.app.pod.compression import Packing
-from senro.app.pod.download import ReadBackLost, ReadBackRefused, Reading
+from senro.app.pod.compression import CompressionChoice
+from senro.app.pod.download import Download, ReadBackLost, ReadBackRefused
 from senro.domain.errors import ClusterError, StreamBroken, TreeError, Unreachable
 from senro.domain.kube.exec_protocol import ExecFailure, ExecResult, ExitCode, StatusLost
 from senro.domain.kube.pod import Pod
@@ -103,14 +103,14 @@ class Scene:
         for path in self.folders.values():
             make_folder(Path(path), OLD, {"old": b"old"})
         self.pod = Pod()
-        self.packing = Packing(LinkRates(), self.app.clock)
+        self.packing = CompressionChoice(LinkRates(), self.app.clock)
         self.staged = 0
         self.rules: Mapping[int, ContentRules] = {}
 
     async def read(self, *commands: Command) -> Any:
         self.pod = await self.cluster.create_pod(MANIFEST)
         self.cluster.commands.extend(commands)
-        self.reading = Reading(
+        self.reading = Download(
             self.app.attempt(), self.pod, self.cluster, self.folders, self.packing, staged=self.staged, rules=self.rules
         )
         try:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from senro.adapters.apiserver import watch_pod
-from senro.app.pod.log_follower import HUNG_SECONDS, PAUSE_SECONDS, Following
+from senro.app.pod.log_follower import HUNG_SECONDS, PAUSE_SECONDS, LogFollower
 from senro.app.pod.observer import PodObserver
 from senro.domain.errors import ClusterError, StreamBroken, Unreachable
 from senro.domain.kube.pod import Pod
@@ -47,7 +47,7 @@ class Scene:
         self.app = App(folder, pod_plan(), secrets=values)
         self.cluster = FakeCluster(self.app.clock, course=lambda _: [running()])
         self.pod = Pod()
-        self.following: Following | None = None
+        self.following: LogFollower | None = None
 
     @asynccontextmanager
     async def following_it(self) -> AsyncIterator[None]:
@@ -68,7 +68,7 @@ class Scene:
             clock,
         )
         async with self.app.ledger.open_log("build.make", 1) as log:
-            following = Following(attempt, self.pod, self.cluster, self.observer, log)
+            following = LogFollower(attempt, self.pod, self.cluster, self.observer, log)
             with anyio.fail_after(60):
                 async with anyio.create_task_group() as group:
                     group.start_soon(self.observer.run)
@@ -363,7 +363,7 @@ async def test_a_log_that_was_not_drained_says_so(scene: Scene) -> None:
     async with scene.following_it():
         scene.finish()
         await scene.observer.until(lambda seen: isinstance(seen.answer, Exited))
-    following = Following(
+    following = LogFollower(
         scene.app.attempt(), scene.pod, scene.cluster, scene.observer, scene.app.ledger.logs["build.make", 1]
     )
     await following.end(drained=False)

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from senro.app.pod.objects import (
-    UNSEEN_SECONDS,
+    UNACKNOWLEDGED_SECONDS,
     Waiting,
     create_pod,
     create_secret,
-    find_unseen,
+    find_unacknowledged_pod,
     is_ours,
     own_secret,
     removal_command,
@@ -312,7 +312,10 @@ CALLS: dict[str, tuple[Made, list[str]]] = {
         lambda cluster, clock, pod: remove_pod(cluster, pod, clock, grace_seconds=None, force=lambda: False),
         ["delete_pod", "read_pod"],
     ),
-    "find_unseen": (lambda cluster, clock, _: find_unseen(cluster, POD, "ours", clock), ["read_pod"]),
+    "find_unacknowledged_pod": (
+        lambda cluster, clock, _: find_unacknowledged_pod(cluster, POD, "ours", clock),
+        ["read_pod"],
+    ),
     "remove_secret": (lambda cluster, clock, _: remove_secret(cluster, "ci", "make-1", clock), ["delete_secret"]),
 }
 
@@ -378,7 +381,7 @@ async def test_a_pod_that_is_gone_already_is_gone() -> None:
     clock, cluster = site()
     pod = await cluster.create_pod(POD)
     cluster.vanish(pod)
-    assert await remove_pod(cluster, pod, clock, grace_seconds=3, force=lambda: False) == "was_gone"
+    assert await remove_pod(cluster, pod, clock, grace_seconds=3, force=lambda: False) == "already_gone"
     assert (cluster.calls, waited(clock)) == (["create_pod", "delete_pod"], 0)
 
 
@@ -471,7 +474,7 @@ async def test_a_deletion_whose_answer_was_lost_is_nobodys() -> None:
     clock, cluster = site()
     pod = await cluster.create_pod(POD)
     cluster.fail("delete_pod", lost(), effect=True)
-    assert await remove_pod(cluster, pod, clock, grace_seconds=0, force=lambda: False) == "was_gone"
+    assert await remove_pod(cluster, pod, clock, grace_seconds=0, force=lambda: False) == "already_gone"
 
 
 async def test_a_deletion_that_is_forbidden_is_raised() -> None:
@@ -488,7 +491,7 @@ async def test_a_pod_of_an_unanswered_create_is_found() -> None:
     clock, cluster = site()
     cluster.fail("read_pod", unavailable())
     pod = await cluster.create_pod(POD)
-    found = await find_unseen(cluster, POD, "ours", clock)
+    found = await find_unacknowledged_pod(cluster, POD, "ours", clock)
     assert found is not None
     assert found.uid == pod.uid
     cluster.vanish(pod)
@@ -496,7 +499,7 @@ async def test_a_pod_of_an_unanswered_create_is_found() -> None:
         late = FakeClock()
 
         async def look() -> None:
-            found = await find_unseen(cluster, POD, "ours", late)
+            found = await find_unacknowledged_pod(cluster, POD, "ours", late)
             assert found is not None
 
         group.start_soon(look)
@@ -508,21 +511,21 @@ async def test_a_pod_of_an_unanswered_create_is_found() -> None:
 async def test_no_pod_of_an_unanswered_create() -> None:
     """None, after two seconds, where nothing came; None at once where the name is another's."""
     clock, cluster = site()
-    assert await find_unseen(cluster, POD, "ours", clock) is None
-    assert UNSEEN_SECONDS <= waited(clock) <= UNSEEN_SECONDS + 1
+    assert await find_unacknowledged_pod(cluster, POD, "ours", clock) is None
+    assert UNACKNOWLEDGED_SECONDS <= waited(clock) <= UNACKNOWLEDGED_SECONDS + 1
     before = waited(clock)
     await cluster.create_pod(FOREIGN)
-    assert await find_unseen(cluster, POD, "ours", clock) is None
+    assert await find_unacknowledged_pod(cluster, POD, "ours", clock) is None
     assert waited(clock) == before
 
 
 async def test_a_refused_create_is_looked_at_once() -> None:
     """`seconds=0`: one look, no wait; the pod is found all the same where there is one."""
     clock, cluster = site()
-    assert await find_unseen(cluster, POD, "ours", clock, seconds=0.0) is None
+    assert await find_unacknowledged_pod(cluster, POD, "ours", clock, seconds=0.0) is None
     assert (cluster.calls, waited(clock)) == (["read_pod"], 0)
     await cluster.create_pod(POD)
-    assert await find_unseen(cluster, POD, "ours", clock, seconds=0.0) is not None
+    assert await find_unacknowledged_pod(cluster, POD, "ours", clock, seconds=0.0) is not None
     assert waited(clock) == 0
 
 

@@ -76,10 +76,10 @@ async def test_a_settled_answer_ends_every_wait() -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(observer.run)
         group.start_soon(observer.until, lambda _: False)
-        group.start_soon(observer.fresh)
+        group.start_soon(observer.next_poll_from_now)
         watch.put(None)
     assert isinstance(observer.answer, Infra)
-    await observer.fresh()
+    await observer.next_poll_from_now()
     assert observer.pod is None
 
 
@@ -90,7 +90,7 @@ async def test_a_fresh_look_was_asked_for_after_it_was_wanted() -> None:
     fresh = anyio.Event()
 
     async def look() -> None:
-        await observer.fresh()
+        await observer.next_poll_from_now()
         fresh.set()
 
     async with anyio.create_task_group() as group:

@@ -7,9 +7,9 @@ import anyio
 import pytest
 
 from senro.app.pod import upload as staging
-from senro.app.pod.compression import Packing
+from senro.app.pod.compression import CompressionChoice
 from senro.app.pod.observer import PodObserver
-from senro.app.pod.upload import Staging
+from senro.app.pod.upload import Upload
 from senro.domain.errors import ClusterError, StreamBroken, Unreachable
 from senro.domain.kube.exec_protocol import ExecFailure, ExecResult, ExitCode, StatusLost
 from senro.domain.pipeline.workspace import Workspace
@@ -85,7 +85,7 @@ class Scene:
         self.app = App(folder, pod_plan(mounts=mounts), auto=False)
         self.cluster = FakeCluster(self.app.clock)
         self.watch = SteadyWatch(STAGING)
-        self.packing = Packing(LinkRates(), self.app.clock)
+        self.packing = CompressionChoice(LinkRates(), self.app.clock)
         self.folder = folder
 
     async def stage(self, *commands: Command, torn: bool = False) -> Infra | None:
@@ -105,7 +105,7 @@ class Scene:
         parts = self.app.workspaces.packed(attempt.step)
         if torn:
             (self.folder / "runs" / self.app.ledger.run_id / "workspaces" / "src" / "file").write_bytes(b"y")
-        self.staging = Staging(attempt, STAGING, self.cluster, self.observer, parts, self.packing)
+        self.staging = Upload(attempt, STAGING, self.cluster, self.observer, parts, self.packing)
         async with anyio.create_task_group() as group:
             group.start_soon(self.observer.run)
             group.start_soon(pass_time, self.app.clock)

@@ -5,149 +5,147 @@ import asyncio
 import anyio
 import pytest
 
-from senro.app.runtime.shutdown import FORCE_SECONDS, HURRIED_SECONDS, CleanUps
+from senro.app.runtime.shutdown import FORCE_SECONDS, SHORTENED_SECONDS, CleanupScopes
 from tests.lib.harness.app import until
 
 pytestmark = pytest.mark.anyio
 
 
-class Ahead:
-    """The event loop's own clock, which the test moves: deadlines come true without a wait."""
+class LoopTime:
+    """Moves the event loop's clock forward, so that deadlines pass without a wait."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
-        real, self._ahead = loop.time, 0.0
-        loop.time = lambda: real() + self._ahead  # type: ignore[method-assign]  # the loop of this test alone
+        real, self._offset = loop.time, 0.0
+        loop.time = lambda: real() + self._offset  # type: ignore[method-assign]  # the loop of this test alone
 
     async def move(self, seconds: float) -> None:
-        self._ahead += seconds
+        self._offset += seconds
         await until(lambda: True)
         for _ in range(5):
             await anyio.lowlevel.checkpoint()
 
 
 @pytest.fixture
-async def ahead() -> Ahead:
-    return Ahead()
+async def loop_time() -> LoopTime:
+    return LoopTime()
 
 
 class Job:
-    """Something that is put away and never comes to an end by itself."""
+    """A cleanup that does not end by itself."""
 
-    def __init__(self, clean_ups: CleanUps, seconds: float) -> None:
-        self._clean_ups = clean_ups
+    def __init__(self, cleanup_scopes: CleanupScopes, seconds: float) -> None:
+        self._cleanup_scopes = cleanup_scopes
         self._seconds = seconds
         self.begun = self.ended = self.bounded = False
 
     async def run(self) -> None:
-        with self._clean_ups.scope(self._seconds) as scope:
+        with self._cleanup_scopes.scope(self._seconds) as scope:
             self.begun = True
             await anyio.sleep_forever()
         self.ended, self.bounded = True, scope.cancelled_caught
 
 
-async def test_a_scope_ends_at_its_bound(ahead: Ahead) -> None:
-    """Not before, and what runs in it is cancelled then."""
-    job = Job(CleanUps(), 30)
+async def test_a_scope_is_cancelled_at_its_deadline_and_not_before(loop_time: LoopTime) -> None:
+    job = Job(CleanupScopes(), 30)
     async with anyio.create_task_group() as group:
         group.start_soon(job.run)
         await until(lambda: job.begun)
-        await ahead.move(29)
+        await loop_time.move(29)
         assert not job.ended
-        await ahead.move(2)
+        await loop_time.move(2)
     assert job.bounded
 
 
-async def test_a_scope_is_shielded(ahead: Ahead) -> None:
-    """The cancellation of the run does not reach it; its own bound does."""
-    job = Job(CleanUps(), 30)
+async def test_a_scope_outlives_the_cancellation_of_the_run(loop_time: LoopTime) -> None:
+    """Only its own deadline ends it."""
+    job = Job(CleanupScopes(), 30)
     async with anyio.create_task_group() as group:
         group.start_soon(job.run)
         await until(lambda: job.begun)
         group.cancel_scope.cancel()
         with anyio.CancelScope(shield=True):
-            await ahead.move(29)
+            await loop_time.move(29)
             assert not job.ended
-            await ahead.move(2)
+            await loop_time.move(2)
     assert job.bounded
 
 
 @pytest.mark.parametrize("seconds", [4.0, 75.0])
-async def test_a_run_that_is_cancelled_hurries(ahead: Ahead, seconds: float) -> None:
-    """Scopes that are open and scopes that come are shortened to eight seconds, and none is made longer."""
-    clean_ups = CleanUps()
-    early, late = Job(clean_ups, seconds), Job(clean_ups, seconds)
-    bound = min(seconds, HURRIED_SECONDS)
+async def test_shorten_leaves_no_scope_more_than_eight_seconds(loop_time: LoopTime, seconds: float) -> None:
+    """It applies to open scopes and to those that are opened later, and lengthens none."""
+    cleanup_scopes = CleanupScopes()
+    early, late = Job(cleanup_scopes, seconds), Job(cleanup_scopes, seconds)
+    bound = min(seconds, SHORTENED_SECONDS)
     async with anyio.create_task_group() as group:
         group.start_soon(early.run)
         await until(lambda: early.begun)
-        before = clean_ups.hurried
-        clean_ups.hurry()
-        assert (before, clean_ups.hurried) == (False, True)
+        before = cleanup_scopes.shortened
+        cleanup_scopes.shorten()
+        assert (before, cleanup_scopes.shortened) == (False, True)
         group.start_soon(late.run)
         await until(lambda: late.begun)
-        await ahead.move(bound - 0.5)
+        await loop_time.move(bound - 0.5)
         assert (early.ended, late.ended) == (False, False)
-        await ahead.move(1)
+        await loop_time.move(1)
     assert early.bounded
     assert late.bounded
 
 
-async def test_a_second_hurry_gives_no_more_time(ahead: Ahead) -> None:
-    """The bound counts from the first."""
-    clean_ups = CleanUps()
-    job = Job(clean_ups, 75)
+async def test_a_second_shorten_changes_no_deadline(loop_time: LoopTime) -> None:
+    """The eight seconds count from the first call."""
+    cleanup_scopes = CleanupScopes()
+    job = Job(cleanup_scopes, 75)
     async with anyio.create_task_group() as group:
         group.start_soon(job.run)
         await until(lambda: job.begun)
-        clean_ups.hurry()
-        await ahead.move(6)
-        clean_ups.hurry()
-        await ahead.move(3)
+        cleanup_scopes.shorten()
+        await loop_time.move(6)
+        cleanup_scopes.shorten()
+        await loop_time.move(3)
         assert job.bounded
         group.cancel_scope.cancel()
 
 
-async def test_a_scope_that_comes_late_ends_with_the_others(ahead: Ahead) -> None:
-    """All of it ends within ten seconds, whenever a clean-up begins; each has a moment at least."""
-    clean_ups = CleanUps()
-    clean_ups.hurry()
-    await ahead.move(6)
-    late, last = Job(clean_ups, 75), Job(clean_ups, 75)
+async def test_a_scope_that_is_opened_late_ends_with_the_others(loop_time: LoopTime) -> None:
+    """Its time counts from `shorten` too, but it has one second at least."""
+    cleanup_scopes = CleanupScopes()
+    cleanup_scopes.shorten()
+    await loop_time.move(6)
+    late, last = Job(cleanup_scopes, 75), Job(cleanup_scopes, 75)
     async with anyio.create_task_group() as group:
         group.start_soon(late.run)
         await until(lambda: late.begun)
-        await ahead.move(2.5)
+        await loop_time.move(2.5)
         assert late.bounded
         group.start_soon(last.run)
         await until(lambda: last.begun)
-        await ahead.move(0.5)
+        await loop_time.move(0.5)
         assert not last.ended
-        await ahead.move(1)
+        await loop_time.move(1)
         assert last.bounded
 
 
-async def test_force_comes_after_a_while_of_hurry(ahead: Ahead) -> None:
-    """Not before the run was cancelled, not at once, but before the bound."""
-    clean_ups = CleanUps()
-    await ahead.move(100)
-    never = clean_ups.force
-    clean_ups.hurry()
-    at_once = clean_ups.force
-    await ahead.move(FORCE_SECONDS)
-    assert (never, at_once, clean_ups.force) == (False, False, True)
-    assert FORCE_SECONDS < HURRIED_SECONDS
+async def test_force_is_set_some_seconds_after_shorten_and_before_the_deadline(loop_time: LoopTime) -> None:
+    cleanup_scopes = CleanupScopes()
+    await loop_time.move(100)
+    before = cleanup_scopes.force
+    cleanup_scopes.shorten()
+    at_once = cleanup_scopes.force
+    await loop_time.move(FORCE_SECONDS)
+    assert (before, at_once, cleanup_scopes.force) == (False, False, True)
+    assert FORCE_SECONDS < SHORTENED_SECONDS
 
 
-async def test_whoever_asks_twice_waits_no_longer() -> None:
-    """Everything open ends now, and so does everything that begins later, at its first await."""
-    clean_ups = CleanUps()
-    early, late = Job(clean_ups, 75), Job(clean_ups, 75)
+async def test_cancel_all_ends_open_scopes_and_those_opened_later() -> None:
+    """A scope that is opened later is cancelled at its first await."""
+    cleanup_scopes = CleanupScopes()
+    early, late = Job(cleanup_scopes, 75), Job(cleanup_scopes, 75)
     async with anyio.create_task_group() as group:
         group.start_soon(early.run)
         await until(lambda: early.begun)
-        clean_ups.hurry()
-        clean_ups.abandon()
+        cleanup_scopes.shorten()
+        cleanup_scopes.cancel_all()
         await until(lambda: early.ended)
         group.start_soon(late.run)
         await until(lambda: late.ended)
@@ -155,14 +153,14 @@ async def test_whoever_asks_twice_waits_no_longer() -> None:
     assert late.bounded
 
 
-async def test_a_scope_that_is_over_is_forgotten() -> None:
-    """Hurrying and abandoning reach only what is open: an ended scope was not cancelled."""
-    clean_ups = CleanUps()
-    with clean_ups.scope(5) as scope:
+async def test_a_closed_scope_is_neither_cancelled_nor_kept() -> None:
+    """Not even when its body raised an error."""
+    cleanup_scopes = CleanupScopes()
+    with cleanup_scopes.scope(5) as scope:
         await anyio.lowlevel.checkpoint()
-    with pytest.raises(ValueError, match="broken"), clean_ups.scope(5):
+    with pytest.raises(ValueError, match="broken"), cleanup_scopes.scope(5):
         raise ValueError("broken")
-    clean_ups.hurry()
-    clean_ups.abandon()
+    cleanup_scopes.shorten()
+    cleanup_scopes.cancel_all()
     assert not scope.cancel_called
-    assert clean_ups._scopes == set()
+    assert cleanup_scopes._scopes == set()

@@ -116,9 +116,9 @@ def test_what_is_repeated(kind: OutcomeKind, on: RetryOn) -> None:
     """The table of outcomes and policies: nothing repeats a success or a cancellation."""
     outcome = Outcome(kind=kind, repeatable=True)
     policy = Retry(attempts=3, on=on)
-    assert repeats(outcome, attempt=1, retry=policy, put_away=True) == REPEATED[kind][on]
-    assert repeats(outcome, attempt=2, retry=policy, put_away=True) == REPEATED[kind][on]
-    assert not repeats(outcome, attempt=3, retry=policy, put_away=True)
+    assert repeats(outcome, attempt=1, retry=policy, deleted=True) == REPEATED[kind][on]
+    assert repeats(outcome, attempt=2, retry=policy, deleted=True) == REPEATED[kind][on]
+    assert not repeats(outcome, attempt=3, retry=policy, deleted=True)
 
 
 @pytest.mark.parametrize("kind", get_args(OutcomeKind))
@@ -126,12 +126,12 @@ def test_what_is_repeated(kind: OutcomeKind, on: RetryOn) -> None:
 def test_nothing_is_repeated_beside_a_pod_that_may_live(kind: OutcomeKind, on: RetryOn) -> None:
     """While the pod was not seen gone there is no repetition, unless the policy says that it is safe."""
     outcome = Outcome(kind=kind, repeatable=True, may_be_alive=True)
-    assert not repeats(outcome, attempt=1, retry=Retry(attempts=3, on=on), put_away=False)
+    assert not repeats(outcome, attempt=1, retry=Retry(attempts=3, on=on), deleted=False)
     unsafe = Retry(attempts=3, on=on, unsafe=True)
-    assert repeats(outcome, attempt=1, retry=unsafe, put_away=False) == REPEATED[kind][on]
+    assert repeats(outcome, attempt=1, retry=unsafe, deleted=False) == REPEATED[kind][on]
 
 
 @pytest.mark.parametrize("on", get_args(RetryOn))
 def test_what_would_go_the_same_way_again_is_not_repeated(on: RetryOn) -> None:
     """An Infra that another try cannot mend, such as an image that does not exist, ends the step."""
-    assert not repeats(Outcome(kind="infra"), attempt=1, retry=Retry(attempts=9, on=on), put_away=True)
+    assert not repeats(Outcome(kind="infra"), attempt=1, retry=Retry(attempts=9, on=on), deleted=True)
