@@ -1,24 +1,32 @@
-# `make demo` and `make test` are all that a newcomer needs; both set up .venv first.
+# `make demo` and `make test` are all that a newcomer needs; both set up .venv first. CONTRIBUTING.md says when to use
+# the others.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest
 
-.PHONY: demo test lint test-cluster soak fuzz bench clean
+.PHONY: demo test check lint test-pythons test-cluster soak fuzz bench clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/senro demo
 
-# Three at a time, also on two cores: most of these tests mostly wait, for a command's sleep or a kubelet's second.
-test: lint
-	@$(PYTEST) -q -n 3 --dist worksteal --cov=senro.domain --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
+# Every test, and the linters beside them. Four at a time, also on two cores: most tests wait for a command or for the
+# embedded kubelet most of their time.
+test: $(VENV)/.dev
+	@tools/with-lint $(BIN) $(PYTEST) -q -n 4 --dist worksteal --cov=senro.domain --cov-branch --cov-fail-under=100 \
+		--cov-report=term:skip-covered
+
+# For the edit loop: the linters, unit tests and properties.
+check: $(VENV)/.dev
+	@tools/with-lint $(BIN) $(PYTEST) -q -n 3 --dist worksteal tests/unit tests/property
 
 lint: $(VENV)/.dev
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@tools/lint $(BIN)
+
+# Unit tests and properties on every Python from 3.11 to 3.14 that is on PATH.
+test-pythons:
+	@tools/test-pythons
 
 # The end-to-end suite against the cluster that SENRO_K8S_*, SENRO_TEST_IMAGE and SENRO_TEST_NAMESPACE name.
 test-cluster: $(VENV)/.dev
@@ -39,7 +47,7 @@ bench: $(VENV)/.dev
 	@for file in benchmarks/bench_*.py benchmarks/transfer.py; do $(BIN)/python $$file || exit 1; done
 
 clean:
-	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .senro
+	rm -rf $(VENV) $(VENV)-3.* .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .senro
 
 $(VENV)/.demo: pyproject.toml tools/set-up
 	@PYTHON=$(PYTHON) tools/set-up $(VENV) demo

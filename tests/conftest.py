@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -27,6 +28,28 @@ NO_BUBBLEWRAP = "bubblewrap cannot run"
 def anyio_backend() -> str:
     """Asyncio is what httpx, and so senro, runs on."""
     return "asyncio"
+
+
+ROOT = Path(__file__).parent
+TRACED = (
+    *(ROOT / "unit" / name for name in ("adapters", "cli", "domain", "app/pod")),
+    ROOT / "property",
+    ROOT / "contract" / "test_pod_states.py",
+)
+"""Tests that count for the coverage of the domain. They cover every branch; tracing the others would take minutes."""
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Stop pytest-cov's tracer for a test outside `TRACED`, so that threads of its fixtures are not traced either."""
+    coverage = getattr(item.config.pluginmanager.getplugin("_cov"), "cov_controller", None)
+    if coverage is None or any(item.path.is_relative_to(path) for path in TRACED):
+        return (yield)
+    coverage.pause()
+    try:
+        return (yield)
+    finally:
+        coverage.resume()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -48,4 +48,4 @@ def test_the_plugin_imports_next_to_nothing() -> None:
         "print(*sorted(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
-    assert set(done.stdout.split()) == {"senro", "senro.testing", "senro.testing.plugin"}
+    assert set(done.stdout.split()) == {"senro", "senro._version", "senro.testing", "senro.testing.plugin"}

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -261,8 +262,15 @@ class Served:
         self.server, self.port = words["server"], int(words["port"])
         self._environment = {"SENRO_K8S_CA_FILE": words["ca"], "SENRO_K8S_TOKEN_FILE": words["token"]}
 
+    version = 0
+
     def environment(self) -> dict[str, str]:
         return self._environment
+
+    def changed_since(self, version: int, *, within: float) -> bool:
+        """Wait: a change in another process is not announced here."""
+        del version
+        return threading.Event().wait(within)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])

@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def devcluster_options() -> Mapping[str, Any]:
     """Two namespaces, so that a test can find nothing of a run where it does not belong."""
-    return {"namespaces": ("ci", "other")}
+    return {"namespaces": ("ci", "other"), "pace": 0.02}
 
 
 @pytest.fixture

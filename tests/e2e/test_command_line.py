@@ -184,7 +184,8 @@ def test_no_kubeconfig_and_no_service_account_is_ever_read(bench: Bench) -> None
         assert name in done.stderr
     seen = record.read_text()
     assert "pipeline.py" in seen
-    assert "kube" not in seen.lower().replace(str(bench.folder), "")
+    assert "kubeconfig" not in seen.lower().replace(str(bench.folder), "")
+    assert "/.kube" not in seen
     assert "serviceaccount" not in seen
     assert not (bench.folder / ".senro").exists()
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 import anyio.to_thread
 
-from senro.adapters.fs.copying import write_all
+from senro.adapters.fs.copying import sync_data, write_all
 from senro.adapters.fs.runs import LEDGER
 from senro.adapters.fs.staged_directory import remove_folder
 from senro.domain.errors import StoreError
@@ -122,7 +122,7 @@ class FolderLedger:
     def _append(self, line: bytes) -> None:
         try:
             write_all(self._events, line)
-            os.fdatasync(self._events)
+            sync_data(self._events)
         except OSError:
             # A full disk took a part of it: without this the next line would go on in the middle of this one.
             os.ftruncate(self._events, self._length)

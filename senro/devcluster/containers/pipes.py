@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 
 import anyio
-
-with contextlib.suppress(ImportError):  # Linux alone can say how much a pipe holds
-    from fcntl import F_SETPIPE_SZ, fcntl
 
 _CAPACITY = 1_048_576
 
@@ -125,6 +123,7 @@ def terminal_ends(ours: int) -> tuple[WriteEnd, ReadEnd]:
 
 
 def _enlarge(descriptor: int) -> None:
-    # A privilege that may be missing, or a platform without it: the pipe is then as large as it is.
-    with contextlib.suppress(OSError, NameError):
-        fcntl(descriptor, F_SETPIPE_SZ, _CAPACITY)
+    # Only Linux can change the size of a pipe, and only up to a limit of the system's for an ordinary user.
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _CAPACITY)

@@ -76,7 +76,8 @@ class Process:
             finally:
                 os.close(descriptor)
         else:
-            await anyio.to_thread.run_sync(self._wait_without_collecting, abandon_on_cancel=True)
+            wait = self._wait_without_collecting if hasattr(os, "waitid") else self._popen.wait
+            await anyio.to_thread.run_sync(wait, abandon_on_cancel=True)
         return self._note_end()
 
     async def wait(self) -> int:
@@ -88,6 +89,8 @@ class Process:
         """Whether it has ended, noticed or not."""
         if self.exit_code is not None or self._popen.returncode is not None:
             return True
+        if not hasattr(os, "waitid"):
+            return self._popen.poll() is not None
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def signal_group(self, number: int) -> None:
@@ -126,15 +129,30 @@ class Process:
                 self._collect()
 
     def _wait_without_collecting(self) -> None:
-        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        if hasattr(os, "waitid"):
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
 
     def _note_end(self) -> int:
         if self.exit_code is None:
-            ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-            if ended is None:
-                raise RuntimeError(f"process {self.pid} has not ended")
-            self._end_with(ended.si_status if ended.si_code == os.CLD_EXITED else 128 + ended.si_status)
+            if hasattr(os, "waitid"):
+                ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+                if ended is None:
+                    raise RuntimeError(f"process {self.pid} has not ended")
+                self._end_with(ended.si_status if ended.si_code == os.CLD_EXITED else 128 + ended.si_status)
+            else:
+                self._collect_at_end()
         return self.exit_code if self.exit_code is not None else 0
+
+    def _collect_at_end(self) -> None:
+        """Collect the ended process: macOS before Python 3.13 cannot look at one without that.
+
+        The rest of the group ends with its leader, as in a container: no later call could signal it safely.
+        """
+        code = self._popen.wait()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._guardian.remove(self.pid)
+        self._end_with(code if code >= 0 else 128 - code)
 
     def _end_with(self, code: int) -> None:
         self.exit_code = code

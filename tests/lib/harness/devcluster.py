@@ -21,6 +21,10 @@ from senro.devcluster import IMAGE, DevCluster
 
 RECORDINGS = Path(__file__).parents[2] / "contract" / "recordings"
 WAIT_SECONDS = 20.0
+
+LOOK_SECONDS = 0.05
+"""Between two looks where nothing changes in the cluster: some conditions are about processes."""
+
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
 
 Object = dict[str, Any]
@@ -200,11 +204,12 @@ class Client:
         return document
 
     def until(self, name: str, holds: Callable[[Object | None], bool]) -> list[Object | None]:
-        """Poll until it holds; every state that was seen, by resourceVersion."""
+        """Read the pod after each change in the cluster until it holds; every state that was seen, in order."""
         seen: list[Object | None] = []
         version = ""
         end = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < end:
+            stored = self.cluster.version
             pod = self.pod(name)
             now = pod["metadata"]["resourceVersion"] if pod is not None else "gone"
             if now != version:
@@ -212,6 +217,7 @@ class Client:
                 version = now
             if holds(pod):
                 return seen
+            self.cluster.changed_since(stored, within=LOOK_SECONDS)
         raise AssertionError(f"{name} did not come to what was waited for; last seen: {seen[-1]}")
 
     def finished(self, name: str) -> Object:

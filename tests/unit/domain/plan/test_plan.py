@@ -12,7 +12,7 @@ from senro.domain.manifests.pod import own_deadline
 from senro.domain.pipeline import retry
 from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.targets import Local, Pod, local
-from senro.domain.pipeline.workspace import Mount, Workspace
+from senro.domain.pipeline.workspace import Mount, ScratchCache, Workspace
 from senro.domain.plan.document import FORMAT, PlanDocument, plan_document
 from senro.domain.plan.pipeline import Pipeline
 from senro.domain.plan.plan import PlannedStep
@@ -237,6 +237,13 @@ def test_the_document_is_the_plan() -> None:
         },
     ]
     assert json.loads(data)["workspaces"] == [{"name": "src", "scope": "run", "path": ".", "exclude": ["dist/"]}]
+
+
+def test_scratch_caches_stand_in_the_document() -> None:
+    """A scratch cache is written with its key and restore keys, and its mount with the path alone."""
+    cache = ScratchCache("modules", key="gomod", restore_keys=("go",))
+    document = json.loads(plan_document(one_step(mounts=[cache.at("/go")]).build()))
+    assert document["scratches"] == [{"name": "modules", "key": "gomod", "restore_keys": ["go"]}]
 
 
 def test_equal_plans_have_one_document() -> None:
