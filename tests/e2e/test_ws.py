@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from pathlib import Path
 
 import senro
@@ -32,6 +33,7 @@ def test_ws_ls_pull_and_diff(bench: Bench) -> None:
     """What a pod left is in the store under its digest: listed, compared with another run, and pulled whole."""
     project(bench)
     first = bench.run(building(bench, "echo made > dist"))
+    threading.Event().wait(1.0)  # runs are ordered by the second in which they start
     second = bench.run(building(bench, "echo made > dist; chmod +x a; rm b; ln -s a l; printf three > c"))
     listed = bench.cli("ws", "ls", *RUNS)
     assert listed.returncode == 0, listed.stderr

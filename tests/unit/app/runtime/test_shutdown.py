@@ -47,6 +47,7 @@ class Job:
 
 
 async def test_a_scope_is_cancelled_at_its_deadline_and_not_before(loop_time: LoopTime) -> None:
+    """A scope's body runs until its own deadline and is cancelled at it."""
     job = Job(CleanupScopes(), 30)
     async with anyio.create_task_group() as group:
         group.start_soon(job.run)
@@ -127,6 +128,7 @@ async def test_a_scope_that_is_opened_late_ends_with_the_others(loop_time: LoopT
 
 
 async def test_force_is_set_some_seconds_after_shorten_and_before_the_deadline(loop_time: LoopTime) -> None:
+    """`force` is set while scopes still have time to delete by force."""
     cleanup_scopes = CleanupScopes()
     await loop_time.move(100)
     before = cleanup_scopes.force
