@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from senro.domain.verdict import Infra, InfraKind, Pending, PendingKind
-from senro.domain.verdict.signals.events import EVENTS_AFTER
+from senro.domain.verdict.event_reads import EVENTS_AFTER
 
 _ELSEWHERE: Final = re.compile(r"Multi-Attach error|ReadWriteOncePod access mode already in-use")
 """The attach controller's words in an Event FailedAttachVolume, and the scheduler's (facts/pod-states.json row 108)."""

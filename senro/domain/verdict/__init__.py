@@ -8,12 +8,13 @@ facts/pod-states.json, counted from 1 ("facts row 72").
 from __future__ import annotations
 
 from senro.domain.verdict.answers import Answer, Cancelled, Ending, Exited, Infra, Pending, Running, TimedOut
+from senro.domain.verdict.event_reads import wants_events
 from senro.domain.verdict.fold import observe
 from senro.domain.verdict.kinds import About, DidRun, InfraKind, Note, PendingKind, about
-from senro.domain.verdict.memory import Finish, Memory, Observation
+from senro.domain.verdict.memory import Memory
+from senro.domain.verdict.observation import Finish, Observation
 from senro.domain.verdict.patience import Patience, give_up
 from senro.domain.verdict.signals.container_state import hides_eviction
-from senro.domain.verdict.signals.events import wants_events
 
 __all__ = [
     "About",

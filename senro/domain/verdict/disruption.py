@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from senro.domain.kube.event import ClusterEvent
     from senro.domain.kube.pod import Condition, Pod
-    from senro.domain.verdict.memory import Observation
+    from senro.domain.verdict.observation import Observation
 
 KUBELET_ENDS = frozenset({"PodFailed", "PodCompleted"})
 """Reasons of Ready by which the kubelet says, ahead of the phase, what the pod is about to be (facts row 83)."""

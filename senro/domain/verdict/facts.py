@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 from senro.domain.kube.pod import Condition, ContainerStatus
 from senro.domain.verdict.answers import Answer, Infra, Pending
 from senro.domain.verdict.disruption import joined, sign_of
+from senro.domain.verdict.kinds import DidRun
 from senro.domain.verdict.memory import Memory
-from senro.domain.verdict.signals.container_state import did_run, has_container, last_words, shows_run
+from senro.domain.verdict.signals.container_state import has_container, last_words, shows_run
 
 if TYPE_CHECKING:
     from senro.domain.kube.event import ClusterEvent
     from senro.domain.kube.pod import Pod
     from senro.domain.verdict.answers import Exited
     from senro.domain.verdict.disruption import Sign
-    from senro.domain.verdict.kinds import DidRun, InfraKind, Note
-    from senro.domain.verdict.memory import Observation
+    from senro.domain.verdict.kinds import InfraKind, Note
+    from senro.domain.verdict.observation import Observation
 
 _NO_STATUS = ContainerStatus()
 _NO_CONDITION = Condition()
@@ -63,6 +64,14 @@ class Seen:
         """When the disruption was first seen."""
         return self.before.sign_at if self.before.sign is not None else self.observation.at
 
+    def did_run(self) -> DidRun:
+        """Whether the command may have run. Seen running: yes. Only waiting, or never any status: no. Else maybe."""
+        if self.ran:
+            return DidRun.YES
+        if self.contained or (self.status.state.terminated is not None and not self.waited):
+            return DidRun.MAYBE
+        return DidRun.NO
+
     def infra(
         self, kind: InfraKind, *, ran: DidRun | None = None, alive: bool = False, notes: tuple[Note, ...] = ()
     ) -> Infra:
@@ -70,7 +79,7 @@ class Seen:
         sign, terminated = self.sign, self.status.state.terminated
         return Infra(
             kind=kind if sign is None else sign.kind,
-            did_run=did_run(self) if ran is None else ran,
+            did_run=self.did_run() if ran is None else ran,
             may_be_alive=alive,
             message=(sign.message if sign is not None else "") or last_words(self.pod, self.status),
             node=self.node,

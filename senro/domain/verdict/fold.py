@@ -23,7 +23,8 @@ from senro.domain.verdict.signals.container_state import end_of, failed_init
 
 if TYPE_CHECKING:
     from senro.domain.verdict.facts import Seen
-    from senro.domain.verdict.memory import Finish, Memory, Observation
+    from senro.domain.verdict.memory import Memory
+    from senro.domain.verdict.observation import Finish, Observation
 
 
 def observe(memory: Memory, observation: Observation) -> tuple[Answer, Memory]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from senro.domain.verdict.answers import Answer, Infra
     from senro.domain.verdict.disruption import Sign
     from senro.domain.verdict.facts import Seen
-    from senro.domain.verdict.memory import Finish
+    from senro.domain.verdict.observation import Finish
 
 TIE = timedelta(seconds=5)
 """How far the clocks of node and apiserver may differ: a finish not further than this before a sign proves nothing."""

@@ -39,7 +39,8 @@ def alive(seen: Seen) -> tuple[int, Answer]:
         return 13, _RUNNING
     if seen.ran:
         return _lost(seen)
-    waits = pending(seen.before, seen.pod)
+    before = seen.before
+    waits = pending(seen.pod, step=before.step, stage=before.stage, before=before.answer)
     return 14, with_events(waits, seen.pod.uid, seen.events) if seen.events else waits
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from senro.domain.kube.pod import parse_time
-from senro.domain.verdict.kinds import DidRun, Note
+from senro.domain.verdict.kinds import Note
 from senro.domain.verdict.signals.start_error import START_REASONS
 
 if TYPE_CHECKING:
     from senro.domain.kube.pod import ContainerStatus, Pod, Terminated
-    from senro.domain.verdict.facts import Seen
 
 STATUS_UNKNOWN = "ContainerStatusUnknown"
 """The kubelet found no real end and made one up: 137, no times (facts/pod-states.json rows 33 and 138)."""
@@ -69,15 +68,6 @@ def has_container(status: ContainerStatus) -> bool:
     """Whether the runtime created the container, which may have run since, unseen."""
     terminated = status.state.terminated
     return bool(status.container_id or (terminated is not None and terminated.container_id))
-
-
-def did_run(seen: Seen) -> DidRun:
-    """May the command have run? Seen running: yes. Only waiting, or never any status: no. Else maybe."""
-    if seen.ran:
-        return DidRun.YES
-    if seen.contained or (seen.status.state.terminated is not None and not seen.waited):
-        return DidRun.MAYBE
-    return DidRun.NO
 
 
 def failed_init(pod: Pod) -> tuple[str, Terminated] | None:

@@ -9,22 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from senro.domain.verdict.answers import Answer, Exited, Pending
-from senro.domain.verdict.kinds import Note, PendingKind
+from senro.domain.verdict.answers import Pending
+from senro.domain.verdict.kinds import PendingKind
 from senro.domain.verdict.signals.known_states import Where, pending_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
     from senro.domain.kube.event import ClusterEvent
-    from senro.domain.kube.pod import Pod
-    from senro.domain.verdict.memory import Memory
-
-EVENTS_AFTER = 5.0
-"""Seconds of the same waiting before Events are asked for: most starts are over by then."""
-
-EVENTS_EVERY = 15.0
-"""Seconds between two reads for one pod: a volume's attempts are two minutes apart (facts row 120)."""
 
 _OF_A_START = pending_kinds(Where.EVENT)
 """FailedMount and its like (facts rows 120 to 126), and what tells that they are over (rows 115 and 117)."""
@@ -37,34 +29,6 @@ _GROWS = frozenset({"TriggeredScaleUp", "Nominated"})
 
 _STAYS = "NotTriggerScaleUp"
 """The cluster-autoscaler says why no node of its groups would help."""
-
-_ASKED_FOR = frozenset(
-    {
-        PendingKind.CREATING,
-        PendingKind.UNSCHEDULABLE,
-        PendingKind.IMAGE_DENIED,
-        PendingKind.VOLUME,
-        PendingKind.RUNTIME,
-    }
-)
-
-
-def wants_events(answer: Answer, memory: Memory, at: float, pod: Pod | None = None) -> bool:
-    """Whether the Events about the pod should be read before `answer` is acted on.
-
-    `answer` and `memory` are what `observe` gave for an observation of `pod` without Events, `at` its time.
-    Where this is true: read them, and give the same observation again, with them, to the memory before it. Who may not
-    list Events need not ask any more. A 0 that may hide an eviction is asked for at once, a lasting wait from time to
-    time.
-    """
-    if isinstance(answer, Exited):
-        # Also a node under pressure evicts without a trace in the pod's first words, where no second container is
-        # left to tell (facts rows 69 and 137): whoever may list Events looks at every such 0.
-        alone = pod is not None and len(pod.spec.containers) == 1
-        return Note.DISRUPTION_UNCHECKED in answer.notes or (answer.code == 0 and alone)
-    if not isinstance(answer, Pending) or answer.kind not in _ASKED_FOR or at - memory.waiting_since < EVENTS_AFTER:
-        return False
-    return memory.events_at is None or at - memory.events_at >= EVENTS_EVERY
 
 
 def with_events(pending: Pending, uid: str, events: Iterable[ClusterEvent]) -> Pending:

@@ -12,8 +12,9 @@ from senro.domain.verdict.signals.known_states import Where, pending_kinds
 from senro.domain.verdict.signals.start_error import names_command, start_failure
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from senro.domain.kube.pod import ContainerStatus, Pod, Waiting
-    from senro.domain.verdict.memory import Memory
 
 _PULLING = frozenset({"ErrImagePull", "ImagePullBackOff"})
 
@@ -24,8 +25,10 @@ _CREATE_FAILURES = frozenset({"CreateContainerError", "RunContainerError"})
 _UNSCHEDULED = pending_kinds(Where.CONDITION_REASON)
 
 
-def pending(memory: Memory, pod: Pod) -> Pending:
+def pending(pod: Pod, *, step: str, stage: str, before: Answer) -> Pending:
     """What the step waits for, told of the container that is stuck: an init container first, then the step itself.
+
+    `step` and `stage` name senro's containers; `before` is the answer to the observation before this one.
 
     Containers beside the step are not looked at: whatever they wait for, the step starts without them (recording
     `injected-sidecars`). One among the init containers that is not senro's can hold the step up; it is named, and
@@ -34,10 +37,10 @@ def pending(memory: Memory, pod: Pod) -> Pending:
     statuses = own_inits(pod)
     for status in statuses:
         if status.state.terminated is None:
-            return _of_init(memory, status)
-    step = pod.container(memory.step)
-    if step is not None:
-        return _of_container(memory, step)
+            return _of_init(status, step=step, stage=stage, before=before)
+    status_of_step = pod.container(step)
+    if status_of_step is not None:
+        return _of_container(status_of_step, ours={step, stage}, before=before)
     return _of_scheduling(pod)
 
 
@@ -49,24 +52,23 @@ def _of_scheduling(pod: Pod) -> Pending:
     return Pending(PendingKind.CREATING if pod.spec.node_name else PendingKind.SCHEDULING)
 
 
-def _of_init(memory: Memory, status: ContainerStatus) -> Pending:
+def _of_init(status: ContainerStatus, *, step: str, stage: str, before: Answer) -> Pending:
     if status.state.running is not None:
-        ours = status.name == memory.stage
-        return Pending(PendingKind.STAGING if ours else PendingKind.INITIALIZING, status.name)
-    return _of_container(memory, status)
+        staging = status.name == stage
+        return Pending(PendingKind.STAGING if staging else PendingKind.INITIALIZING, status.name)
+    return _of_container(status, ours={step, stage}, before=before)
 
 
-def _of_container(memory: Memory, status: ContainerStatus) -> Pending:
+def _of_container(status: ContainerStatus, *, ours: Container[str], before: Answer) -> Pending:
     waiting = status.state.waiting
     if waiting is None:
         return Pending(PendingKind.CREATING, status.name)
     if waiting.reason in _PULLING:
-        kind, message = _of_pull(memory.answer, status.name, waiting)
+        kind, message = _of_pull(before, status.name, waiting)
     else:
         kind, message = _of_reason(waiting)
-    ours = status.name in {memory.step, memory.stage}
     permanent = kind in PERMANENT or (kind is PendingKind.CONFIG and names_command(message))
-    return Pending(kind, status.name, message, permanent=ours and permanent)
+    return Pending(kind, status.name, message, permanent=permanent and status.name in ours)
 
 
 def _of_pull(before: Answer, name: str, waiting: Waiting) -> tuple[PendingKind, str]:
