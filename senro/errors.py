@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from senro.domain.errors import (
     AlreadyExists,
-    Answer,
     ApiError,
     ClusterError,
     ConfigurationError,
     Conflict,
     ContentLost,
+    ErrorResponse,
     Forbidden,
     NotFound,
     PlanError,
@@ -31,12 +31,12 @@ from senro.domain.errors import (
 
 __all__ = [
     "AlreadyExists",
-    "Answer",
     "ApiError",
     "ClusterError",
     "ConfigurationError",
     "Conflict",
     "ContentLost",
+    "ErrorResponse",
     "Forbidden",
     "NotFound",
     "PlanError",

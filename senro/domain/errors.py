@@ -81,11 +81,11 @@ class ConfigurationError(_Refusals):
 
 
 class ClusterError(SenroError):
-    """A request to the cluster did not do what was asked. `asked` says what: `create pod ci/build-make-1f`."""
+    """A request to the cluster did not do what was asked. `operation` says what: `create pod ci/build-make-1f`."""
 
-    def __init__(self, asked: str) -> None:
-        super().__init__(asked)
-        self.asked = asked
+    def __init__(self, operation: str) -> None:
+        super().__init__(operation)
+        self.operation = operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class StatusCause:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ErrorResponse:
     """An apiserver's refusal: a decoded Status, or what there was of one.
 
     `code` is the HTTP status. `reason` is the Status' own, empty where the body was no Status. `message` is the
@@ -113,16 +113,16 @@ class Answer:
 
 
 class ApiError(ClusterError):
-    """The apiserver answered, and the answer is no. `answer` holds its words."""
+    """The apiserver answered, and the answer is no. `response` holds its words."""
 
-    def __init__(self, asked: str, answer: Answer) -> None:
-        super().__init__(asked)
-        self.answer = answer
+    def __init__(self, operation: str, response: ErrorResponse) -> None:
+        super().__init__(operation)
+        self.response = response
 
     def __str__(self) -> str:
-        words = self.answer.message.strip() or "(no message)"
-        reason = f" {self.answer.reason}" if self.answer.reason else ""
-        return f"{self.asked}: the apiserver answered {self.answer.code}{reason}: {words}"
+        words = self.response.message.strip() or "(no message)"
+        reason = f" {self.response.reason}" if self.response.reason else ""
+        return f"{self.operation}: the apiserver answered {self.response.code}{reason}: {words}"
 
 
 class NotFound(ApiError):
@@ -150,7 +150,7 @@ class Rejected(ApiError):
 
 
 class Throttled(ApiError):
-    """429: ask again after `answer.retry_after` seconds, one second where it is None."""
+    """429: ask again after `response.retry_after` seconds, one second where it is None."""
 
 
 class Unavailable(ApiError):
@@ -160,39 +160,40 @@ class Unavailable(ApiError):
 class Unreachable(ClusterError):
     """No answer came. `sent` is False where nothing can have taken effect: repeat freely; else look first."""
 
-    def __init__(self, asked: str, *, cause: str, sent: bool) -> None:
-        super().__init__(asked)
+    def __init__(self, operation: str, *, cause: str, sent: bool) -> None:
+        super().__init__(operation)
         self.cause = cause
         self.sent = sent
 
     def __str__(self) -> str:
         effect = "it may have taken effect" if self.sent else "nothing was sent"
-        return f"{self.asked}: no answer ({self.cause}); {effect}"
+        return f"{self.operation}: no answer ({self.cause}); {effect}"
 
 
 class StreamBroken(ClusterError):
     """An exec or a followed log ended in the middle. `sent` and `received` count payload bytes until then."""
 
-    def __init__(self, asked: str, *, cause: str, sent: int = 0, received: int = 0) -> None:
-        super().__init__(asked)
+    def __init__(self, operation: str, *, cause: str, sent: int = 0, received: int = 0) -> None:
+        super().__init__(operation)
         self.cause = cause
         self.sent = sent
         self.received = received
 
     def __str__(self) -> str:
-        return f"{self.asked}: the stream broke after {self.sent} bytes out and {self.received} bytes in ({self.cause})"
+        moved = f"{self.sent} bytes out and {self.received} bytes in"
+        return f"{self.operation}: the stream broke after {moved} ({self.cause})"
 
 
 class ProtocolError(ClusterError):
     """The peer broke the rules. `rule` says which one, `got` what came instead."""
 
-    def __init__(self, asked: str, *, rule: str, got: str) -> None:
-        super().__init__(asked)
+    def __init__(self, operation: str, *, rule: str, got: str) -> None:
+        super().__init__(operation)
         self.rule = rule
         self.got = got
 
     def __str__(self) -> str:
-        return f"{self.asked}: expected {self.rule}, got {self.got}"
+        return f"{self.operation}: expected {self.rule}, got {self.got}"
 
 
 class TreeError(SenroError):

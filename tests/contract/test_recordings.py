@@ -24,7 +24,7 @@ from senro.domain.errors import AlreadyExists, ApiError, ClusterError, ProtocolE
 from senro.domain.kube.exec_protocol import V4, V5, Ended, ExecFailure, ExecResult, ExitCode, StatusLost, Stdout
 from senro.domain.kube.pod import Pod, pod_from
 from senro.domain.kube.status import error_class
-from senro.domain.requests.idempotency import Request
+from senro.domain.requests.idempotency import RequestKind
 from senro.ports.cluster import Cluster, ExecSession
 from tests.lib.fakes.clock import FakeClock
 from tests.lib.fakes.network import FakeNetworkStream, client_frames, server_frame
@@ -130,10 +130,10 @@ def assert_refused(caught: pytest.ExceptionInfo[ApiError], exchange: Exchange) -
     said = answer.get("json") or {"message": body_of(answer).decode().strip()}
     error = caught.value
     assert type(error) is error_class(answer["status"], said.get("reason", ""))
-    assert (error.answer.code, error.answer.reason) == (answer["status"], said.get("reason", ""))
-    assert error.answer.message[:8_000] == said["message"][:8_000]
+    assert (error.response.code, error.response.reason) == (answer["status"], said.get("reason", ""))
+    assert error.response.message[:8_000] == said["message"][:8_000]
     causes = said.get("details", {}).get("causes", [])
-    assert [(cause.field, cause.reason) for cause in error.answer.causes] == [
+    assert [(cause.field, cause.reason) for cause in error.response.causes] == [
         (cause.get("field", ""), cause.get("reason", "")) for cause in causes
     ]
     assert said["message"][:200].strip() in str(error)
@@ -377,7 +377,7 @@ async def test_answers_without_a_call(exchange: Exchange) -> None:
     query = "&".join(f"{name}={value}" for name, value in recorded["query"])
     target = recorded["path"] + (f"?{query}" if query else "")
     body = json.dumps(recorded["json"]).encode() if "json" in recorded else None
-    as_told = next(each for each in Request if each.method == recorded["method"] and not each.repeats)
+    as_told = next(each for each in RequestKind if each.method == recorded["method"] and not each.is_idempotent)
     async with rest_under_respx() as rest:
         if answer["status"] < 400:
             reply = await rest.send(as_told, "replay", target, body=body)
@@ -495,7 +495,7 @@ def assert_end(end: ExecResult | ClusterError, exchange: Exchange) -> None:
         assert isinstance(end, ApiError)
         said = answer.get("json") or {"message": body_of(answer).decode()}
         assert type(end) is error_class(answer["status"], said.get("reason", ""))
-        assert end.answer.message == said["message"]
+        assert end.response.message == said["message"]
     elif not exchange["result"]["status"]:
         if exchange["ended"]["how"] == "close frame":
             assert end == StatusLost(1000)

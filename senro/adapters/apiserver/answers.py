@@ -10,7 +10,7 @@ import anyio
 import httpx
 
 from senro.domain.errors import ProtocolError
-from senro.domain.kube.status import api_error, bounded, decode_answer
+from senro.domain.kube.status import api_error, bounded, decode_error_response
 
 BODY_LIMIT = 16 * 1024 * 1024
 """Bytes of an answer. An object has at most 3 MiB on its way in (facts/api-rules.md section 11); an answer adds
@@ -34,31 +34,31 @@ async def close(answer: httpx.Response) -> None:
         await answer.aclose()
 
 
-async def read_whole(asked: str, answer: httpx.Response) -> Reply:
+async def read_whole(operation: str, answer: httpx.Response) -> Reply:
     """Read the answer, close it, and judge it."""
     try:
-        data = await read_bounded(asked, answer, BODY_LIMIT)
+        data = await read_bounded(operation, answer, BODY_LIMIT)
     finally:
         await close(answer)
-    return check(asked, answer, data)
+    return check(operation, answer, data)
 
 
-async def read_bounded(asked: str, answer: httpx.Response, limit: int) -> bytes:
+async def read_bounded(operation: str, answer: httpx.Response, limit: int) -> bytes:
     """The body; raises `ProtocolError` where it has more than `limit` bytes."""
     pieces = bytearray()
     async for piece in answer.aiter_raw():
         pieces += piece
         if len(pieces) > limit:
-            raise ProtocolError(asked, rule=f"an answer of at most {limit} bytes", got="more")
+            raise ProtocolError(operation, rule=f"an answer of at most {limit} bytes", got="more")
     return bytes(pieces)
 
 
-def check(asked: str, answer: httpx.Response, data: bytes) -> Reply:
+def check(operation: str, answer: httpx.Response, data: bytes) -> Reply:
     """The reply; raises the `ApiError` for 4xx and 5xx, `ProtocolError` for a redirect or an early answer."""
     if answer.status_code >= 400:
-        raise api_error(asked, decode_answer(answer.status_code, data, retry_after=retry_after(answer)))
+        raise api_error(operation, decode_error_response(answer.status_code, data, retry_after=retry_after(answer)))
     if not answer.is_success:
-        raise ProtocolError(asked, rule="an answer of an apiserver", got=f"HTTP status {answer.status_code}")
+        raise ProtocolError(operation, rule="an answer of an apiserver", got=f"HTTP status {answer.status_code}")
     return Reply(answer.status_code, data)
 
 

@@ -55,7 +55,7 @@ class Exchange(Generic[_T]):
 
     def __init__(
         self,
-        asked: str,
+        operation: str,
         client: httpx.AsyncClient,
         *,
         slots: anyio.Semaphore,
@@ -63,7 +63,7 @@ class Exchange(Generic[_T]):
         drop: Callable[[_T], Awaitable[None]] | None = None,
         linger: float = 0.0,
     ) -> None:
-        self._asked = asked
+        self._operation = operation
         self._client = client
         self._slots = slots
         self._take = take
@@ -95,7 +95,7 @@ class Exchange(Generic[_T]):
         except GivenUp:
             pass  # nobody waits
         except FOREIGN as error:
-            self._error = translate(self._asked, error)
+            self._error = translate(self._operation, error)
             self._error.__cause__ = error
         except Exception as error:  # noqa: BLE001 - raised again where the request was asked for, not in the group
             self._error = error
@@ -139,7 +139,7 @@ class Exchange(Generic[_T]):
 
     def closed(self) -> Unreachable:
         """What a request is told whose client was closed."""
-        return Unreachable(self._asked, cause="the client was closed", sent=self._sent)
+        return Unreachable(self._operation, cause="the client was closed", sent=self._sent)
 
     async def _trace(self, event: str, info: Mapping[str, Any]) -> None:
         """Httpcore's hook: called before and after each step, by name."""

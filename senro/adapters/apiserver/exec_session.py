@@ -14,7 +14,7 @@ from senro.adapters.apiserver.waiting import wait_at_most
 from senro.adapters.apiserver.websocket import CloseFrame, Framing, Message, Pong, WebSocketEvent
 from senro.adapters.apiserver.wide import receive_widely
 from senro.domain.errors import ProtocolError, StreamBroken
-from senro.domain.kube.exec_protocol import ExecEvent, ExecProtocol, Session
+from senro.domain.kube.exec_protocol import ExecEvent, ExecProtocol, SessionState
 from senro.ports.clock import Clock
 
 READ_BYTES = 256 * 1024
@@ -44,7 +44,7 @@ class WebSocketExec:
 
     def __init__(
         self,
-        asked: str,
+        operation: str,
         stream: httpcore.AsyncNetworkStream,
         protocol: ExecProtocol,
         *,
@@ -52,7 +52,7 @@ class WebSocketExec:
         idle_seconds: float,
         clock: Clock,
     ) -> None:
-        self._asked = asked
+        self._operation = operation
         self._stream = stream
         receive_widely(stream, READ_BYTES)
         tls = stream.get_extra_info("ssl_object")
@@ -61,7 +61,7 @@ class WebSocketExec:
         self._broken: ssl.SSLError | None = None
         self._protocol = protocol
         self._subprotocol = subprotocol
-        self._framing = Framing(asked)
+        self._framing = Framing(operation)
         self._idle = idle_seconds
         self._clock = clock
         self._moved = clock.monotonic()
@@ -120,7 +120,7 @@ class WebSocketExec:
             try:
                 for event in self._framing.receive(data):
                     self._take(event)
-                if self._protocol.session is Session.RUNNING:
+                if self._protocol.session is SessionState.RUNNING:
                     self._error = self._framing.error
             except ProtocolError as error:
                 self._error = error
@@ -128,7 +128,7 @@ class WebSocketExec:
                 self._dead = "the server broke the protocol"
                 self._wake()
             self._say(self._framing.to_send())
-            if self._protocol.session is Session.ENDED:
+            if self._protocol.session is SessionState.ENDED:
                 self._wake()
                 if self._write_scope is not None:
                     self._write_scope.cancel()  # nobody reads stdin any more
@@ -249,7 +249,7 @@ class WebSocketExec:
     def _refuse_if_over(self) -> None:
         if self._dead is not None:
             raise self._protocol.broken(self._dead)
-        if self._protocol.session is Session.ENDED:
+        if self._protocol.session is SessionState.ENDED:
             raise self._protocol.broken("the exec has ended")
 
     def _fail(self, cause: str, error: Exception | None = None) -> NoReturn:

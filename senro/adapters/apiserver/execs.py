@@ -21,7 +21,7 @@ from senro.domain.errors import ProtocolError, Unauthorized
 from senro.domain.kube import api_paths
 from senro.domain.kube.exec_protocol import V4, V5, ExecProtocol
 from senro.domain.kube.status import bounded
-from senro.domain.requests.idempotency import Request
+from senro.domain.requests.idempotency import RequestKind
 from senro.ports.clock import Chance, Clock
 
 REFUSAL_LIMIT = 64 * 1024
@@ -54,15 +54,15 @@ class Execs:
         self, namespace: str, name: str, container: str, command: Sequence[str], *, stdin: bool, idle_seconds: float
     ) -> AsyncIterator[WebSocketExec]:
         """Run the command; see the port."""
-        asked = f"exec {bounded(command[0], 60) if command else 'nothing'} in {container} of pod {namespace}/{name}"
+        operation = f"exec {bounded(command[0], 60) if command else 'nothing'} in {container} of pod {namespace}/{name}"
         subprotocol = V5 if stdin else V4
         target = api_paths.exec_(namespace, name, container, command, stdin=stdin)
-        answer = await self._open_exec(asked, target, subprotocol)
+        answer = await self._open_exec(operation, target, subprotocol)
         try:
             session = WebSocketExec(
-                asked,
+                operation,
                 answer.extensions["network_stream"],
-                ExecProtocol(asked, subprotocol=subprotocol, stdin=stdin),
+                ExecProtocol(operation, subprotocol=subprotocol, stdin=stdin),
                 subprotocol=subprotocol,
                 idle_seconds=idle_seconds,
                 clock=self._clock,
@@ -76,41 +76,45 @@ class Execs:
         finally:
             await close(answer)
 
-    async def _open_exec(self, asked: str, target: str, subprotocol: str) -> httpx.Response:
+    async def _open_exec(self, operation: str, target: str, subprotocol: str) -> httpx.Response:
         """The 101, checked. A 401 is asked again once if the token file has changed."""
         try:
-            return await self._upgrade(asked, target, subprotocol)
+            return await self._upgrade(operation, target, subprotocol)
         except Unauthorized:
             if not self._authorization.refresh():
                 raise
-        return await self._upgrade(asked, target, subprotocol)
+        return await self._upgrade(operation, target, subprotocol)
 
-    async def _upgrade(self, asked: str, target: str, subprotocol: str) -> httpx.Response:
+    async def _upgrade(self, operation: str, target: str, subprotocol: str) -> httpx.Response:
         nonce = self._chance.token().encode("ascii")
         headers = {**handshake_headers(nonce, subprotocol), **self._authorization.headers()}
         exchange = Exchange(
-            asked, self._client, slots=self._slots, take=partial(_upgraded, asked, nonce, subprotocol), drop=close
+            operation,
+            self._client,
+            slots=self._slots,
+            take=partial(_upgraded, operation, nonce, subprotocol),
+            drop=close,
         )
-        return await self._exchanges.send(exchange, Request.EXEC.method, target, headers=headers)
+        return await self._exchanges.send(exchange, RequestKind.EXEC.method, target, headers=headers)
 
 
-async def _upgraded(asked: str, nonce: bytes, subprotocol: str, answer: httpx.Response) -> httpx.Response:
+async def _upgraded(operation: str, nonce: bytes, subprotocol: str, answer: httpx.Response) -> httpx.Response:
     """The answer if it is a 101 by the rules; else it is closed."""
     try:
         if answer.status_code != 101:
-            await _refused(asked, answer, subprotocol)
-        check_handshake(asked, answer, nonce, subprotocol)
+            await _refused(operation, answer, subprotocol)
+        check_handshake(operation, answer, nonce, subprotocol)
     except BaseException:
         await close(answer)
         raise
     return answer
 
 
-async def _refused(asked: str, answer: httpx.Response, subprotocol: str) -> NoReturn:
+async def _refused(operation: str, answer: httpx.Response, subprotocol: str) -> NoReturn:
     """Raise what an answer other than 101 says."""
-    data = await read_bounded(asked, answer, REFUSAL_LIMIT)
+    data = await read_bounded(operation, answer, REFUSAL_LIMIT)
     if answer.status_code == 403 and not data.strip():
         # An RBAC denial has a Status; the WebSocket server's own refusal has nothing (recording `exec-basics`).
-        raise ProtocolError(asked, rule=_SERVED_SINCE[subprotocol], got="a refusal (403) without a word")
-    check(asked, answer, data)
-    raise ProtocolError(asked, rule="101 Switching Protocols", got=f"HTTP status {answer.status_code}")
+        raise ProtocolError(operation, rule=_SERVED_SINCE[subprotocol], got="a refusal (403) without a word")
+    check(operation, answer, data)
+    raise ProtocolError(operation, rule="101 Switching Protocols", got=f"HTTP status {answer.status_code}")

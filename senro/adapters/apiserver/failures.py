@@ -113,9 +113,9 @@ def _behind(error: BaseException, kind: type[_E]) -> _E | None:
     return None
 
 
-def translate(asked: str, error: Exception) -> ClusterError:
+def translate(operation: str, error: Exception) -> ClusterError:
     """The error for a request without an answer; raise it `from` the foreign one."""
     failure = failure_of(error)
     if failure is Failure.BROKEN_RULE:
-        return ProtocolError(asked, rule="an exchange by the rules of HTTP", got=words_of(error))
-    return Unreachable(asked, cause=words_of(error), sent=failure is Failure.MAYBE_SENT)
+        return ProtocolError(operation, rule="an exchange by the rules of HTTP", got=words_of(error))
+    return Unreachable(operation, cause=words_of(error), sent=failure is Failure.MAYBE_SENT)

@@ -10,7 +10,7 @@ from senro.domain.claims.lease import Lease, decode_lease
 from senro.domain.errors import NotFound, ProtocolError
 from senro.domain.kube import api_paths
 from senro.domain.kube.status import bounded
-from senro.domain.requests.idempotency import Request
+from senro.domain.requests.idempotency import RequestKind
 from senro.ports.cluster import Manifest
 
 
@@ -22,29 +22,29 @@ class Leases:
 
     async def read_lease(self, namespace: str, name: str) -> Lease | None:
         """Read the Lease; None where there is none."""
-        asked = f"read lease {namespace}/{name}"
+        operation = f"read lease {namespace}/{name}"
         try:
-            reply = await self._rest.send(Request.LEASE_READ, asked, api_paths.lease(namespace, name))
+            reply = await self._rest.send(RequestKind.LEASE_READ, operation, api_paths.lease(namespace, name))
         except NotFound:
             return None
-        return _lease(asked, reply)
+        return _lease(operation, reply)
 
     async def create_lease(self, manifest: Manifest) -> Lease:
         """Create the Lease, once."""
         namespace, name = named(manifest)
         return await self._write(
-            Request.LEASE_CREATE, f"create lease {namespace}/{name}", api_paths.leases(namespace), manifest
+            RequestKind.LEASE_CREATE, f"create lease {namespace}/{name}", api_paths.leases(namespace), manifest
         )
 
     async def replace_lease(self, manifest: Manifest) -> Lease:
         """Replace the Lease of the manifest's uid and resourceVersion, once."""
         namespace, name = named(manifest)
         target = api_paths.lease_update(namespace, name)
-        return await self._write(Request.LEASE_REPLACE, f"update lease {namespace}/{name}", target, manifest)
+        return await self._write(RequestKind.LEASE_REPLACE, f"update lease {namespace}/{name}", target, manifest)
 
     async def delete_lease(self, namespace: str, name: str, *, uid: str, version: str) -> None:
         """Delete this very Lease, or find it gone."""
-        asked = f"delete lease {namespace}/{name}"
+        operation = f"delete lease {namespace}/{name}"
         options = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -52,24 +52,24 @@ class Leases:
         }
         target = api_paths.lease(namespace, name)
         try:
-            await self._rest.send(Request.LEASE_DELETE, asked, target, body=msgspec.json.encode(options))
+            await self._rest.send(RequestKind.LEASE_DELETE, operation, target, body=msgspec.json.encode(options))
         except NotFound:
             return
 
-    async def _write(self, request: Request, asked: str, target: str, manifest: Manifest) -> Lease:
-        lease = _lease(asked, await self._rest.store(request, asked, target, manifest))
+    async def _write(self, request: RequestKind, operation: str, target: str, manifest: Manifest) -> Lease:
+        lease = _lease(operation, await self._rest.store(request, operation, target, manifest))
         wanted = manifest["spec"]["holderIdentity"]
         if lease.holder != wanted:
-            raise ProtocolError(asked, rule=f"the holder {wanted}", got=bounded(lease.holder, 200) or "none")
+            raise ProtocolError(operation, rule=f"the holder {wanted}", got=bounded(lease.holder, 200) or "none")
         return lease
 
 
-def _lease(asked: str, reply: Reply) -> Lease:
+def _lease(operation: str, reply: Reply) -> Lease:
     try:
         lease = decode_lease(reply.body)
     except ValueError:
         lease = Lease()
     if not (lease.metadata.uid and lease.metadata.resource_version):
         # Taken for a Lease, a proxy's page would look like one that nobody holds.
-        raise ProtocolError(asked, rule="a Lease with uid and resourceVersion", got=shown(reply))
+        raise ProtocolError(operation, rule="a Lease with uid and resourceVersion", got=shown(reply))
     return lease

@@ -17,7 +17,7 @@ from senro.adapters.apiserver.tls import READ_SECONDS
 from senro.adapters.apiserver.tokens import Authorization
 from senro.domain.errors import StreamBroken, Unauthorized
 from senro.domain.kube import api_paths
-from senro.domain.requests.idempotency import Request
+from senro.domain.requests.idempotency import RequestKind
 
 SILENCE_SECONDS = 600.0
 """A followed log that says nothing for so long is cut and followed again: a connection may have died without a word,
@@ -41,20 +41,20 @@ class LogStreams:
         self, namespace: str, name: str, container: str, *, since: str | None = None
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Follow the log: its bytes as they come."""
-        asked = f"follow the log of {container} in pod {namespace}/{name}"
+        operation = f"follow the log of {container} in pod {namespace}/{name}"
         target = api_paths.log(namespace, name, container, follow=True, since=since)
         async with (
-            self._open_log(asked, target, silence=SILENCE_SECONDS) as answer,
-            aclosing(_pieces(asked, answer)) as pieces,
+            self._open_log(operation, target, silence=SILENCE_SECONDS) as answer,
+            aclosing(_pieces(operation, answer)) as pieces,
         ):
             yield pieces
 
     async def read_log(self, namespace: str, name: str, container: str, *, since: str | None = None) -> bytes:
         """Read what the newest log file holds, its end where that is more than READ_LIMIT."""
-        asked = f"read the log of {container} in pod {namespace}/{name}"
+        operation = f"read the log of {container} in pod {namespace}/{name}"
         target = api_paths.log(namespace, name, container, follow=False, since=since)
         kept = bytearray()
-        async with self._open_log(asked, target) as answer, aclosing(_pieces(asked, answer)) as pieces:
+        async with self._open_log(operation, target) as answer, aclosing(_pieces(operation, answer)) as pieces:
             async for piece in pieces:
                 kept += piece
                 if len(kept) > 2 * READ_LIMIT:
@@ -63,15 +63,15 @@ class LogStreams:
 
     @asynccontextmanager
     async def _open_log(
-        self, asked: str, target: str, *, silence: float = READ_SECONDS
+        self, operation: str, target: str, *, silence: float = READ_SECONDS
     ) -> AsyncIterator[httpx.Response]:
         """The answer, its head read: a success. A 401 is asked again once if the token file has changed."""
         try:
-            answer = await self._send(asked, target)
+            answer = await self._send(operation, target)
         except Unauthorized:
             if not self._authorization.refresh():
                 raise
-            answer = await self._send(asked, target)
+            answer = await self._send(operation, target)
         # Nothing may be late before the head; afterwards a quiet container is no trouble. The connection looks into
         # this very mapping when the body is read.
         answer.request.extensions["timeout"]["read"] = silence
@@ -80,20 +80,20 @@ class LogStreams:
         finally:
             await close(answer)
 
-    async def _send(self, asked: str, target: str) -> httpx.Response:
+    async def _send(self, operation: str, target: str) -> httpx.Response:
         headers = {"Accept": "*/*", **self._authorization.headers()}
-        exchange = Exchange(asked, self._client, slots=self._slots, take=partial(_accepted, asked), drop=close)
-        return await self._exchanges.send(exchange, Request.LOG.method, target, headers=headers)
+        exchange = Exchange(operation, self._client, slots=self._slots, take=partial(_accepted, operation), drop=close)
+        return await self._exchanges.send(exchange, RequestKind.LOG.method, target, headers=headers)
 
 
-async def _accepted(asked: str, answer: httpx.Response) -> httpx.Response:
+async def _accepted(operation: str, answer: httpx.Response) -> httpx.Response:
     """The answer if it is a success, its body unread; else it is read, closed and raised."""
     if not answer.is_success:
-        await read_whole(asked, answer)
+        await read_whole(operation, answer)
     return answer
 
 
-async def _pieces(asked: str, answer: httpx.Response) -> AsyncGenerator[bytes]:
+async def _pieces(operation: str, answer: httpx.Response) -> AsyncGenerator[bytes]:
     """The body's pieces. A 204 says that the pod is not scheduled: no pieces."""
     received = 0
     try:
@@ -102,4 +102,4 @@ async def _pieces(asked: str, answer: httpx.Response) -> AsyncGenerator[bytes]:
             if piece:
                 yield piece
     except FOREIGN as error:
-        raise StreamBroken(asked, cause=words_of(error), received=received) from error
+        raise StreamBroken(operation, cause=words_of(error), received=received) from error

@@ -13,7 +13,7 @@ from senro.domain.kube import api_paths
 from senro.domain.kube.event import ClusterEvent, decode_events
 from senro.domain.kube.pod import Metadata, OwnerReference, Pod, decode_object, decode_pod
 from senro.domain.kube.status import bounded
-from senro.domain.requests.idempotency import Request
+from senro.domain.requests.idempotency import RequestKind
 from senro.ports.cluster import Manifest
 
 FIRST_CONTACT_SECONDS = 5.0
@@ -43,34 +43,34 @@ class Objects:
 
     async def version(self) -> str:
         """The apiserver's `gitVersion`."""
-        asked = "read the version"
+        operation = "read the version"
         reply = await self._rest.send(
-            Request.VERSION, asked, api_paths.VERSION, unreachable_seconds=FIRST_CONTACT_SECONDS
+            RequestKind.VERSION, operation, api_paths.VERSION, unreachable_seconds=FIRST_CONTACT_SECONDS
         )
-        version = _decode(asked, reply, _Version)
+        version = _decode(operation, reply, _Version)
         if not version.git_version:
-            raise ProtocolError(asked, rule="a gitVersion", got=shown(reply))
+            raise ProtocolError(operation, rule="a gitVersion", got=shown(reply))
         return bounded(version.git_version, 100)
 
     async def create_pod(self, manifest: Manifest) -> Pod:
         """Create the pod, once."""
         namespace, name = named(manifest)
-        asked = f"create pod {namespace}/{name}"
-        reply = await self._rest.store(Request.POD_CREATE, asked, api_paths.pods(namespace), manifest)
-        return _pod(asked, reply)
+        operation = f"create pod {namespace}/{name}"
+        reply = await self._rest.store(RequestKind.POD_CREATE, operation, api_paths.pods(namespace), manifest)
+        return _pod(operation, reply)
 
     async def read_pod(self, namespace: str, name: str) -> Pod | None:
         """Read the pod; None where there is none."""
-        asked = f"read pod {namespace}/{name}"
+        operation = f"read pod {namespace}/{name}"
         try:
-            reply = await self._rest.send(Request.POD_READ, asked, api_paths.pod(namespace, name))
+            reply = await self._rest.send(RequestKind.POD_READ, operation, api_paths.pod(namespace, name))
         except NotFound:
             return None
-        return _pod(asked, reply)
+        return _pod(operation, reply)
 
     async def delete_pod(self, namespace: str, name: str, *, uid: str, grace_seconds: int | None = None) -> bool:
         """Delete this very pod; True where it is gone already."""
-        asked = f"delete pod {namespace}/{name}"
+        operation = f"delete pod {namespace}/{name}"
         options: dict[str, object] = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -80,7 +80,7 @@ class Objects:
             options["gracePeriodSeconds"] = grace_seconds
         target = api_paths.pod(namespace, name)
         try:
-            await self._rest.send(Request.POD_DELETE, asked, target, body=msgspec.json.encode(options))
+            await self._rest.send(RequestKind.POD_DELETE, operation, target, body=msgspec.json.encode(options))
         except NotFound:
             return True
         except Conflict:
@@ -95,65 +95,65 @@ class Objects:
     async def create_secret(self, manifest: Manifest) -> str:
         """Create the Secret, once; its uid."""
         namespace, name = named(manifest)
-        asked = f"create secret {namespace}/{name}"
-        reply = await self._rest.store(Request.SECRET_CREATE, asked, api_paths.secrets(namespace), manifest)
-        uid = _decode(asked, reply, _Object).metadata.uid
+        operation = f"create secret {namespace}/{name}"
+        reply = await self._rest.store(RequestKind.SECRET_CREATE, operation, api_paths.secrets(namespace), manifest)
+        uid = _decode(operation, reply, _Object).metadata.uid
         if not uid:
             # The answer may echo the Secret's data, so it is not shown.
-            raise ProtocolError(asked, rule="the Secret that was created", got="an answer without a uid")
+            raise ProtocolError(operation, rule="the Secret that was created", got="an answer without a uid")
         return uid
 
     async def own_secret(self, namespace: str, name: str, *, owner: Pod) -> None:
         """Make the pod the Secret's owner, and look whether it is."""
-        asked = f"give secret {namespace}/{name} to pod {owner.name}"
+        operation = f"give secret {namespace}/{name} to pod {owner.name}"
         reference = {"apiVersion": "v1", "kind": "Pod", "name": owner.name, "uid": owner.uid}
         patch = {"metadata": {"ownerReferences": [reference]}}
         reply = await self._rest.send(
-            Request.SECRET_OWN,
-            asked,
+            RequestKind.SECRET_OWN,
+            operation,
             api_paths.secret_patch(namespace, name),
             body=msgspec.json.encode(patch),
             content_type="application/merge-patch+json",
         )
-        owners = _decode(asked, reply, _Object).metadata.owner_references
+        owners = _decode(operation, reply, _Object).metadata.owner_references
         if OwnerReference(kind="Pod", name=owner.name, uid=owner.uid) not in owners:
             got = ", ".join(f"{one.kind} {one.name} {one.uid}" for one in owners) or "none"
-            raise ProtocolError(asked, rule=f"the owner {owner.name} {owner.uid}", got=bounded(got, 500))
+            raise ProtocolError(operation, rule=f"the owner {owner.name} {owner.uid}", got=bounded(got, 500))
 
     async def delete_secret(self, namespace: str, name: str) -> None:
         """Delete the Secret, or find it gone."""
-        asked = f"delete secret {namespace}/{name}"
+        operation = f"delete secret {namespace}/{name}"
         try:
-            await self._rest.send(Request.SECRET_DELETE, asked, api_paths.secret(namespace, name))
+            await self._rest.send(RequestKind.SECRET_DELETE, operation, api_paths.secret(namespace, name))
         except NotFound:
             return
 
     async def list_events(self, namespace: str, *, uid: str) -> tuple[ClusterEvent, ...] | None:
         """The Events about a pod; None where they may not be listed."""
-        asked = f"list the events about a pod in {namespace}"
+        operation = f"list the events about a pod in {namespace}"
         try:
-            reply = await self._rest.send(Request.EVENTS_LIST, asked, api_paths.events(namespace, uid))
+            reply = await self._rest.send(RequestKind.EVENTS_LIST, operation, api_paths.events(namespace, uid))
         except Forbidden:
             return None
         try:
             return decode_events(reply.body)
         except ValueError:
-            raise ProtocolError(asked, rule="an EventList as JSON", got=shown(reply)) from None
+            raise ProtocolError(operation, rule="an EventList as JSON", got=shown(reply)) from None
 
 
-def _pod(asked: str, reply: Reply) -> Pod:
+def _pod(operation: str, reply: Reply) -> Pod:
     try:
         pod = decode_pod(reply.body)
     except ValueError:
-        raise ProtocolError(asked, rule="a Pod as JSON", got=shown(reply)) from None
+        raise ProtocolError(operation, rule="a Pod as JSON", got=shown(reply)) from None
     if not pod.uid:
         # A proxy's page, an empty object: taken for a pod, it would look like one that never starts.
-        raise ProtocolError(asked, rule="a Pod with a uid", got=shown(reply))
+        raise ProtocolError(operation, rule="a Pod with a uid", got=shown(reply))
     return pod
 
 
-def _decode(asked: str, reply: Reply, shape: type[_T]) -> _T:
+def _decode(operation: str, reply: Reply, shape: type[_T]) -> _T:
     try:
         return decode_object(reply.body, shape)
     except ValueError:
-        raise ProtocolError(asked, rule="an object as JSON", got="something else") from None
+        raise ProtocolError(operation, rule="an object as JSON", got="something else") from None

@@ -14,7 +14,7 @@ from senro.adapters.apiserver.exchanges import Exchanges
 from senro.adapters.apiserver.failures import certificate_problem
 from senro.adapters.apiserver.tokens import Authorization
 from senro.domain.errors import ClusterError, Unauthorized, Unreachable
-from senro.domain.requests.idempotency import Request, wait_before
+from senro.domain.requests.idempotency import RequestKind, retry_delay
 from senro.ports.clock import Chance, Clock
 from senro.ports.cluster import CREATE_GRACE_SECONDS, Manifest
 
@@ -26,7 +26,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 
 
 class Rest:
-    """Requests over one client. `asked` is what a person would say of a request: `read pod ci/make-1f`."""
+    """Requests over one client. `operation` is what a person would say of a request: `read pod ci/make-1f`."""
 
     def __init__(
         self,
@@ -46,8 +46,8 @@ class Rest:
 
     async def send(
         self,
-        request: Request,
-        asked: str,
+        request: RequestKind,
+        operation: str,
         target: str,
         *,
         body: bytes | None = None,
@@ -62,7 +62,9 @@ class Rest:
         all. Raises `ApiError` for 4xx and 5xx, `Unreachable`, and `ProtocolError` for what is no answer of an
         apiserver; of one that is repeated the last, when the budget is spent or Retry-After reaches beyond it.
         """
-        once = partial(self._send, asked, request.method, target, body=body, content_type=content_type, linger=linger)
+        once = partial(
+            self._send, operation, request.method, target, body=body, content_type=content_type, linger=linger
+        )
         began = self._clock.monotonic()
         pause = FIRST_PAUSE
         while True:
@@ -75,7 +77,7 @@ class Rest:
                         raise
                 return await once()
             except ClusterError as error:
-                wanted = _wait_before(error) if request.repeats else None
+                wanted = _retry_delay(error) if request.is_idempotent else None
                 if wanted is None or self._exchanges.closed:
                     raise
                 wait = max(wanted, pause * (0.5 + self._chance.fraction() / 2))
@@ -85,17 +87,21 @@ class Rest:
             await self._clock.sleep(wait)
             pause = min(pause * 2, LONGEST_PAUSE)
 
-    async def store(self, request: Request, asked: str, target: str, manifest: Manifest) -> Reply:
+    async def store(self, request: RequestKind, operation: str, target: str, manifest: Manifest) -> Reply:
         """Send an object, as `send` does. Cancelled on its way, it stays for its answer `CREATE_GRACE_SECONDS`."""
-        return await self.send(request, asked, target, body=msgspec.json.encode(manifest), linger=CREATE_GRACE_SECONDS)
+        return await self.send(
+            request, operation, target, body=msgspec.json.encode(manifest), linger=CREATE_GRACE_SECONDS
+        )
 
     async def _send(
-        self, asked: str, method: str, target: str, *, body: bytes | None, content_type: str, linger: float
+        self, operation: str, method: str, target: str, *, body: bytes | None, content_type: str, linger: float
     ) -> Reply:
         headers = {"Accept": "application/json", **self._authorization.headers()}
         if body is not None:
             headers["Content-Type"] = content_type
-        exchange = Exchange(asked, self._client, slots=self._slots, take=partial(read_whole, asked), linger=linger)
+        exchange = Exchange(
+            operation, self._client, slots=self._slots, take=partial(read_whole, operation), linger=linger
+        )
         return await self._exchanges.send(exchange, method, target, headers=headers, body=body)
 
 
@@ -105,8 +111,8 @@ def named(manifest: Manifest) -> tuple[str, str]:
     return metadata["namespace"], metadata["name"]
 
 
-def _wait_before(error: ClusterError) -> float | None:
+def _retry_delay(error: ClusterError) -> float | None:
     """As the domain says, but for a certificate that was refused, which only this adapter can see in the error."""
     if isinstance(error, Unreachable) and error.__cause__ is not None and certificate_problem(error.__cause__):
         return None
-    return wait_before(error)
+    return retry_delay(error)

@@ -40,7 +40,7 @@ def accept_for(nonce: bytes) -> str:
     return base64.b64encode(hashlib.sha1(key + _GUID, usedforsecurity=False).digest()).decode("ascii")
 
 
-def check_handshake(asked: str, answer: httpx.Response, nonce: bytes, subprotocol: str) -> None:
+def check_handshake(operation: str, answer: httpx.Response, nonce: bytes, subprotocol: str) -> None:
     """Raise `ProtocolError` where a 101 does not keep RFC 6455 section 4.1: it must not be written to then."""
     headers = answer.headers
     upgrade, connection = headers.get("Upgrade", ""), headers.get("Connection", "")
@@ -66,7 +66,7 @@ def check_handshake(asked: str, answer: httpx.Response, nonce: bytes, subprotoco
     ]
     for rule, got, kept in expected_and_got:
         if not kept:
-            raise ProtocolError(asked, rule=rule, got=bounded(got, 200))
+            raise ProtocolError(operation, rule=rule, got=bounded(got, 200))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,8 @@ WebSocketEvent = Message | TextMessage | CloseFrame | Pong
 class Framing:
     """The client's side of an open WebSocket: bytes in, events out, and bytes to send."""
 
-    def __init__(self, asked: str) -> None:
-        self._asked = asked
+    def __init__(self, operation: str) -> None:
+        self._operation = operation
         # No size is too large: the server's frames follow its own reads, and no limit is documented
         # (facts/exec-protocol.md section 5). What is received is given out at once and never piles up here.
         self._protocol = Protocol(Side.CLIENT, max_size=None)
@@ -149,7 +149,7 @@ class Framing:
                 events.append(event)
         if self._protocol.parser_exc is not None and self.error is None:
             got = bounded(str(self._protocol.parser_exc), 200)
-            self.error = ProtocolError(self._asked, rule="frames by RFC 6455", got=got)
+            self.error = ProtocolError(self._operation, rule="frames by RFC 6455", got=got)
         return events
 
     def _event(self, opcode: Opcode, data: bytes, *, fin: bool) -> WebSocketEvent | None:

@@ -45,7 +45,7 @@ from senro.domain.verdict import (
     Running,
     TimedOut,
 )
-from senro.domain.verdict.creation import refused
+from senro.domain.verdict.creation import infra_from_error
 
 LOG_DRAIN_SECONDS = 20.0
 """How long the end of a log is awaited after the verdict."""
@@ -346,7 +346,7 @@ def _not_created(error: ClusterError) -> Infra:
     if isinstance(error, AlreadyExists):
         # The name holds a hash of the nonce: somebody made this pod on purpose, or copied ours.
         return Infra(InfraKind.ADMISSION, DidRun.NO, message=f"{error}; it is not this attempt's, delete it")
-    return refused(error)
+    return infra_from_error(error)
 
 
 def _lost(outcome: Outcome, message: str, *, repeatable: bool) -> Outcome:

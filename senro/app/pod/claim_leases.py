@@ -34,7 +34,7 @@ from senro.domain.pipeline.durations import seconds
 from senro.domain.pipeline.step_mounts import claimed, pod_target
 from senro.domain.run.events import LeaseAcquired, LeaseAwaited, LeaseLost, LeaseReleased
 from senro.domain.verdict import DidRun, Infra, InfraKind
-from senro.domain.verdict.creation import TROUBLE_SECONDS, Again, Final, after_refusal, refused
+from senro.domain.verdict.creation import TROUBLE_SECONDS, GiveUp, RetryCreate, classify_create_error, infra_from_error
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -246,14 +246,14 @@ class Claims:
     async def _in_time(self, claim: _Claim, verb: str, request: Callable[[], Awaitable[T]]) -> T:
         """What is answered while the lease has time left; else it is looked at as after any answer that was lost."""
         terms = claim.terms
-        asked = f"{verb} lease {terms.namespace}/{terms.name}"
-        return await answered_within(self._clock, terms.seconds / ANSWERED, asked, request)
+        operation = f"{verb} lease {terms.namespace}/{terms.name}"
+        return await answered_within(self._clock, terms.seconds / ANSWERED, operation, request)
 
     async def _replace(self, manifest: Manifest) -> Lease:
         try:
             return await self._cluster.replace_lease(manifest)
         except NotFound as error:  # it was given back since; a create's 404 is about the namespace
-            raise Conflict(error.asked, error.answer) from error
+            raise Conflict(error.operation, error.response) from error
 
     async def _tell_awaited(self, claim: _Claim, holder: str) -> None:
         attempt = self._attempt
@@ -391,11 +391,11 @@ class Claims:
                 lease = None
             except ClusterError as error:
                 claim.words, move = str(error), _while_giving_back(error)
-                if isinstance(move, Final):
+                if isinstance(move, GiveUp):
                     return None
-                if lease is not None and move.lost:
+                if lease is not None and move.may_exist:
                     unanswered = lease.metadata.uid
-                wait, pause = max(pause, move.after), min(pause * 2, LONGEST_PAUSE)
+                wait, pause = max(pause, move.delay), min(pause * 2, LONGEST_PAUSE)
             await clock.sleep(wait)
 
     async def _tell_taken(self, claim: _Claim, lease: Lease | None) -> None:
@@ -424,15 +424,15 @@ def _previous(move: Create | TakeOver | Renew, before: str) -> str:
             return before
 
 
-def _while_giving_back(error: ClusterError) -> Again | Final:
+def _while_giving_back(error: ClusterError) -> RetryCreate | GiveUp:
     """A token that is being rotated is refused for a moment, and giving up would shut the claim for a minute."""
-    return Again(0.0, lost=False) if isinstance(error, Unauthorized) else after_refusal(error)
+    return RetryCreate(0.0, may_exist=False) if isinstance(error, Unauthorized) else classify_create_error(error)
 
 
 def _asked_for(error: ClusterError) -> float:
     """The seconds after which the apiserver asks to be asked again; 0 where it does not."""
-    move = after_refusal(error)
-    return move.after if isinstance(move, Again) else 0.0
+    move = classify_create_error(error)
+    return move.delay if isinstance(move, RetryCreate) else 0.0
 
 
 def _least_wait(claim: _Claim, error: ClusterError, seconds: float) -> float:
@@ -441,8 +441,8 @@ def _least_wait(claim: _Claim, error: ClusterError, seconds: float) -> float:
     What the apiserver asks for is cut to the time that troubles are sat out for: it is asked once more at its end.
     """
     terms, late = claim.terms, isinstance(error, AlreadyExists | Conflict)
-    move = after_refusal(error)
-    if seconds < TROUBLE_SECONDS and (late or isinstance(move, Again)):
+    move = classify_create_error(error)
+    if seconds < TROUBLE_SECONDS and (late or isinstance(move, RetryCreate)):
         return min(_asked_for(error), TROUBLE_SECONDS - seconds)
     if late:
         message = (
@@ -450,7 +450,7 @@ def _least_wait(claim: _Claim, error: ClusterError, seconds: float) -> float:
             f"free: {error}"
         )
         raise ClaimRefused(Infra(InfraKind.CLAIM, DidRun.NO, message=message))
-    answer = refused(error)
+    answer = infra_from_error(error)
     if isinstance(error, Forbidden):
         message = (
             f"{answer.message}. For the claim {terms.claim} the identity needs get, create, update and delete on "

@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 from senro.domain.errors import AlreadyExists, ClusterError, Throttled, Unauthorized, Unavailable, Unreachable
 from senro.domain.kube.names import ATTEMPT_UID_ANNOTATION
 from senro.domain.kube.pod import Pod
-from senro.domain.verdict.creation import TROUBLE_SECONDS, Final, after_refusal, may_be_stored
+from senro.domain.verdict.creation import TROUBLE_SECONDS, GiveUp, classify_create_error, may_have_been_stored
 from senro.ports.clock import Clock
 from senro.ports.cluster import Cluster, Manifest
 
@@ -124,20 +124,20 @@ async def _repeat(
         try:
             return await request(unanswered)
         except ClusterError as error:
-            move = after_refusal(error)
-            if may_be_stored(error):
+            move = classify_create_error(error)
+            if may_have_been_stored(error):
                 lost()
-            if isinstance(move, Final):
+            if isinstance(move, GiveUp):
                 raise
-            unanswered += move.lost
-            wait = max(pause, move.after)
-            limit = waiting.start_timeout if move.patience == "quota" else TROUBLE_SECONDS
+            unanswered += move.may_exist
+            wait = max(pause, move.delay)
+            limit = waiting.start_timeout if move.budget == "quota" else TROUBLE_SECONDS
             if clock.monotonic() + wait > began + limit:
                 raise
-            if move.saying:
-                waiting.tell(f"{move.saying}: {error}")
+            if move.message:
+                waiting.tell(f"{move.message}: {error}")
         await clock.sleep(wait)
-        pause = min(pause * 2, LONGEST_PAUSE) if move.patience == "trouble" else min(wait * 2, LONGEST_QUOTA_PAUSE)
+        pause = min(pause * 2, LONGEST_PAUSE) if move.budget == "trouble" else min(wait * 2, LONGEST_QUOTA_PAUSE)
 
 
 def is_ours(pod: Pod, nonce: str) -> bool:

@@ -11,7 +11,7 @@ from senro.domain.errors import ClusterError
 from senro.domain.kube.event import ClusterEvent
 from senro.domain.kube.pod import Pod
 from senro.domain.verdict import Answer, DidRun, Memory, Observation, Patience, observe, wants_events
-from senro.domain.verdict.creation import refused
+from senro.domain.verdict.creation import infra_from_error
 from senro.ports.clock import Clock
 from senro.ports.pod_watch import PodWatch
 
@@ -81,7 +81,7 @@ class PodObserver:
                 pod = await self._watch.next()
             except ClusterError as error:
                 ran = DidRun.YES if self.seen_running else DidRun.MAYBE
-                self._settle(refused(error, did_run=ran, node=self.node, may_be_alive=True))
+                self._settle(infra_from_error(error, did_run=ran, node=self.node, may_be_alive=True))
                 return
             await self._take(pod, asked)
 

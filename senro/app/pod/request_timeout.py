@@ -13,10 +13,10 @@ from senro.ports.clock import Clock
 T = TypeVar("T")
 
 
-async def answered_within(clock: Clock, seconds: float, asked: str, request: Callable[[], Awaitable[T]]) -> T:
+async def answered_within(clock: Clock, seconds: float, operation: str, request: Callable[[], Awaitable[T]]) -> T:
     """What `request` returns or raises; after so many seconds of `clock` it is cancelled.
 
-    That raises `Unreachable`, as a lost answer does: what was asked for, which `asked` names, may have taken effect.
+    That raises `Unreachable`, as a lost response does: the operation, which `operation` names, may have taken effect.
     """
     answers: list[T] = []
     failure: Exception | None = None
@@ -35,5 +35,5 @@ async def answered_within(clock: Clock, seconds: float, asked: str, request: Cal
     if failure is not None:
         raise failure
     if not answers:
-        raise Unreachable(asked, cause=f"none within {seconds:g} s", sent=True)
+        raise Unreachable(operation, cause=f"none within {seconds:g} s", sent=True)
     return answers[0]

@@ -28,7 +28,7 @@ from senro.domain.transfer.scripts import (
     staging_command,
 )
 from senro.domain.verdict import DidRun, Infra, InfraKind, Pending, PendingKind
-from senro.domain.verdict.creation import refused
+from senro.domain.verdict.creation import infra_from_error
 from senro.ports.cluster import Cluster, ExecSession
 from senro.ports.trees import Archive, Packed
 
@@ -118,7 +118,7 @@ class Upload:
         if isinstance(error, TransferFailure) and error.permanent:
             return Infra(InfraKind.CONFIG, DidRun.NO, message=str(error))
         if tries < TRIES and isinstance(error, ClusterError):
-            return refused(error, did_run=ran, node=self.observer.node)
+            return infra_from_error(error, did_run=ran, node=self.observer.node)
         words = f"the workspaces could not be staged in {TRIES} tries: {self._how_far(error)}"
         return Infra(InfraKind.TRANSFER, ran, message=words, node=self.observer.node)
 

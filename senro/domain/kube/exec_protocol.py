@@ -96,32 +96,32 @@ ExecEvent = Stdout | Stderr | Ended
 """What comes out of an exec, in order within a channel."""
 
 
-class IllegalMove(RuntimeError):
+class IllegalTransition(RuntimeError):
     """The caller asked for what the machine's state does not allow. The state is unchanged; the caller has a bug."""
 
 
-class Input(Enum):
+class StdinState(Enum):
     """Whether stdin may still be sent."""
 
     OPEN = "open"
     CLOSED = "closed"
 
 
-class Session(Enum):
+class SessionState(Enum):
     """Whether an event is still to come."""
 
     RUNNING = "running"
     ENDED = "ended"
 
 
-Move = Literal["send", "close_stdin"]
+StdinAction = Literal["send", "close_stdin"]
 """What a caller may ask of the machine."""
 
-LEGAL_MOVES: dict[tuple[Session, Input, Move], Input] = {
-    (Session.RUNNING, Input.OPEN, "send"): Input.OPEN,
-    (Session.RUNNING, Input.OPEN, "close_stdin"): Input.CLOSED,
+STDIN_TRANSITIONS: dict[tuple[SessionState, StdinState, StdinAction], StdinState] = {
+    (SessionState.RUNNING, StdinState.OPEN, "send"): StdinState.OPEN,
+    (SessionState.RUNNING, StdinState.OPEN, "close_stdin"): StdinState.CLOSED,
     # Closing twice is harmless on the wire (section 5) and easy to do on an error path.
-    (Session.RUNNING, Input.CLOSED, "close_stdin"): Input.CLOSED,
+    (SessionState.RUNNING, StdinState.CLOSED, "close_stdin"): StdinState.CLOSED,
 }
 """The input's next state for each move that is allowed; every other one raises IllegalMove."""
 
@@ -129,32 +129,32 @@ LEGAL_MOVES: dict[tuple[Session, Input, Move], Input] = {
 class ExecProtocol:
     """One exec, from the 101 to its end.
 
-    `asked` names the exec in errors. `subprotocol` is the one that the server chose. `stdin` says whether it was
+    `operation` names the exec in errors. `subprotocol` is the one that the server chose. `stdin` says whether it was
     asked for, which v5 alone allows, since v4 cannot end it.
     """
 
-    def __init__(self, asked: str, *, subprotocol: str, stdin: bool) -> None:
+    def __init__(self, operation: str, *, subprotocol: str, stdin: bool) -> None:
         if subprotocol not in (V4, V5):
-            raise ProtocolError(asked, rule=f"the subprotocol {V4} or {V5}", got=repr(bounded(subprotocol, 100)))
+            raise ProtocolError(operation, rule=f"the subprotocol {V4} or {V5}", got=repr(bounded(subprotocol, 100)))
         if stdin and subprotocol != V5:
             raise ValueError("stdin needs v5.channel.k8s.io: v4 cannot end it")
-        self._asked = asked
-        self._input = Input.OPEN if stdin else Input.CLOSED
-        self._session = Session.RUNNING
+        self._operation = operation
+        self._stdin = StdinState.OPEN if stdin else StdinState.CLOSED
+        self._session = SessionState.RUNNING
         self._may_close = stdin
         self._sent = 0
         self._received = 0
 
     def __repr__(self) -> str:
-        return f"<ExecProtocol {self._session.value}, stdin {self._input.value}>"
+        return f"<ExecProtocol {self._session.value}, stdin {self._stdin.value}>"
 
     @property
-    def input(self) -> Input:
+    def stdin(self) -> StdinState:
         """Whether stdin may still be sent, as far as the client is concerned."""
-        return self._input
+        return self._stdin
 
     @property
-    def session(self) -> Session:
+    def session(self) -> SessionState:
         """Whether the last event has come."""
         return self._session
 
@@ -166,17 +166,17 @@ class ExecProtocol:
         """
         if not 0 < len(data) <= STDIN_LIMIT:
             raise ValueError(f"a message to stdin has 1 to {STDIN_LIMIT} bytes, not {len(data)}")
-        self._move("send")
+        self._advance("send")
         self._sent += len(data)
         return b"\x00" + data
 
     def close_stdin(self) -> bytes:
         """The message that ends stdin; b"" where it was ended before: then nothing is to be sent."""
         if not self._may_close:
-            raise IllegalMove("stdin was not asked for, so there is nothing to close")
-        was = self._input
-        self._move("close_stdin")
-        return bytes((CLOSE, STDIN)) if was is Input.OPEN else b""
+            raise IllegalTransition("stdin was not asked for, so there is nothing to close")
+        was = self._stdin
+        self._advance("close_stdin")
+        return bytes((CLOSE, STDIN)) if was is StdinState.OPEN else b""
 
     def receive_message(self, message: bytes) -> ExecEvent | None:
         """The event of one whole binary message; None for what carries none.
@@ -185,11 +185,11 @@ class ExecProtocol:
         a channel that nobody knows, which other clients drop as well; anything after the end. Raises ProtocolError
         for a status that is none.
         """
-        if self._session is Session.ENDED or len(message) < 2:
+        if self._session is SessionState.ENDED or len(message) < 2:
             return None
         channel, payload = message[0], message[1:]
         if channel == STATUS:
-            return self._end(decode_status(self._asked, payload))
+            return self._end(decode_status(self._operation, payload))
         if channel not in (STDOUT, STDERR):
             return None
         self._received += len(payload)
@@ -197,42 +197,42 @@ class ExecProtocol:
 
     def receive_text(self, text: str) -> None:
         """A text message, which neither subprotocol has: raises ProtocolError, unless the session has ended."""
-        if self._session is Session.RUNNING:
-            raise ProtocolError(self._asked, rule="binary messages", got=f"a text message: {bounded(text, 200)!r}")
+        if self._session is SessionState.RUNNING:
+            raise ProtocolError(self._operation, rule="binary messages", got=f"a text message: {bounded(text, 200)!r}")
 
     def receive_close(self, close_code: int) -> Ended | None:
         """The server's close frame; None where the status had come before it, as it should."""
-        if self._session is Session.ENDED:
+        if self._session is SessionState.ENDED:
             return None
         return self._end(StatusLost(close_code))
 
     def broken(self, cause: str) -> StreamBroken:
         """The connection failed, or ended without a close frame; the error says how much had crossed it."""
         self._end(StatusLost(1006))
-        return StreamBroken(self._asked, cause=cause, sent=self._sent, received=self._received)
+        return StreamBroken(self._operation, cause=cause, sent=self._sent, received=self._received)
 
-    def _move(self, move: Move) -> None:
-        following = LEGAL_MOVES.get((self._session, self._input, move))
+    def _advance(self, action: StdinAction) -> None:
+        following = STDIN_TRANSITIONS.get((self._session, self._stdin, action))
         if following is None:
-            raise IllegalMove(f"{move} while the session is {self._session.value}, stdin {self._input.value}")
-        self._input = following
+            raise IllegalTransition(f"{action} while the session is {self._session.value}, stdin {self._stdin.value}")
+        self._stdin = following
 
     def _end(self, result: ExecResult) -> Ended:
-        self._session, self._input = Session.ENDED, Input.CLOSED
+        self._session, self._stdin = SessionState.ENDED, StdinState.CLOSED
         return Ended(result)
 
 
-def decode_status(asked: str, payload: bytes) -> ExecResult:
+def decode_status(operation: str, payload: bytes) -> ExecResult:
     """The result in a status document: exactly one JSON object, with or without `metadata` (section 6)."""
     try:
         status = msgspec.json.decode(payload, type=Status)
     except (msgspec.DecodeError, UnicodeDecodeError):
         got = bounded(payload.decode("utf-8", "replace"), 200)
-        raise ProtocolError(asked, rule="a status document on channel 3", got=repr(got)) from None
+        raise ProtocolError(operation, rule="a status document on channel 3", got=repr(got)) from None
     if status.status == "Success":
         return ExitCode(0)
     if status.status != "Failure":
-        raise ProtocolError(asked, rule="a status of Success or Failure", got=repr(status.status))
+        raise ProtocolError(operation, rule="a status of Success or Failure", got=repr(status.status))
     words = bounded(status.message or "")
     if status.reason != "NonZeroExitCode":
         return ExecFailure(reason=status.reason or "", message=words)

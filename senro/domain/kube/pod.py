@@ -80,20 +80,20 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     volumes: tuple[Volume, ...] = ()
 
 
-class Waiting(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class ContainerStateWaiting(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The container does not run yet. An empty reason is no error: created, not started."""
 
     reason: str = ""
     message: str = ""
 
 
-class Running(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class ContainerStateRunning(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The container's process runs, as far as the kubelet last knew."""
 
     started_at: str | None = None
 
 
-class Terminated(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class ContainerStateTerminated(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The container ended. `started_at` is None or 1970 where it never started, or where nobody knows.
 
     `exit_code` is None where the document has no number for it: an absent code must not read as a success.
@@ -111,9 +111,9 @@ class Terminated(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 class ContainerState(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """At most one of the three is there; none of them means waiting, without a word."""
 
-    waiting: Waiting | None = None
-    running: Running | None = None
-    terminated: Terminated | None = None
+    waiting: ContainerStateWaiting | None = None
+    running: ContainerStateRunning | None = None
+    terminated: ContainerStateTerminated | None = None
 
 
 class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):

@@ -10,9 +10,9 @@ import msgspec
 
 from senro.domain.errors import (
     AlreadyExists,
-    Answer,
     ApiError,
     Conflict,
+    ErrorResponse,
     Forbidden,
     NotFound,
     Rejected,
@@ -67,7 +67,7 @@ def bounded(text: str, limit: int = MESSAGE_LIMIT) -> str:
     return f"{text[:limit]}... ({len(text) - limit} more characters)"
 
 
-def decode_answer(code: int, body: bytes, *, retry_after: float | None = None) -> Answer:
+def decode_error_response(code: int, body: bytes, *, retry_after: float | None = None) -> ErrorResponse:
     """The answer in a response of HTTP status `code`; never raises, whatever the body is.
 
     `retry_after` is the Retry-After header in seconds; it wins over `details.retryAfterSeconds`, which it mirrors.
@@ -78,7 +78,7 @@ def decode_answer(code: int, body: bytes, *, retry_after: float | None = None) -
         status = Status()
     if status.kind != "Status":
         text = body.decode("utf-8", "replace").strip()
-        return Answer(code=code, message=bounded(text), retry_after=retry_after)
+        return ErrorResponse(code=code, message=bounded(text), retry_after=retry_after)
     if retry_after is None and status.details is not None:
         retry_after = status.details.retry_after_seconds
     causes = tuple(
@@ -89,7 +89,7 @@ def decode_answer(code: int, body: bytes, *, retry_after: float | None = None) -
         )
         for cause in status.causes[:CAUSES_LIMIT]
     )
-    return Answer(
+    return ErrorResponse(
         code=code,
         reason=status.reason or "",
         message=bounded(status.message or ""),
@@ -117,6 +117,6 @@ def error_class(code: int, reason: str = "") -> type[ApiError]:
     return Unavailable if code >= 500 else Rejected
 
 
-def api_error(asked: str, answer: Answer) -> ApiError:
+def api_error(operation: str, response: ErrorResponse) -> ApiError:
     """The error that says `answer` to whoever asked."""
-    return error_class(answer.code, answer.reason)(asked, answer)
+    return error_class(response.code, response.reason)(operation, response)

@@ -14,7 +14,7 @@ from senro.domain.errors import ApiError, ClusterError, Unreachable
 
 
 @unique
-class Request(Enum):
+class RequestKind(Enum):
     """A kind of request: its method, whether repeating it is safe, and why. The value is all three."""
 
     VERSION = ("GET", True, "it reads the version, and changes nothing")
@@ -42,25 +42,27 @@ class Request(Enum):
         return self.value[0]
 
     @property
-    def repeats(self) -> bool:
+    def is_idempotent(self) -> bool:
         """Whether it is safe to send it again unasked."""
         return self.value[1]
 
 
-PASSING = frozenset({429, 502, 503, 504})
+TRANSIENT_CODES = frozenset({429, 502, 503, 504})
 """Answers that may be another one soon: of flow control, a balancer, an apiserver that starts or stops."""
 
-WEBHOOK = re.compile(r"failed calling webhook")
+WEBHOOK_FAILED = re.compile(r"failed calling webhook")
 """An admission webhook that times out or cannot be reached, which comes before anything is stored."""
 
-ETCD = re.compile(r"etcdserver: (?:request timed out|leader changed|too many requests)|no leader|context deadline")
+ETCD_FAILED = re.compile(
+    r"etcdserver: (?:request timed out|leader changed|too many requests)|no leader|context deadline"
+)
 """etcd's own words for a moment without it; a write may have been stored."""
 
 THROTTLED_SECONDS = 1.0
 """What a 429 asks for that does not say (`senro.domain.errors.Throttled`), and a webhook that did not answer."""
 
 
-def wait_before(error: ClusterError) -> float | None:
+def retry_delay(error: ClusterError) -> float | None:
     """Seconds that a request which is safe to repeat waits at least after `error`; None where repeating is useless.
 
     A 500 is repeated where it says when (reason ServerTimeout) or why: others are bugs, and the same the next time.
@@ -69,10 +71,14 @@ def wait_before(error: ClusterError) -> float | None:
         return 0.0
     if not isinstance(error, ApiError):
         return None
-    answer = error.answer
-    webhook = answer.code == 500 and WEBHOOK.search(answer.message) is not None
-    transient = webhook or (answer.code == 500 and ETCD.search(answer.message) is not None)
-    if not transient and answer.code not in PASSING and not (answer.code >= 500 and answer.retry_after is not None):
+    response = error.response
+    webhook = response.code == 500 and WEBHOOK_FAILED.search(response.message) is not None
+    transient = webhook or (response.code == 500 and ETCD_FAILED.search(response.message) is not None)
+    if (
+        not transient
+        and response.code not in TRANSIENT_CODES
+        and not (response.code >= 500 and response.retry_after is not None)
+    ):
         return None
-    least = THROTTLED_SECONDS if answer.code == 429 or webhook else 0.0
-    return least if answer.retry_after is None else max(0.0, answer.retry_after)
+    least = THROTTLED_SECONDS if response.code == 429 or webhook else 0.0
+    return least if response.retry_after is None else max(0.0, response.retry_after)

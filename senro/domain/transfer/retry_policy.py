@@ -50,10 +50,10 @@ class Break:
 def after_break(error: Exception) -> Break:
     """The move after `error`, which ended one opening or one try of a transfer."""
     match error:
-        case Throttled(answer=answer):
-            return Break("wait", 1.0 if answer.retry_after is None else answer.retry_after)
-        case Unavailable(answer=answer):
-            return Break("wait", answer.retry_after or 0.0)
+        case Throttled(response=response):
+            return Break("wait", 1.0 if response.retry_after is None else response.retry_after)
+        case Unavailable(response=response):
+            return Break("wait", response.retry_after or 0.0)
         case Unreachable():
             return Break("wait")
         case NotFound() | Forbidden() | Unauthorized() | Rejected() | Conflict() | ProtocolError():

@@ -1,7 +1,7 @@
-"""What to do when a create of a pod or a Secret is not answered with 201: look first, ask again, or give up.
+"""What to do when the apiserver does not answer a create of a pod or a Secret with 201.
 
-One table, first match wins. A create is never repeated blindly: `lost` says that the request may have taken effect, and
-the 409 that then comes back is looked at before it is believed (design.md section 4).
+The caller tries the create again or gives up. senro never repeats a create blindly: where `may_exist` is set, the
+earlier request may have stored the object, so the caller reads a 409 back before it concludes anything from it.
 """
 
 from __future__ import annotations
@@ -21,163 +21,184 @@ from senro.domain.errors import (
     Unavailable,
     Unreachable,
 )
-from senro.domain.requests.idempotency import ETCD, PASSING, THROTTLED_SECONDS, WEBHOOK
-from senro.domain.verdict import DidRun, Infra, InfraKind, about
+from senro.domain.requests.idempotency import ETCD_FAILED, THROTTLED_SECONDS, TRANSIENT_CODES, WEBHOOK_FAILED
+from senro.domain.verdict.answers import Infra
+from senro.domain.verdict.kinds import DidRun, InfraKind, about
 
-Patience = Literal["trouble", "quota"]
-"""Whose clock a repetition belongs to: the short one of a control plane in trouble, or the step's own start timeout."""
+RetryBudget = Literal["trouble", "quota"]
+"""What bounds the repetitions: `TROUBLE_SECONDS` for a failing control plane, the step's start timeout for a quota."""
 
 TROUBLE_SECONDS = 60.0
-"""How long a create is repeated through troubles. What a step waits for longer is not a trouble but an outage."""
+"""How long senro repeats a create while the control plane fails."""
 
 QUOTA_PAUSE = 5.0
-"""Seconds between two creates while a quota is used up; each pause is twice the one before, 30 s at most."""
+"""Seconds between the first two creates while a quota is used up; each pause doubles, up to 30 s."""
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
-    """Ask again. `after` is the least wait in seconds, `saying` what a person is told meanwhile, if anything."""
+class RetryCreate:
+    """Try the create again.
 
-    after: float
-    lost: bool
-    patience: Patience = "trouble"
-    saying: str = ""
+    delay: the least number of seconds to wait first.
+    may_exist: the request that failed may have stored the object.
+    budget: what bounds the repetitions.
+    kind: what failed the step if no repetition succeeds.
+    message: what to show meanwhile, empty for nothing.
+    """
+
+    delay: float
+    may_exist: bool
+    budget: RetryBudget = "trouble"
+    kind: InfraKind = InfraKind.APISERVER
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Final:
-    """Asking again changes nothing. `hint` names the option that satisfies the refusal, where there is one."""
+class GiveUp:
+    """Trying again changes nothing.
+
+    kind: what failed the step.
+    hint: the option that satisfies the refusal, empty where there is none.
+    """
 
     kind: InfraKind
     hint: str = ""
 
 
+Decision = RetryCreate | GiveUp
+
+
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A text of the apiserver by which one code's causes are told apart, and where it is known from."""
+    """One cause among those that share an HTTP status.
+
+    pattern: what the apiserver's message contains for this cause.
+    decision: what to do about it.
+    source: where the text is known from.
+    """
 
     pattern: re.Pattern[str]
-    move: Again | Final
+    decision: Decision
     source: str
 
 
 _CONFLICTS = (
     _Text(
         re.compile(r"resourcequotas"),
-        Again(1.0, lost=False),
-        "quota's own optimistic lock; the pod was not created (issue C)",
+        RetryCreate(1.0, may_exist=False),
+        "the optimistic lock of the quota; the apiserver did not create the pod",
     ),
 )
 
 _FORBIDDEN = (
     _Text(
         re.compile(r"exceeded quota"),
-        Again(QUOTA_PAUSE, lost=False, patience="quota", saying="waiting for quota"),
+        RetryCreate(QUOTA_PAUSE, may_exist=False, budget="quota", kind=InfraKind.QUOTA, message="waiting for quota"),
         "recording refused-namespaces",
     ),
     _Text(
         re.compile(r"must specify (?:limits|requests)\.\S+ for: [^;]*senro-"),
-        Final(
+        GiveUp(
             InfraKind.QUOTA, "Give the pod transfer_resources= as well: the namespace's quota counts every container."
         ),
-        "the quota admission's words for a container without the resource that it counts",
+        "the quota plugin, about a container of senro's that lacks a resource the quota counts",
     ),
     _Text(
         re.compile(r"failed quota|must specify (?:limits|requests)\."),
-        Final(InfraKind.QUOTA, "Give the pod resources=: the namespace's quota wants them."),
-        "as above, for the step's own container",
+        GiveUp(InfraKind.QUOTA, "Give the pod resources=: the namespace's quota wants them."),
+        "the quota plugin, about the step's own container",
     ),
     _Text(
         re.compile(r'violates PodSecurity "restricted'),
-        Final(InfraKind.ADMISSION, 'Set security="restricted" and user= (not 0) on k8s.Pod.'),
+        GiveUp(InfraKind.ADMISSION, 'Set security="restricted" and user= (not 0) on k8s.Pod.'),
         "recording refused-namespaces",
     ),
     _Text(
         re.compile(r"violates PodSecurity"),
-        Final(InfraKind.ADMISSION, "Change what the message names, or the namespace's Pod Security level."),
-        "the same plugin for another level",
+        GiveUp(InfraKind.ADMISSION, "Change what the message names, or the namespace's Pod Security level."),
+        "the PodSecurity plugin, for another level",
     ),
     _Text(
         re.compile(r"error looking up service account"),
-        Final(InfraKind.ADMISSION, "Create the ServiceAccount, or correct service_account= on k8s.Pod."),
-        "recording refused; facts/api-rules.md section 3",
+        GiveUp(InfraKind.ADMISSION, "Create the ServiceAccount, or correct service_account= on k8s.Pod."),
+        "recording refused",
     ),
     _Text(
         re.compile(r"is being terminated"),
-        Final(InfraKind.ADMISSION, "The namespace is being deleted: use another, or wait until it is made anew."),
+        GiveUp(InfraKind.ADMISSION, "The namespace is being deleted: use another, or wait until it is made anew."),
         "recording refused-namespaces",
     ),
-    _Text(re.compile(r"denied the request"), Final(InfraKind.ADMISSION), "a validating webhook's refusal"),
-    _Text(re.compile(r"\bcannot (?:create|patch|get|delete)\b"), Final(InfraKind.FORBIDDEN), "recording connection"),
+    _Text(re.compile(r"denied the request"), GiveUp(InfraKind.ADMISSION), "a validating webhook"),
+    _Text(re.compile(r"\bcannot (?:create|patch|get|delete)\b"), GiveUp(InfraKind.FORBIDDEN), "recording connection"),
 )
 
 _SERVER_ERRORS = (
     _Text(
-        WEBHOOK,
-        Again(THROTTLED_SECONDS, lost=False, saying="waiting for an admission webhook"),
-        "an admission webhook that times out or cannot be reached comes before anything is stored",
+        WEBHOOK_FAILED,
+        RetryCreate(
+            THROTTLED_SECONDS,
+            may_exist=False,
+            kind=InfraKind.ADMISSION_TRANSIENT,
+            message="waiting for an admission webhook",
+        ),
+        "the apiserver calls admission webhooks before it stores anything",
     ),
-    _Text(
-        ETCD,
-        Again(0.0, lost=True),
-        "etcd's own words; the write may have been stored",
-    ),
+    _Text(ETCD_FAILED, RetryCreate(0.0, may_exist=True), "etcd; it may have stored the object"),
     _Text(
         re.compile(r"etcdserver: request is too large"),
-        Final(InfraKind.ADMISSION, "The object is larger than etcd takes: shorten command, env or the secrets."),
-        "facts/api-rules.md section 11",
+        GiveUp(InfraKind.ADMISSION, "The object is larger than etcd takes: shorten command, env or the secrets."),
+        "etcd",
     ),
 )
 
 
-def after_refusal(error: ClusterError) -> Again | Final:
-    """The move after `error`, whatever it says: unknown 4xx are final, unknown 500 too, after a look."""
+def classify_create_error(error: ClusterError) -> Decision:
+    """What to do after a create failed with `error`. An unknown 4xx is final; so is an unknown 500."""
     match error:
         case Unreachable(sent=sent):
-            return Again(0.0, lost=sent)
-        case Throttled(answer=answer):
-            return Again(THROTTLED_SECONDS if answer.retry_after is None else answer.retry_after, lost=False)
+            return RetryCreate(0.0, may_exist=sent)
+        case Throttled(response=response):
+            delay = THROTTLED_SECONDS if response.retry_after is None else response.retry_after
+            return RetryCreate(delay, may_exist=False)
         case Unauthorized():
-            return Final(InfraKind.UNAUTHORIZED)
-        case Conflict(answer=answer):
-            return _by_text(_CONFLICTS, answer.message, Final(InfraKind.ADMISSION))
-        case Forbidden(answer=answer):
-            return _by_text(_FORBIDDEN, answer.message, Final(InfraKind.FORBIDDEN))
+            return GiveUp(InfraKind.UNAUTHORIZED)
+        case Conflict(response=response):
+            return _by_text(_CONFLICTS, response.message, GiveUp(InfraKind.ADMISSION))
+        case Forbidden(response=response):
+            return _by_text(_FORBIDDEN, response.message, GiveUp(InfraKind.FORBIDDEN))
         case Rejected():
-            return Final(InfraKind.ADMISSION, "Correct the field that the message names.")
-        case Unavailable(answer=answer):
-            passing = answer.code in PASSING or answer.retry_after is not None
-            unknown = Again(0.0, lost=True) if passing else Final(InfraKind.APISERVER)
-            move = _by_text(_SERVER_ERRORS, answer.message, unknown)
-            asked = answer.retry_after or 0.0
-            return replace(move, after=max(move.after, asked)) if isinstance(move, Again) else move
+            return GiveUp(InfraKind.ADMISSION, "Correct the field that the message names.")
+        case Unavailable(response=response):
+            transient = response.code in TRANSIENT_CODES or response.retry_after is not None
+            default = RetryCreate(0.0, may_exist=True) if transient else GiveUp(InfraKind.APISERVER)
+            decision = _by_text(_SERVER_ERRORS, response.message, default)
+            if isinstance(decision, GiveUp):
+                return decision
+            return replace(decision, delay=max(decision.delay, response.retry_after or 0.0))
         case ApiError():
-            return Final(InfraKind.ADMISSION)
+            return GiveUp(InfraKind.ADMISSION)
         case _:
-            return Final(InfraKind.APISERVER)
+            return GiveUp(InfraKind.APISERVER)
 
 
-def may_be_stored(error: ClusterError) -> bool:
-    """Whether a create that ended so may have been stored, or still be: asked again or not, it has to be looked for.
+def may_have_been_stored(error: ClusterError) -> bool:
+    """Whether the apiserver may have stored the object although the create failed with `error`.
 
-    A gateway's 502 and 504, etcd's own timeouts and a 500 or an answer that nobody knows say nothing of the write.
+    A gateway's 502 and 504, a timeout of etcd and an unknown 500 say nothing about the write.
     """
-    move = after_refusal(error)
-    return move.lost if isinstance(move, Again) else move.kind is InfraKind.APISERVER
+    decision = classify_create_error(error)
+    return decision.may_exist if isinstance(decision, RetryCreate) else decision.kind is InfraKind.APISERVER
 
 
-def _by_text(table: tuple[_Text, ...], message: str, otherwise: Again | Final) -> Again | Final:
-    return next((row.move for row in table if row.pattern.search(message)), otherwise)
+def infra_from_error(
+    error: ClusterError, *, did_run: DidRun = DidRun.NO, node: str = "", may_be_alive: bool = False
+) -> Infra:
+    """The answer for a step whose pod senro could not create, or can no longer read, because of `error`."""
+    decision = classify_create_error(error)
+    hint = decision.hint if isinstance(decision, GiveUp) else ""
+    message = f"{error}. {hint}" if hint and hint != about(decision.kind).hint else str(error)
+    return Infra(decision.kind, did_run, may_be_alive=may_be_alive, message=message, node=node)
 
 
-def refused(error: ClusterError, *, did_run: DidRun = DidRun.NO, node: str = "", may_be_alive: bool = False) -> Infra:
-    """The answer for a step whose pod could not be created, or read any more, because of `error`."""
-    move = after_refusal(error)
-    if isinstance(move, Final):
-        kind, hint = move.kind, move.hint
-    else:
-        kind = InfraKind.QUOTA if move.patience == "quota" else InfraKind.APISERVER
-        kind = InfraKind.ADMISSION_TRANSIENT if "webhook" in move.saying else kind
-        hint = ""
-    said = str(error) if not hint or hint == about(kind).hint else f"{error}. {hint}"
-    return Infra(kind, did_run, may_be_alive=may_be_alive, message=said, node=node)
+def _by_text(table: tuple[_Text, ...], message: str, default: Decision) -> Decision:
+    return next((row.decision for row in table if row.pattern.search(message)), default)

@@ -14,7 +14,7 @@ from senro.domain.verdict.signals.container_state import exit_notes, is_invented
 from senro.domain.verdict.signals.start_error import START_REASONS, missing_for_staging, start_failure
 
 if TYPE_CHECKING:
-    from senro.domain.kube.pod import Pod, Terminated
+    from senro.domain.kube.pod import ContainerStateTerminated, Pod
     from senro.domain.verdict.answers import Answer, Infra
     from senro.domain.verdict.disruption import Sign
     from senro.domain.verdict.facts import Seen
@@ -40,7 +40,7 @@ def framed(seen: Seen, finish: Finish) -> tuple[int, Answer]:
     return 7, _against(seen, seen.sign, finish.finished_at, verdict)
 
 
-def failed_start(seen: Seen, name: str, terminated: Terminated) -> tuple[int, Answer]:
+def failed_start(seen: Seen, name: str, terminated: ContainerStateTerminated) -> tuple[int, Answer]:
     """Row 3: an init container failed, the step never starts. A disruption that killed it names the cause."""
     if is_invented(terminated):
         kind = InfraKind.NODE_LOST
@@ -61,7 +61,7 @@ def _image_of(pod: Pod, name: str) -> str:
     return next((one.image for one in pod.spec.init_containers if one.name == name), "") or "of the pod"
 
 
-def finished(seen: Seen, terminated: Terminated) -> tuple[int, Answer]:
+def finished(seen: Seen, terminated: ContainerStateTerminated) -> tuple[int, Answer]:
     """Rows 4 to 9: the step's container has ended."""
     if is_invented(terminated):
         return 4, seen.infra(InfraKind.NODE_LOST)

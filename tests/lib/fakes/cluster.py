@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import anyio
 
 from senro.domain.claims.lease import Lease, decode_lease
-from senro.domain.errors import Answer, ApiError, ClusterError, StreamBroken
+from senro.domain.errors import ApiError, ClusterError, ErrorResponse, StreamBroken
 from senro.domain.kube.event import ClusterEvent
 from senro.domain.kube.exec_protocol import V4, V5, Ended, ExecEvent, ExecFailure, ExecResult, Stderr, Stdout
 from senro.domain.kube.pod import Pod, pod_from
@@ -66,9 +66,11 @@ def ended(code: int = 0) -> dict[str, Any]:
     }
 
 
-def refused(asked: str, code: int, reason: str = "", message: str = "", retry_after: float | None = None) -> ApiError:
+def refused(
+    operation: str, code: int, reason: str = "", message: str = "", retry_after: float | None = None
+) -> ApiError:
     """The error that an adapter makes of such an answer."""
-    return api_error(asked, Answer(code, reason, message, retry_after=retry_after))
+    return api_error(operation, ErrorResponse(code, reason, message, retry_after=retry_after))
 
 
 @dataclass
@@ -166,8 +168,8 @@ def _decoded(stored: Mapping[str, Any]) -> Lease:
 class FakeExec:
     """`ExecSession`."""
 
-    def __init__(self, asked: str, far: FarSide) -> None:
-        self._asked = asked
+    def __init__(self, operation: str, far: FarSide) -> None:
+        self._operation = operation
         self._far = far
         self.broken: ClusterError | None = None
         self.over = anyio.Event()
@@ -178,30 +180,30 @@ class FakeExec:
 
     async def send(self, data: bytes | memoryview) -> None:
         if self.over.is_set():
-            raise StreamBroken(self._asked, cause="the stream has ended")
+            raise StreamBroken(self._operation, cause="the stream has ended")
         try:
             await self._far._input.send(bytes(data))
             self._far.sent += 1
         except anyio.BrokenResourceError:
-            raise StreamBroken(self._asked, cause="nobody reads") from None
+            raise StreamBroken(self._operation, cause="nobody reads") from None
 
     async def close_stdin(self) -> None:
         self._far._input.close()
 
     async def arrived(self) -> None:
         if self.over.is_set():
-            raise StreamBroken(self._asked, cause="the stream has ended")
+            raise StreamBroken(self._operation, cause="the stream has ended")
         before = self._far.sent
         while self._far.taken < before and not self.over.is_set():
             await self._far.moved.wait()
         if self.over.is_set():
-            raise StreamBroken(self._asked, cause="the stream has ended")
+            raise StreamBroken(self._operation, cause="the stream has ended")
 
     async def receive(self) -> ExecEvent:
         try:
             return await self._far.events.receive()
         except anyio.EndOfStream:
-            raise self.broken or StreamBroken(self._asked, cause="cut") from None
+            raise self.broken or StreamBroken(self._operation, cause="cut") from None
 
 
 class FakeCluster:
@@ -325,11 +327,11 @@ class FakeCluster:
     async def exec(
         self, namespace: str, name: str, container: str, command: Sequence[str], *, stdin: bool, idle_seconds: float
     ) -> AsyncIterator[FakeExec]:
-        asked = f"exec in {container} of pod {namespace}/{name}"
+        operation = f"exec in {container} of pod {namespace}/{name}"
         assert idle_seconds > 0
-        await self._call("exec", lambda: self._found(asked, namespace, name))
+        await self._call("exec", lambda: self._found(operation, namespace, name))
         far = FarSide(container, command, stdin=stdin)
-        session = FakeExec(asked, far)
+        session = FakeExec(operation, far)
         carry_out = self.commands.popleft() if self.commands else self.command
         self.execs.append(far)
         self.open_streams += 1
@@ -389,19 +391,19 @@ class FakeCluster:
 
     def _create(self, objects: dict[Key, dict[str, Any]], manifest: Manifest) -> dict[str, Any]:
         key = (manifest["metadata"]["namespace"], manifest["metadata"]["name"])
-        asked = f"create {manifest['kind'].lower()} {key[0]}/{key[1]}"
-        self._may("create", key[0], asked)
+        operation = f"create {manifest['kind'].lower()} {key[0]}/{key[1]}"
+        self._may("create", key[0], operation)
         if key in objects:
-            raise refused(asked, 409, "AlreadyExists", f'{manifest["kind"].lower()}s "{key[1]}" already exists')
+            raise refused(operation, 409, "AlreadyExists", f'{manifest["kind"].lower()}s "{key[1]}" already exists')
         stored = copy.deepcopy(dict(manifest))
         stored["metadata"] |= {"uid": f"uid-{next(self._count)}", "resourceVersion": str(next(self._count))}
         objects[key] = stored
         return stored
 
-    def _may(self, verb: str, namespace: str, asked: str) -> None:
+    def _may(self, verb: str, namespace: str, operation: str) -> None:
         if namespace not in self._namespaces:
             message = f'pods is forbidden: cannot {verb} resource "pods" in the namespace "{namespace}"'
-            raise refused(asked, 403, "Forbidden", message)
+            raise refused(operation, 403, "Forbidden", message)
 
     def _read(self, namespace: str, name: str) -> Pod | None:
         self._may("get", namespace, f"read pod {namespace}/{name}")
@@ -425,34 +427,34 @@ class FakeCluster:
     def _replace_lease(self, manifest: Manifest) -> Lease:
         meta = manifest["metadata"]
         key = (meta["namespace"], meta["name"])
-        asked = f"update lease {key[0]}/{key[1]}"
-        self._may("update", key[0], asked)
+        operation = f"update lease {key[0]}/{key[1]}"
+        self._may("update", key[0], operation)
         stored = self.leases.get(key)
         if stored is None:
-            raise refused(asked, 404, "NotFound", f'leases "{key[1]}" not found')
-        self._hold(asked, stored, meta["uid"], meta["resourceVersion"])
+            raise refused(operation, 404, "NotFound", f'leases "{key[1]}" not found')
+        self._hold(operation, stored, meta["uid"], meta["resourceVersion"])
         changed = copy.deepcopy(dict(manifest))
         changed["metadata"]["resourceVersion"] = str(next(self._count))
         self.leases[key] = changed
         return _decoded(changed)
 
     def _delete_lease(self, key: Key, uid: str, version: str) -> None:
-        asked = f"delete lease {key[0]}/{key[1]}"
-        self._may("delete", key[0], asked)
+        operation = f"delete lease {key[0]}/{key[1]}"
+        self._may("delete", key[0], operation)
         stored = self.leases.get(key)
         if stored is not None:
-            self._hold(asked, stored, uid, version)
+            self._hold(operation, stored, uid, version)
             del self.leases[key]
 
-    def _hold(self, asked: str, stored: Mapping[str, Any], uid: str, version: str) -> None:
+    def _hold(self, operation: str, stored: Mapping[str, Any], uid: str, version: str) -> None:
         """The preconditions of a write."""
         if (stored["metadata"]["uid"], stored["metadata"]["resourceVersion"]) != (uid, version):
-            raise refused(asked, 409, "Conflict", "the object has been modified")
+            raise refused(operation, 409, "Conflict", "the object has been modified")
 
-    def _found(self, asked: str, namespace: str, name: str) -> Pod:
+    def _found(self, operation: str, namespace: str, name: str) -> Pod:
         pod = self._read(namespace, name)
         if pod is None:
-            raise refused(asked, 404, "NotFound", f'pods "{name}" not found')
+            raise refused(operation, 404, "NotFound", f'pods "{name}" not found')
         return pod
 
     def _delete_pod(self, key: Key, uid: str, grace_seconds: int | None) -> bool:
@@ -491,11 +493,11 @@ class FakeCluster:
         secret["metadata"]["ownerReferences"] = [reference]
 
     def _started(self, namespace: str, name: str, container: str, since: str | None) -> tuple[bytes, Log]:
-        asked = f"read the log of {container} in pod {namespace}/{name}"
-        status = self._found(asked, namespace, name).container(container)
+        operation = f"read the log of {container} in pod {namespace}/{name}"
+        status = self._found(operation, namespace, name).container(container)
         if status is None or not (status.state.running or status.state.terminated):
             message = f'container "{container}" in pod "{name}" is waiting to start: ContainerCreating'
-            raise refused(asked, 400, "BadRequest", message)
+            raise refused(operation, 400, "BadRequest", message)
         log = self.logs.setdefault((namespace, name, container), Log())
         return log.content[log.place(since) :], log
 

@@ -11,7 +11,15 @@ import msgspec
 
 from senro.api.classify import classify
 from senro.cli.explain import explained, to_json
-from senro.domain.kube.pod import Container, ContainerState, ContainerStatus, Pod, Running, Terminated, Waiting
+from senro.domain.kube.pod import (
+    Container,
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    ContainerStatus,
+    Pod,
+)
 from senro.domain.pipeline.retry import Retry
 from senro.domain.run.outcome import outcome_of, repeats
 from senro.domain.verdict import (
@@ -97,11 +105,11 @@ def _moved(parts: tuple[T, ...], choose: Choose) -> tuple[T, ...]:
 
 
 STRANGERS = (
-    ContainerState(running=Running("2026-11-29T12:00:00Z")),
-    ContainerState(terminated=Terminated(0, reason="Completed", started_at="2026-11-29T12:00:00Z")),
-    ContainerState(terminated=Terminated(1, reason="Error", started_at="2026-11-29T12:00:00Z")),
-    ContainerState(waiting=Waiting("ErrImagePull", "manifest unknown")),
-    ContainerState(waiting=Waiting("CrashLoopBackOff")),
+    ContainerState(running=ContainerStateRunning("2026-11-29T12:00:00Z")),
+    ContainerState(terminated=ContainerStateTerminated(0, reason="Completed", started_at="2026-11-29T12:00:00Z")),
+    ContainerState(terminated=ContainerStateTerminated(1, reason="Error", started_at="2026-11-29T12:00:00Z")),
+    ContainerState(waiting=ContainerStateWaiting("ErrImagePull", "manifest unknown")),
+    ContainerState(waiting=ContainerStateWaiting("CrashLoopBackOff")),
     ContainerState(),
 )
 

@@ -7,12 +7,12 @@ import pytest
 from senro.domain import errors
 from senro.domain.errors import (
     AlreadyExists,
-    Answer,
     ApiError,
     ClusterError,
     ConfigurationError,
     Conflict,
     ContentLost,
+    ErrorResponse,
     Forbidden,
     NotFound,
     PlanError,
@@ -50,39 +50,43 @@ SENTENCES: list[tuple[SenroError, str]] = [
     ),
     (ClusterError(ASKED), "read pod ci/make-1f"),
     (
-        ApiError(ASKED, Answer(code=418, reason="Teapot", message="short and stout")),
+        ApiError(ASKED, ErrorResponse(code=418, reason="Teapot", message="short and stout")),
         "read pod ci/make-1f: the apiserver answered 418 Teapot: short and stout",
     ),
     (
-        NotFound(ASKED, Answer(code=404, reason="NotFound", message='pods "make-1f" not found')),
+        NotFound(ASKED, ErrorResponse(code=404, reason="NotFound", message='pods "make-1f" not found')),
         'read pod ci/make-1f: the apiserver answered 404 NotFound: pods "make-1f" not found',
     ),
     (
-        AlreadyExists("create pod ci/a", Answer(code=409, reason="AlreadyExists", message='pods "a" already exists')),
+        AlreadyExists(
+            "create pod ci/a", ErrorResponse(code=409, reason="AlreadyExists", message='pods "a" already exists')
+        ),
         'create pod ci/a: the apiserver answered 409 AlreadyExists: pods "a" already exists',
     ),
     (
-        Conflict("delete pod ci/a", Answer(code=409, reason="Conflict", message="the UID in the precondition differs")),
+        Conflict(
+            "delete pod ci/a", ErrorResponse(code=409, reason="Conflict", message="the UID in the precondition differs")
+        ),
         "delete pod ci/a: the apiserver answered 409 Conflict: the UID in the precondition differs",
     ),
     (
-        Unauthorized(ASKED, Answer(code=401, reason="Unauthorized", message="Unauthorized")),
+        Unauthorized(ASKED, ErrorResponse(code=401, reason="Unauthorized", message="Unauthorized")),
         "read pod ci/make-1f: the apiserver answered 401 Unauthorized: Unauthorized",
     ),
     (
-        Forbidden(ASKED, Answer(code=403, reason="Forbidden", message='pods "a" is forbidden: ')),
+        Forbidden(ASKED, ErrorResponse(code=403, reason="Forbidden", message='pods "a" is forbidden: ')),
         'read pod ci/make-1f: the apiserver answered 403 Forbidden: pods "a" is forbidden:',
     ),
     (
-        Rejected(ASKED, Answer(code=422, reason="Invalid", message="spec: Required value")),
+        Rejected(ASKED, ErrorResponse(code=422, reason="Invalid", message="spec: Required value")),
         "read pod ci/make-1f: the apiserver answered 422 Invalid: spec: Required value",
     ),
     (
-        Throttled(ASKED, Answer(code=429, message="Too many requests, please try again later.", retry_after=1)),
+        Throttled(ASKED, ErrorResponse(code=429, message="Too many requests, please try again later.", retry_after=1)),
         "read pod ci/make-1f: the apiserver answered 429: Too many requests, please try again later.",
     ),
     (
-        Unavailable(ASKED, Answer(code=503)),
+        Unavailable(ASKED, ErrorResponse(code=503)),
         "read pod ci/make-1f: the apiserver answered 503: (no message)",
     ),
     (
@@ -138,9 +142,9 @@ def test_the_tree_is_drawn() -> None:
 
 def test_values_are_kept() -> None:
     """A program finds the values as attributes and need not parse a sentence."""
-    answer = Answer(code=422, causes=(StatusCause("spec", "FieldValueRequired", "Required value"),))
-    assert Rejected(ASKED, answer).answer is answer
-    assert Rejected(ASKED, answer).asked == ASKED
+    response = ErrorResponse(code=422, causes=(StatusCause("spec", "FieldValueRequired", "Required value"),))
+    assert Rejected(ASKED, response).response is response
+    assert Rejected(ASKED, response).operation == ASKED
     broken = StreamBroken(ASKED, cause="x", sent=1, received=2)
     assert (broken.cause, broken.sent, broken.received) == ("x", 1, 2)
     refused = ProtocolError(ASKED, rule="a", got="b")

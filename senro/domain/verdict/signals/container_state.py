@@ -9,7 +9,7 @@ from senro.domain.verdict.kinds import Note
 from senro.domain.verdict.signals.start_error import START_REASONS
 
 if TYPE_CHECKING:
-    from senro.domain.kube.pod import ContainerStatus, Pod, Terminated
+    from senro.domain.kube.pod import ContainerStateTerminated, ContainerStatus, Pod
 
 STATUS_UNKNOWN = "ContainerStatusUnknown"
 """The kubelet found no real end and made one up: 137, no times (facts/pod-states.json rows 33 and 138)."""
@@ -24,7 +24,7 @@ _CRASH_LOOP = "CrashLoopBackOff"
 _EPOCH_YEAR = 1970
 
 
-def is_invented(terminated: Terminated) -> bool:
+def is_invented(terminated: ContainerStateTerminated) -> bool:
     """Whether a component made this end up, so that its code means nothing (facts rows 33, 35, 148, 152).
 
     `startedAt` null is a made-up state; StartError is told apart by its reason, and starts in 1970. Reason Unknown
@@ -37,7 +37,7 @@ def is_invented(terminated: Terminated) -> bool:
     return not terminated.started_at and terminated.reason not in START_REASONS
 
 
-def end_of(status: ContainerStatus) -> Terminated | None:
+def end_of(status: ContainerStatus) -> ContainerStateTerminated | None:
     """How the step's container ended, None where it did not.
 
     Where somebody's restart rule wants it again, the end before that is the one that was asked for (facts rows 4 and
@@ -70,7 +70,7 @@ def has_container(status: ContainerStatus) -> bool:
     return bool(status.container_id or (terminated is not None and terminated.container_id))
 
 
-def failed_init(pod: Pod) -> tuple[str, Terminated] | None:
+def failed_init(pod: Pod) -> tuple[str, ContainerStateTerminated] | None:
     """Name and end of the init container that failed and so keeps the step from ever starting, None where none did.
 
     Sidecars among them may end as they like (facts row 161). A synthetic Completed is no failure (facts row 28). The
@@ -91,7 +91,7 @@ def own_inits(pod: Pod) -> tuple[ContainerStatus, ...]:
     return tuple(status for status in pod.status.init_container_statuses if status.name not in sidecars)
 
 
-def exit_notes(pod: Pod, terminated: Terminated, *, events_read: bool) -> tuple[Note, ...]:
+def exit_notes(pod: Pod, terminated: ContainerStateTerminated, *, events_read: bool) -> tuple[Note, ...]:
     """What a person should know beside the exit code."""
     if terminated.reason == OOM_KILLED:
         return (Note.OOM,)

@@ -14,7 +14,7 @@ from senro.domain.verdict.signals.start_error import names_command, start_failur
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from senro.domain.kube.pod import ContainerStatus, Pod, Waiting
+    from senro.domain.kube.pod import ContainerStateWaiting, ContainerStatus, Pod
 
 _PULLING = frozenset({"ErrImagePull", "ImagePullBackOff"})
 
@@ -71,7 +71,7 @@ def _of_container(status: ContainerStatus, *, ours: Container[str], before: Answ
     return Pending(kind, status.name, message, permanent=permanent and status.name in ours)
 
 
-def _of_pull(before: Answer, name: str, waiting: Waiting) -> tuple[PendingKind, str]:
+def _of_pull(before: Answer, name: str, waiting: ContainerStateWaiting) -> tuple[PendingKind, str]:
     """A back-off that keeps the cause to itself is about the error that was seen before it."""
     words = pull_words(waiting.message)
     if not words and isinstance(before, Pending) and before.container == name and before.kind in _OF_IMAGES:
@@ -82,7 +82,7 @@ def _of_pull(before: Answer, name: str, waiting: Waiting) -> tuple[PendingKind, 
 _OF_IMAGES = PERMANENT | {PendingKind.IMAGE_LIMITED, PendingKind.IMAGE_UNREACHABLE, PendingKind.RUNTIME}
 
 
-def _of_reason(waiting: Waiting) -> tuple[PendingKind, str]:
+def _of_reason(waiting: ContainerStateWaiting) -> tuple[PendingKind, str]:
     """By the table; a reason that it does not know is the node's trouble, quoted verbatim, whatever sentence it is."""
     kind = _KINDS.get(waiting.reason)
     if kind is PendingKind.CREATING:

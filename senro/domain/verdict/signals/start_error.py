@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from senro.domain.kube.pod import Terminated
+from senro.domain.kube.pod import ContainerStateTerminated
 from senro.domain.transfer.scripts import MISSING_PROGRAM
 from senro.domain.verdict.kinds import InfraKind
 
@@ -39,7 +39,7 @@ def start_failure(message: str) -> InfraKind | None:
     return next((kind for kind, words in _INFRA if words in told), None)
 
 
-def missing_for_staging(terminated: Terminated) -> str | None:
+def missing_for_staging(terminated: ContainerStateTerminated) -> str | None:
     """The program that `senro-stage` did not find in its image; None where it failed for another cause.
 
     The runtime names `sh`, which is the container's command; of what the shell runs only mkfifo can be missing.

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from senro.adapters.apiserver.websocket import CloseFrame, Framing, Message, TextMessage, WebSocketEvent
 from senro.domain.errors import ProtocolError, StreamBroken
 from senro.domain.kube.exec_protocol import (
-    LEGAL_MOVES,
     STDIN_LIMIT,
+    STDIN_TRANSITIONS,
     V4,
     V5,
     Ended,
@@ -20,12 +20,12 @@ from senro.domain.kube.exec_protocol import (
     ExecProtocol,
     ExecResult,
     ExitCode,
-    IllegalMove,
-    Input,
-    Move,
-    Session,
+    IllegalTransition,
+    SessionState,
     StatusLost,
     Stderr,
+    StdinAction,
+    StdinState,
     Stdout,
     decode_status,
 )
@@ -110,7 +110,7 @@ def test_the_first_message_is_empty(first: bytes) -> None:
     """The server's first message carries nothing, and `[3]` is no status."""
     protocol = machine()
     assert protocol.receive_message(first) is None
-    assert protocol.session is Session.RUNNING
+    assert protocol.session is SessionState.RUNNING
 
 
 def test_channels() -> None:
@@ -120,7 +120,7 @@ def test_channels() -> None:
     assert protocol.receive_message(b"\x02err") == Stderr(b"err")
     assert [protocol.receive_message(bytes([channel]) + b"x") for channel in (0, 4, 5, 254, 255)] == [None] * 5
     assert protocol.receive_message(SUCCESS) == Ended(ExitCode(0))
-    assert protocol.session is Session.ENDED
+    assert protocol.session is SessionState.ENDED
 
 
 def test_nothing_after_the_end() -> None:
@@ -137,7 +137,7 @@ def test_a_lost_status() -> None:
     """An orderly close without a status says that nobody knows how the command ended."""
     protocol = machine()
     assert protocol.receive_close(1000) == Ended(StatusLost(1000))
-    assert protocol.session is Session.ENDED
+    assert protocol.session is SessionState.ENDED
 
 
 def test_a_broken_stream_says_how_far_it_came() -> None:
@@ -148,8 +148,8 @@ def test_a_broken_stream_says_how_far_it_came() -> None:
     protocol.receive_message(b"\x02de")
     error = protocol.broken("reset")
     assert isinstance(error, StreamBroken)
-    assert (error.asked, error.cause, error.sent, error.received) == (ASKED, "reset", 5, 5)
-    assert protocol.session is Session.ENDED
+    assert (error.operation, error.cause, error.sent, error.received) == (ASKED, "reset", 5, 5)
+    assert protocol.session is SessionState.ENDED
 
 
 def test_text_is_an_error() -> None:
@@ -164,7 +164,7 @@ def test_stdin_on_the_wire() -> None:
     assert protocol.send(b"hello\n") == b"\x00hello\n"
     assert protocol.close_stdin() == b"\xff\x00"
     assert protocol.close_stdin() == b""
-    assert protocol.input is Input.CLOSED
+    assert protocol.stdin is StdinState.CLOSED
     assert repr(protocol) == "<ExecProtocol running, stdin closed>"
 
 
@@ -174,7 +174,7 @@ def test_stdin_is_bounded(data: bytes) -> None:
     protocol = machine(stdin=True)
     with pytest.raises(ValueError, match="has 1 to"):
         protocol.send(data)
-    assert protocol.input is Input.OPEN
+    assert protocol.stdin is StdinState.OPEN
 
 
 def test_what_cannot_be() -> None:
@@ -185,40 +185,40 @@ def test_what_cannot_be() -> None:
         ExecProtocol(ASKED, subprotocol="channel.k8s.io", stdin=False)
 
 
-def brought_to(session: Session, state: Input) -> ExecProtocol:
+def brought_to(session: SessionState, state: StdinState) -> ExecProtocol:
     protocol = machine(stdin=True)
-    if state is Input.CLOSED:
+    if state is StdinState.CLOSED:
         protocol.close_stdin()
-    if session is Session.ENDED:
+    if session is SessionState.ENDED:
         protocol.receive_message(SUCCESS)
     return protocol
 
 
-@pytest.mark.parametrize("move", ["send", "close_stdin"])
-@pytest.mark.parametrize("state", list(Input))
-@pytest.mark.parametrize("session", list(Session))
-def test_every_move(session: Session, state: Input, move: Move) -> None:
+@pytest.mark.parametrize("action", ["send", "close_stdin"])
+@pytest.mark.parametrize("state", list(StdinState))
+@pytest.mark.parametrize("session", list(SessionState))
+def test_every_move(session: SessionState, state: StdinState, action: StdinAction) -> None:
     """A move that the table has leads where it says; every other one raises and leaves the state as it was."""
     protocol = brought_to(session, state)
-    before = protocol.session, protocol.input
-    allowed = LEGAL_MOVES.get((*before, move))
+    before = protocol.session, protocol.stdin
+    allowed = STDIN_TRANSITIONS.get((*before, action))
     try:
-        _ = protocol.send(b"x") if move == "send" else protocol.close_stdin()
-    except IllegalMove:
+        _ = protocol.send(b"x") if action == "send" else protocol.close_stdin()
+    except IllegalTransition:
         assert allowed is None
-        assert (protocol.session, protocol.input) == before
+        assert (protocol.session, protocol.stdin) == before
     else:
-        assert (protocol.session, protocol.input) == (session, allowed)
+        assert (protocol.session, protocol.stdin) == (session, allowed)
 
 
 def test_stdin_that_was_not_asked_for() -> None:
     """Without stdin there is nothing to send to and nothing to close."""
     protocol = machine()
-    with pytest.raises(IllegalMove):
+    with pytest.raises(IllegalTransition):
         protocol.send(b"x")
-    with pytest.raises(IllegalMove):
+    with pytest.raises(IllegalTransition):
         protocol.close_stdin()
-    assert (protocol.session, protocol.input) == (Session.RUNNING, Input.CLOSED)
+    assert (protocol.session, protocol.stdin) == (SessionState.RUNNING, StdinState.CLOSED)
 
 
 # A server's bytes, through the framing and the subprotocol together.
@@ -264,7 +264,7 @@ def run(pieces: list[bytes]) -> tuple[list[ExecEvent], str | None]:
                 found = take(protocol, event)
                 if found is not None:
                     events.append(found)
-            if protocol.session is Session.ENDED:
+            if protocol.session is SessionState.ENDED:
                 return events, None
             if framing.error is not None:
                 raise framing.error

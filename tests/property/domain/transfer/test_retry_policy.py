@@ -13,10 +13,10 @@ from senro.app.pod.transfer_failure import TransferFailure
 from senro.domain import errors
 from senro.domain.errors import (
     AlreadyExists,
-    Answer,
     ApiError,
     ClusterError,
     Conflict,
+    ErrorResponse,
     Forbidden,
     NotFound,
     ProtocolError,
@@ -44,7 +44,7 @@ ASKED = "exec in senro-io of pod ci/make-1"
 
 
 def answered(kind: type[ApiError], code: int, retry_after: float | None = None) -> ApiError:
-    return kind(ASKED, Answer(code=code, retry_after=retry_after))
+    return kind(ASKED, ErrorResponse(code=code, retry_after=retry_after))
 
 
 MOVES: list[tuple[Exception, Break]] = [

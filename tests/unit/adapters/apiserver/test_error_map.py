@@ -82,7 +82,7 @@ def test_rows(error: Exception, failure: Failure) -> None:
     else:
         assert isinstance(translated, Unreachable)
         assert translated.sent is (failure is Failure.MAYBE_SENT)
-    assert translated.asked == "read pod ci/a"
+    assert translated.operation == "read pod ci/a"
 
 
 def test_words() -> None:

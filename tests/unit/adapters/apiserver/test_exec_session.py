@@ -16,7 +16,7 @@ from senro.adapters.apiserver.exec_session import MESSAGE_BYTES, PING_SECONDS, W
 from senro.adapters.apiserver.execs import REFUSAL_LIMIT
 from senro.adapters.apiserver.websocket import accept_for
 from senro.domain.errors import Forbidden, ProtocolError, Rejected, StreamBroken, Unauthorized, Unreachable
-from senro.domain.kube.exec_protocol import V4, V5, Ended, ExecProtocol, ExitCode, IllegalMove, StatusLost, Stdout
+from senro.domain.kube.exec_protocol import V4, V5, Ended, ExecProtocol, ExitCode, IllegalTransition, StatusLost, Stdout
 from senro.ports.cluster import Execs, ExecSession
 from tests.lib.fakes.clock import FakeClock
 from tests.lib.fakes.network import FakeNetworkStream, client_frames, server_frame
@@ -222,7 +222,7 @@ async def test_a_broken_protocol(wire: bytes, words: str) -> None:
 async def test_misuse_is_no_broken_stream() -> None:
     """Sending to a stdin that was not asked for is the caller's mistake, and the session goes on."""
     session = session_over(FakeNetworkStream([SUCCESS]), stdin=False)
-    with pytest.raises(IllegalMove):
+    with pytest.raises(IllegalTransition):
         await session.send(b"x")
     assert await session.receive() == Ended(ExitCode(0))
 

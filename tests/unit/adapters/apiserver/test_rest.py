@@ -28,7 +28,7 @@ from senro.domain.errors import (
     Unreachable,
 )
 from senro.domain.kube.pod import Metadata, Pod, pod_from
-from senro.domain.requests.idempotency import THROTTLED_SECONDS, Request
+from senro.domain.requests.idempotency import THROTTLED_SECONDS, RequestKind
 from senro.ports.cluster import Cluster
 from tests.lib.fakes.clock import FakeChance, FakeClock
 from tests.lib.harness.apiserver import SERVER, Pieces, cluster_under_respx
@@ -96,39 +96,39 @@ async def _exec(cluster: Cluster) -> None:
         pass
 
 
-SENT: dict[Request, tuple[Callable[[Cluster], Awaitable[object]], Mapping[str, Any]]] = {
-    Request.VERSION: (lambda cluster: cluster.version(), {"gitVersion": "v1.36.2"}),
-    Request.POD_READ: (lambda cluster: cluster.read_pod("ci", "a"), POD),
-    Request.POD_CREATE: (lambda cluster: cluster.create_pod(MANIFEST), POD),
-    Request.POD_DELETE: (lambda cluster: cluster.delete_pod("ci", "a", uid="u-1"), POD),
-    Request.SECRET_CREATE: (lambda cluster: cluster.create_secret(SECRET), OWNED),
-    Request.SECRET_OWN: (lambda cluster: cluster.own_secret("ci", "a", owner=OWNER), OWNED),
-    Request.SECRET_DELETE: (lambda cluster: cluster.delete_secret("ci", "a"), {}),
-    Request.EVENTS_LIST: (lambda cluster: cluster.list_events("ci", uid="u-1"), {"items": []}),
-    Request.LEASE_READ: (lambda cluster: cluster.read_lease("ci", "a"), LEASE),
-    Request.LEASE_CREATE: (lambda cluster: cluster.create_lease(HELD), HELD),
-    Request.LEASE_REPLACE: (lambda cluster: cluster.replace_lease(HELD), HELD),
-    Request.LEASE_DELETE: (lambda cluster: cluster.delete_lease("ci", "a", uid="u-1", version="7"), {}),
-    Request.LOG: (_log, {}),
-    Request.EXEC: (_exec, {}),
+SENT: dict[RequestKind, tuple[Callable[[Cluster], Awaitable[object]], Mapping[str, Any]]] = {
+    RequestKind.VERSION: (lambda cluster: cluster.version(), {"gitVersion": "v1.36.2"}),
+    RequestKind.POD_READ: (lambda cluster: cluster.read_pod("ci", "a"), POD),
+    RequestKind.POD_CREATE: (lambda cluster: cluster.create_pod(MANIFEST), POD),
+    RequestKind.POD_DELETE: (lambda cluster: cluster.delete_pod("ci", "a", uid="u-1"), POD),
+    RequestKind.SECRET_CREATE: (lambda cluster: cluster.create_secret(SECRET), OWNED),
+    RequestKind.SECRET_OWN: (lambda cluster: cluster.own_secret("ci", "a", owner=OWNER), OWNED),
+    RequestKind.SECRET_DELETE: (lambda cluster: cluster.delete_secret("ci", "a"), {}),
+    RequestKind.EVENTS_LIST: (lambda cluster: cluster.list_events("ci", uid="u-1"), {"items": []}),
+    RequestKind.LEASE_READ: (lambda cluster: cluster.read_lease("ci", "a"), LEASE),
+    RequestKind.LEASE_CREATE: (lambda cluster: cluster.create_lease(HELD), HELD),
+    RequestKind.LEASE_REPLACE: (lambda cluster: cluster.replace_lease(HELD), HELD),
+    RequestKind.LEASE_DELETE: (lambda cluster: cluster.delete_lease("ci", "a", uid="u-1", version="7"), {}),
+    RequestKind.LOG: (_log, {}),
+    RequestKind.EXEC: (_exec, {}),
 }
 """How each kind of request is asked for, and a good answer to it."""
 
 
-@pytest.mark.parametrize("request_of", Request, ids=lambda request: request.name)
+@pytest.mark.parametrize("request_of", RequestKind, ids=lambda request: request.name)
 async def test_each_request_is_repeated_as_the_table_says(
-    route: respx.Route, clock: FakeClock, request_of: Request
+    route: respx.Route, clock: FakeClock, request_of: RequestKind
 ) -> None:
     """What is safe to repeat is sent again after a 503, by whoever sends it; what is not is told at once."""
     ask, document = SENT[request_of]
     route.mock(side_effect=[httpx.Response(503), httpx.Response(200, json=document)])
     async with cluster_under_respx(clock=clock) as cluster:
-        if request_of.repeats:
+        if request_of.is_idempotent:
             await ask(cluster)
         else:
             with pytest.raises(Unavailable):
                 await ask(cluster)
-    assert [call.request.method for call in route.calls] == [request_of.method] * (2 if request_of.repeats else 1)
+    assert [call.request.method for call in route.calls] == [request_of.method] * (2 if request_of.is_idempotent else 1)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ async def test_the_budget(route: respx.Route, clock: FakeClock) -> None:
         with pytest.raises(Unreachable) as caught:
             await cluster.read_pod("ci", "a")
     assert caught.value.sent is False
-    assert caught.value.asked == "read pod ci/a"
+    assert caught.value.operation == "read pod ci/a"
     pauses = [round(later - earlier, 3) for earlier, later in pairwise(moments)]
     assert pauses[:7] == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.5]
     assert BUDGET_SECONDS - 3 < elapsed(clock) < BUDGET_SECONDS
@@ -260,7 +260,7 @@ async def test_retry_after_beyond_the_budget(route: respx.Route, clock: FakeCloc
     async with cluster_under_respx(clock=clock) as cluster:
         with pytest.raises(Throttled) as caught:
             await cluster.read_pod("ci", "a")
-    assert caught.value.answer.retry_after == 60
+    assert caught.value.response.retry_after == 60
     assert elapsed(clock) == 0
 
 

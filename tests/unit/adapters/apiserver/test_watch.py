@@ -8,8 +8,8 @@ import pytest
 
 from senro.adapters.apiserver.watch import PATIENCE_SECONDS, watch_pod
 from senro.domain.errors import (
-    Answer,
     ClusterError,
+    ErrorResponse,
     Forbidden,
     ProtocolError,
     Rejected,
@@ -123,9 +123,9 @@ async def test_gone(gone: Pod | None) -> None:
 
 TROUBLES: list[ClusterError] = [
     Unreachable(ASKED, cause="refused", sent=False),
-    Unavailable(ASKED, Answer(code=503)),
-    Throttled(ASKED, Answer(code=429)),
-    Unauthorized(ASKED, Answer(code=401)),
+    Unavailable(ASKED, ErrorResponse(code=503)),
+    Throttled(ASKED, ErrorResponse(code=429)),
+    Unauthorized(ASKED, ErrorResponse(code=401)),
     ProtocolError(ASKED, rule="a Pod", got="a proxy's page"),
 ]
 
@@ -152,7 +152,9 @@ async def test_the_end_of_patience() -> None:
 
 
 @pytest.mark.parametrize(
-    "refusal", [Forbidden(ASKED, Answer(code=403)), Rejected(ASKED, Answer(code=400))], ids=lambda e: type(e).__name__
+    "refusal",
+    [Forbidden(ASKED, ErrorResponse(code=403)), Rejected(ASKED, ErrorResponse(code=400))],
+    ids=lambda e: type(e).__name__,
 )
 async def test_troubles_that_stay(refusal: ClusterError) -> None:
     """What the apiserver refuses on principle is told at once."""

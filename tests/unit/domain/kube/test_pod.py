@@ -11,11 +11,11 @@ from senro.domain.kube.event import ClusterEvent, ObjectReference, decode_events
 from senro.domain.kube.pod import (
     Condition,
     ContainerState,
+    ContainerStateTerminated,
     ContainerStatus,
     Metadata,
     Pod,
     PodStatus,
-    Terminated,
     decode_pod,
     parse_time,
     pod_from,
@@ -92,7 +92,7 @@ def test_nulls_and_wrong_types_are_absent() -> None:
             phase="Failed",
             container_statuses=(
                 ContainerStatus(name="step", restart_count=2),
-                ContainerStatus(name="b", state=ContainerState(terminated=Terminated(exit_code=None))),
+                ContainerStatus(name="b", state=ContainerState(terminated=ContainerStateTerminated(exit_code=None))),
             ),
         ),
     )

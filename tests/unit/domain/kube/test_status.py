@@ -6,9 +6,9 @@ import pytest
 
 from senro.domain.errors import (
     AlreadyExists,
-    Answer,
     ApiError,
     Conflict,
+    ErrorResponse,
     Forbidden,
     NotFound,
     Rejected,
@@ -17,7 +17,7 @@ from senro.domain.errors import (
     Unauthorized,
     Unavailable,
 )
-from senro.domain.kube.status import CAUSES_LIMIT, MESSAGE_LIMIT, api_error, bounded, decode_answer, error_class
+from senro.domain.kube.status import CAUSES_LIMIT, MESSAGE_LIMIT, api_error, bounded, decode_error_response, error_class
 
 
 @pytest.mark.parametrize(
@@ -50,9 +50,9 @@ from senro.domain.kube.status import CAUSES_LIMIT, MESSAGE_LIMIT, api_error, bou
 def test_error_class(code: int, reason: str, kind: type[ApiError]) -> None:
     """Code and reason decide together for 409, the code alone for the rest, its hundred where nobody knows it."""
     assert error_class(code, reason) is kind
-    error = api_error("ask", Answer(code=code, reason=reason))
+    error = api_error("ask", ErrorResponse(code=code, reason=reason))
     assert type(error) is kind
-    assert error.answer.code == code
+    assert error.response.code == code
 
 
 def test_a_status() -> None:
@@ -65,7 +65,7 @@ def test_a_status() -> None:
         "code": 429,
         "details": {"causes": [{"reason": "DisruptionBudget", "message": "needs 1"}], "retryAfterSeconds": 10},
     }
-    assert decode_answer(429, json.dumps(status).encode()) == Answer(
+    assert decode_error_response(429, json.dumps(status).encode()) == ErrorResponse(
         code=429,
         reason="TooManyRequests",
         message="slow down",
@@ -77,7 +77,7 @@ def test_a_status() -> None:
 def test_the_header_wins() -> None:
     """Retry-After mirrors the Status' own number, and a proxy on the way may have changed it."""
     body = b'{"kind": "Status", "details": {"retryAfterSeconds": 10}}'
-    assert decode_answer(429, body, retry_after=3.0).retry_after == 3.0
+    assert decode_error_response(429, body, retry_after=3.0).retry_after == 3.0
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_the_header_wins() -> None:
 )
 def test_no_status(body: bytes) -> None:
     """A body that is no Status is the message, whatever it is."""
-    assert decode_answer(500, body, retry_after=1.0) == Answer(
+    assert decode_error_response(500, body, retry_after=1.0) == ErrorResponse(
         code=500, message=body.decode("utf-8", "replace").strip(), retry_after=1.0
     )
 
@@ -112,7 +112,7 @@ def test_no_status(body: bytes) -> None:
 )
 def test_a_status_without_words(body: bytes) -> None:
     """What is absent or null is empty."""
-    assert decode_answer(500, body) == Answer(code=500)
+    assert decode_error_response(500, body) == ErrorResponse(code=500)
 
 
 def test_everything_is_bounded() -> None:
@@ -122,9 +122,9 @@ def test_everything_is_bounded() -> None:
         "message": "m" * 100_000,
         "details": {"causes": [{"field": "f" * 100_000, "reason": "r", "message": "m"}] * 500},
     }
-    answer = decode_answer(422, json.dumps(status).encode())
+    answer = decode_error_response(422, json.dumps(status).encode())
     assert answer.message == "m" * MESSAGE_LIMIT + f"... ({100_000 - MESSAGE_LIMIT} more characters)"
     assert len(answer.causes) == CAUSES_LIMIT
     assert len(answer.causes[0].field) < MESSAGE_LIMIT + 50
-    assert len(decode_answer(500, b"x" * 100_000).message) < MESSAGE_LIMIT + 50
+    assert len(decode_error_response(500, b"x" * 100_000).message) < MESSAGE_LIMIT + 50
     assert bounded("abc", 3) == "abc"

@@ -8,10 +8,16 @@ from typing import Any
 import pytest
 
 from senro.domain.errors import ClusterError, ProtocolError, StreamBroken, Unreachable
-from senro.domain.kube.status import api_error, decode_answer
+from senro.domain.kube.status import api_error, decode_error_response
 from senro.domain.verdict import DidRun, Infra, InfraKind
-from senro.domain.verdict.creation import Again, Final, after_refusal, may_be_stored
-from senro.domain.verdict.creation import refused as infra_of
+from senro.domain.verdict.creation import (
+    Decision,
+    GiveUp,
+    RetryCreate,
+    classify_create_error,
+    infra_from_error,
+    may_have_been_stored,
+)
 from tests.lib.fakes.cluster import refused
 from tests.lib.verdict.observations import exchanges
 
@@ -54,14 +60,14 @@ CONFLICT = 'Operation cannot be fulfilled on resourcequotas "q": the object has 
 )
 def test_each_failure_has_its_kind(error: ClusterError, kind: InfraKind) -> None:
     """By the error, and where one code has several causes, by the apiserver's own words."""
-    assert infra_of(error).kind is kind
+    assert infra_from_error(error).kind is kind
 
 
 def test_the_answer_tells_what_was_asked_and_said() -> None:
     """The step did not run unless the caller knows better; the message is the error's sentence."""
     error = refused("create pod ci/make-1", 403, "Forbidden", QUOTA)
-    assert infra_of(error) == Infra(InfraKind.QUOTA, DidRun.NO, message=str(error))
-    told = infra_of(error, did_run=DidRun.MAYBE, node="n", may_be_alive=True)
+    assert infra_from_error(error) == Infra(InfraKind.QUOTA, DidRun.NO, message=str(error))
+    told = infra_from_error(error, did_run=DidRun.MAYBE, node="n", may_be_alive=True)
     assert told == Infra(InfraKind.QUOTA, DidRun.MAYBE, message=str(error), node="n", may_be_alive=True)
 
 
@@ -89,8 +95,8 @@ WORDS = {
 def test_recorded_refusals_have_their_kind(scenario: str, response: dict[str, Any]) -> None:
     """What a real apiserver answered to a pod that it did not take: admission, quota, or rights."""
     body = json.dumps(response["json"]).encode() if "json" in response else b""
-    answer = decode_answer(response["status"], body)
-    kind = infra_of(api_error(f"create pod ({scenario})", answer)).kind
+    answer = decode_error_response(response["status"], body)
+    kind = infra_from_error(api_error(f"create pod ({scenario})", answer)).kind
     named = [kind for words, kind in WORDS.items() if words in answer.message]
     if response["status"] == 403:
         assert kind.value == (named[0] if named else "forbidden")
@@ -99,32 +105,34 @@ def test_recorded_refusals_have_their_kind(scenario: str, response: dict[str, An
 
 
 @pytest.mark.parametrize(
-    ("error", "move"),
+    ("error", "decision"),
     [
-        (refused("create", 409, "Conflict", CONFLICT), Again(1.0, lost=False)),
-        (refused("create", 409, "Conflict", "another"), Final(InfraKind.ADMISSION)),
+        (refused("create", 409, "Conflict", CONFLICT), RetryCreate(1.0, may_exist=False)),
+        (refused("create", 409, "Conflict", "another"), GiveUp(InfraKind.ADMISSION)),
         (
             refused("create", 403, "Forbidden", QUOTA),
-            Again(5.0, lost=False, patience="quota", saying="waiting for quota"),
+            RetryCreate(5.0, may_exist=False, budget="quota", kind=InfraKind.QUOTA, message="waiting for quota"),
         ),
         (
             refused("create", 500, "InternalError", WEBHOOK),
-            Again(1.0, lost=False, saying="waiting for an admission webhook"),
+            RetryCreate(
+                1.0, may_exist=False, kind=InfraKind.ADMISSION_TRANSIENT, message="waiting for an admission webhook"
+            ),
         ),
-        (refused("create", 500, "", "etcdserver: request timed out"), Again(0.0, lost=True)),
-        (refused("create", 500, "InternalError", "who knows"), Final(InfraKind.APISERVER)),
-        (refused("create", 503, "ServiceUnavailable", "shutting down", 7.0), Again(7.0, lost=True)),
-        (refused("create", 504, "Timeout", "no leader", 3.0), Again(3.0, lost=True)),
-        (refused("create", 429, "", "Too many requests"), Again(1.0, lost=False)),
-        (refused("create", 429, "", "Too many requests", 4.0), Again(4.0, lost=False)),
-        (Unreachable("create", cause="reset", sent=True), Again(0.0, lost=True)),
-        (Unreachable("create", cause="refused", sent=False), Again(0.0, lost=False)),
+        (refused("create", 500, "", "etcdserver: request timed out"), RetryCreate(0.0, may_exist=True)),
+        (refused("create", 500, "InternalError", "who knows"), GiveUp(InfraKind.APISERVER)),
+        (refused("create", 503, "ServiceUnavailable", "shutting down", 7.0), RetryCreate(7.0, may_exist=True)),
+        (refused("create", 504, "Timeout", "no leader", 3.0), RetryCreate(3.0, may_exist=True)),
+        (refused("create", 429, "", "Too many requests"), RetryCreate(1.0, may_exist=False)),
+        (refused("create", 429, "", "Too many requests", 4.0), RetryCreate(4.0, may_exist=False)),
+        (Unreachable("create", cause="reset", sent=True), RetryCreate(0.0, may_exist=True)),
+        (Unreachable("create", cause="refused", sent=False), RetryCreate(0.0, may_exist=False)),
     ],
     ids=lambda value: str(value)[:60],
 )
-def test_what_is_asked_again_and_when(error: ClusterError, move: Again | Final) -> None:
-    """Each refusal that may pass has its wait and its clock; `lost` where the write may have been stored."""
-    assert after_refusal(error) == move
+def test_which_errors_repeat_a_create_and_when(error: ClusterError, decision: Decision) -> None:
+    """A transient error has a delay and a budget; `may_exist` is set where the write may have been stored."""
+    assert classify_create_error(error) == decision
 
 
 @pytest.mark.parametrize(
@@ -145,7 +153,7 @@ def test_what_is_asked_again_and_when(error: ClusterError, move: Again | Final) 
 )
 def test_what_may_have_been_stored(error: ClusterError, *, stored: bool) -> None:
     """A refusal stored nothing; whatever says nothing of the write may have, or may yet."""
-    assert may_be_stored(error) is stored
+    assert may_have_been_stored(error) is stored
 
 
 @pytest.mark.parametrize(
@@ -161,6 +169,6 @@ def test_what_may_have_been_stored(error: ClusterError, *, stored: bool) -> None
 def test_a_refusal_names_the_option_that_satisfies_it(message: str, words: str) -> None:
     """The sentence quotes the apiserver and says what to set."""
     code = 500 if "etcd" in message else 403
-    told = infra_of(refused("create", code, "", message)).message
+    told = infra_from_error(refused("create", code, "", message)).message
     assert message in told
     assert words in told
