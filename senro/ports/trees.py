@@ -3,7 +3,7 @@
 A `TreeError` of these calls names a file or folder as its `path`, and one of these as its `rule`:
 
 ===========  ==================================================================================================
-changed      a file is not what it was when it was walked, or something writes to it; walk again
+changed      a file changed after it was walked, or something writes to it; walk again
 unreadable   a file cannot be read as this user
 link         links are absolute, leave their tree, or cannot be followed; all of them are named
 limit        a path is too long, or copies in place of links would be too much

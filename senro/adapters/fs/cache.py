@@ -30,7 +30,7 @@ from senro.adapters.fs.persistent import records
 from senro.adapters.fs.registry import KnownRun, forget, known_runs
 from senro.adapters.fs.scratch_store import FOLDER as SCRATCH
 from senro.adapters.fs.scratch_store import read_record
-from senro.adapters.fs.work import drive
+from senro.adapters.fs.work import run_in_slices
 from senro.adapters.fs.writing import FORGOTTEN
 from senro.domain.caches.gc import Item
 from senro.domain.errors import ContentLost, StoreError
@@ -74,7 +74,7 @@ class FolderCache:
             raise self._failed(error) from error
         try:
             try:
-                await drive(wait_for(only, self._patience, exclusive=True))
+                await run_in_slices(wait_for(only, self._patience, exclusive=True))
             except OSError as error:
                 raise self._failed(error) from error
             yield FolderCollection(self._root, only, self._patience)
@@ -101,7 +101,7 @@ class FolderCollection:
     async def survey(self) -> Survey:
         """See `ports.cache.Collection.survey`."""
         try:
-            return await drive(self._survey())
+            return await run_in_slices(self._survey())
         except OSError as error:
             raise StoreError(str(error.filename or self._root), f"it cannot be read: {error.strerror}") from error
 
@@ -111,7 +111,7 @@ class FolderCollection:
         Entries of runs that need nothing any more go too, and what was left by whoever was killed while writing.
         """
         try:
-            await drive(self._drop(decision))
+            await run_in_slices(self._drop(decision))
         except OSError as error:
             raise StoreError(str(error.filename or self._root), f"it cannot be removed: {error.strerror}") from error
 

@@ -1,4 +1,4 @@
-"""Files from one place of this machine to another, checked on their way."""
+"""Copies files within this machine and verifies their size and digest."""
 
 from __future__ import annotations
 
@@ -8,38 +8,43 @@ import hashlib
 import os
 from typing import TYPE_CHECKING
 
-from senro.adapters.fs.work import PIECE, Naming
+from senro.adapters.fs.work import PIECE, tree_errors
 from senro.domain.errors import TreeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
-    from senro.adapters.fs.staged_directory import Beside, OpenFolder
+    from senro.adapters.fs.staged_directory import OpenFolder, StagedDirectory
     from senro.domain.tree.tree import Entry, Tree
 
 _BY_KERNEL = 1 << 20
-"""Bytes from which the kernel copies: XFS and btrfs then share the blocks. Below, a call more costs more."""
+"""Files of at least so many bytes are copied by the kernel: XFS and btrfs then share the blocks. For smaller files the
+extra system call costs more."""
 
 _KERNEL_STEP = 8 << 20
 
 _OUR_OWN = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO})
-"""What is said of this process or of the disk, and not of the file that is opened."""
+"""Errors of this process or of the disk, not of the file that is opened."""
 
 
 def fill(
-    folder: Beside, tree: Tree, root: int, locate: Callable[[Entry], str], broken: Callable[[Entry, str], Exception]
+    folder: StagedDirectory,
+    tree: Tree,
+    root: int,
+    locate: Callable[[Entry], str],
+    broken: Callable[[Entry, str], Exception],
 ) -> Generator[None, None, None]:
-    """Make the folder hold exactly the tree; the content of an entry lies at `locate(entry)` below `root`.
+    """Create the tree in the empty folder; the content of an entry is the file `locate(entry)` below `root`.
 
-    Raises `broken(entry, how)` for a content that is missing or another, `TreeError` (rule `io`) where the folder
-    cannot be written.
+    Raises `broken(entry, how)` if a content is missing or differs, `TreeError` (rule `io`) if the folder cannot be
+    written.
     """
     for entry in tree.entries:
         if entry.kind == "directory":
             folder.directory(entry.path)
         elif entry.kind == "file":
             target = folder.create(entry.path, executable=entry.executable)
-            with Naming(entry.path):
+            with tree_errors(entry.path):
                 try:
                     yield from copy_checked(root, locate(entry), target, entry, broken)
                 finally:
@@ -54,10 +59,10 @@ def fill(
 def put_copies(
     folder: OpenFolder, tree: Tree, copies: Mapping[str, str], root: int | None = None
 ) -> Generator[None, None, None]:
-    """Make what of the tree stands in place of links: `copies` has it by path, with what it repeats below `root`.
+    """Create the entries of the tree that replace links.
 
-    That is the folder itself, which then has all else of the tree and no links, or another one, which is only read.
-    Raises as `fill` does.
+    `copies` maps the path of such an entry to the path below `root` whose content it repeats. `root` None is the folder
+    itself, which already has the rest of the tree and no links; another `root` is only read. Raises as `fill` does.
     """
     source_root = folder.root if root is None else root
     for entry in tree.entries:
@@ -69,7 +74,7 @@ def put_copies(
             folder.directory(entry.path)
         else:
             target = folder.create(entry.path, executable=entry.executable)
-            with Naming(entry.path):
+            with tree_errors(entry.path):
                 try:
                     yield from copy_checked(source_root, source, target, entry, changed)
                 finally:
@@ -80,9 +85,9 @@ def put_copies(
 def copy_checked(
     root: int, path: str, target: int, entry: Entry, broken: Callable[[Entry, str], Exception]
 ) -> Generator[None, None, None]:
-    """Copy the file at `path` below `root` to the open file `target`, and check that it is what `entry` says.
+    """Copy the file at `path` below `root` to the open file `target` and verify size and digest against `entry`.
 
-    Raises `broken(entry, how)` where it is not, OSError for what is not the file's fault.
+    Raises `broken(entry, how)` if they differ, OSError for errors that are not about this file.
     """
     try:
         source = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=root)
@@ -98,11 +103,11 @@ def copy_checked(
     finally:
         os.close(source)
     if digest != entry.digest:
-        raise broken(entry, "its content is another")
+        raise broken(entry, "its content differs")
 
 
 def copy_file(source: int, target: int, size: int) -> Generator[None, None, str]:
-    """Copy the first `size` bytes between two open files; returns the digest of what then stands in the target."""
+    """Copy the first `size` bytes between two open files. Returns the digest of the target's content."""
     if size >= _BY_KERNEL and (yield from _copy_by_kernel(source, target, size)):
         return (yield from digest_of(target, size))
     digest = hashlib.sha256()
@@ -146,15 +151,15 @@ def sync_data(opened: int) -> None:
 
 
 def write_all(opened: int, data: bytes | memoryview) -> None:
-    """Write all of the data, whatever a single write takes."""
+    """Write all of the data, with as many calls as it takes."""
     written = os.write(opened, data)
     while written < len(data):
         written += os.write(opened, data[written:])
 
 
 def _copy_by_kernel(source: int, target: int, size: int) -> Generator[None, None, bool]:
-    """Let the kernel copy; False, with nothing written, where it does not do so between these two files."""
-    copy = getattr(os, "copy_file_range", None)  # Linux alone
+    """Copy by `copy_file_range`. Returns False, with nothing written, if the kernel refuses it for these files."""
+    copy = getattr(os, "copy_file_range", None)  # Linux only
     at = 0
     while copy is not None and at < size:
         try:
@@ -171,5 +176,5 @@ def _copy_by_kernel(source: int, target: int, size: int) -> Generator[None, None
 
 
 def changed(entry: Entry, how: str) -> TreeError:
-    """The error for a file that is not what its tree says."""
-    return TreeError(entry.path, "changed", f"the file is not what it was when the folder was walked: {how}")
+    """The error for a file that differs from its entry in the tree."""
+    return TreeError(entry.path, "changed", f"the file changed after senro read the folder: {how}")

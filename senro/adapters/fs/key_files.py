@@ -8,7 +8,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from senro.adapters.fs.work import PIECE, drive
+from senro.adapters.fs.work import PIECE, run_in_slices
 from senro.domain.errors import TreeError
 from senro.domain.tree.exclude_reach import reach_of
 from senro.domain.tree.excludes import compile_excludes
@@ -26,7 +26,7 @@ class FolderKeyFiles:
 
     async def digests(self, folder: str, patterns: Sequence[str], *, exclude: Sequence[str]) -> Mapping[str, str]:
         """See `ports.scratch.KeyFiles.digests`."""
-        return await drive(_digests(folder, patterns, exclude))
+        return await run_in_slices(_digests(folder, patterns, exclude))
 
 
 def _digests(folder: str, patterns: Sequence[str], exclude: Sequence[str]) -> Generator[None, None, dict[str, str]]:

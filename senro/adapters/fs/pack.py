@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from senro.adapters.fs.coding import packer
 from senro.adapters.fs.copying import changed
 from senro.adapters.fs.prefetch import Buffers, ReadAhead
-from senro.adapters.fs.work import PIECE, Naming
+from senro.adapters.fs.work import PIECE, tree_errors
 from senro.domain.errors import TreeError
 from senro.domain.tar import END, archive_length, member_header, padding
 from senro.domain.tar.header import BLOCK
@@ -99,7 +99,7 @@ class FolderArchive:
     def _read(self) -> Generator[memoryview, None, None]:
         buffers = Buffers()
         for part in self._parts:
-            with Naming(part.folder):
+            with tree_errors(part.folder):
                 root = os.open(part.folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
             try:
                 for entry in part.tree.entries:
@@ -145,7 +145,7 @@ def _small_file(root: int, entry: Entry, buffers: Buffers) -> None:
     if size != promised:
         raise changed(entry, f"it has {'more' if size > promised else 'fewer'} than {promised} bytes")
     if "sha256:" + hashlib.sha256(room[:size]).hexdigest() != entry.digest:
-        raise changed(entry, "its content is another")
+        raise changed(entry, "its content differs")
     buffers.fill(size)
 
 
@@ -175,7 +175,7 @@ def _large_file(root: int, entry: Entry, buffers: Buffers) -> Generator[memoryvi
     if after.st_size != entry.size or after.st_mtime_ns != before.st_mtime_ns:
         raise changed(entry, "something wrote to it meanwhile")
     if "sha256:" + digest.hexdigest() != entry.digest:
-        raise changed(entry, "its content is another")
+        raise changed(entry, "its content differs")
 
 
 def sample(parts: Sequence[Packed], size: int) -> Generator[None, None, bytes]:

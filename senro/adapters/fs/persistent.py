@@ -25,7 +25,7 @@ from senro.adapters.fs.copying import write_all
 from senro.adapters.fs.locks import FileLock
 from senro.adapters.fs.measuring import measured
 from senro.adapters.fs.staged_directory import remove_folder, sibling, siblings
-from senro.adapters.fs.work import drive
+from senro.adapters.fs.work import run_in_slices
 from senro.domain.caches.persistent import PersistentRecord
 from senro.domain.errors import ConfigurationError, Refusal, StoreError
 from senro.ports.persistent import Found
@@ -148,7 +148,7 @@ class FolderLease:
 
     async def _driven(self, work: Generator[None, None, T]) -> T:
         try:
-            return await drive(work)
+            return await run_in_slices(work)
         except OSError as error:
             raise self._failed(error) from error
 

@@ -1,7 +1,7 @@
-"""Work on a stream in a thread of its own, a few pieces ahead of the event loop or behind it.
+"""Reads or writes pieces of a stream in a thread, a few pieces ahead of the event loop or behind it.
 
-A transfer is as fast as its slowest part only if the parts overlap: while the loop encrypts one piece, the next is read
-and hashed. A hop to a worker thread for each piece would let them take turns instead.
+Reading and hashing a piece overlaps with encrypting and sending the previous one. A hop to a worker thread for each
+piece would run them one after the other.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DEPTH = 2
-"""Pieces between the thread and the loop."""
+"""Pieces that may wait between the thread and the event loop."""
 
 
 class Buffers:
-    """Memory for pieces, which are filled one after the other.
+    """A ring of reusable buffers: `DEPTH` queued, one in use by the consumer, one being filled.
 
-    It is used again: pages that the system makes anew for each piece cost as much as what is done with it. There are as
-    many pieces as can be in use at once: `DEPTH` that wait, one that the other side has, and one that is being filled;
-    fewer where so little is moved that they are never asked for.
+    Buffers are reused because fresh pages from the kernel cost as much as the work on a piece. A buffer is allocated
+    when it is first needed, so a small transfer allocates few.
     """
 
     def __init__(self) -> None:
@@ -40,20 +39,20 @@ class Buffers:
 
     @property
     def room(self) -> memoryview:
-        """What is left of the piece. Say by `fill` how much of it was written."""
+        """The unused rest of the current buffer. After writing to it, call `fill` with the number of bytes."""
         return self._free[self.filled :]
 
     def fill(self, count: int) -> None:
-        """So many more bytes of the piece are there."""
+        """Count `count` bytes of `room` as written."""
         self.filled += count
 
     def put(self, data: bytes | memoryview) -> None:
-        """Add bytes for which there is room."""
+        """Append bytes; they must fit into `room`."""
         self._free[self.filled : self.filled + len(data)] = data
         self.filled += len(data)
 
     def take(self) -> memoryview:
-        """The piece, to be handed over; the next one begins."""
+        """Return the filled part of the buffer and continue with the next buffer."""
         piece = self._free[: self.filled]
         self._free, self.filled = next(self._all), 0
         return piece
@@ -68,7 +67,7 @@ def _pieces() -> Iterator[memoryview]:
 
 
 class ReadAhead(Generic[T]):
-    """Runs a generator of pieces in a thread. `close` it on every path."""
+    """Runs a generator of pieces in a thread. The caller calls `close` on every path."""
 
     def __init__(self, pieces: Generator[T, None, None]) -> None:
         self._pieces = pieces
@@ -78,7 +77,7 @@ class ReadAhead(Generic[T]):
         self._thread: threading.Thread | None = None
 
     async def next(self) -> T | None:
-        """The next piece; None after the last one. Raises what the generator raised."""
+        """Return the next piece, None after the last one. Raises what the generator raised."""
         if self._ended:
             return None
         if self._thread is None:
@@ -96,7 +95,7 @@ class ReadAhead(Generic[T]):
         return piece
 
     async def close(self) -> None:
-        """End the thread, at its next piece, and close the generator."""
+        """End the thread at its next piece and close the generator."""
         self._stopped.set()
         await anyio.to_thread.run_sync(self._end)
 
@@ -107,7 +106,7 @@ class ReadAhead(Generic[T]):
                     return
                 self._queue.put(piece)
             self._queue.put(None)
-        except BaseException as error:  # noqa: BLE001 - raised where the pieces are wanted
+        except BaseException as error:  # noqa: BLE001 - `next` raises it
             self._queue.put(error)
 
     def _end(self) -> None:
@@ -121,7 +120,7 @@ class ReadAhead(Generic[T]):
 
 
 class WriteBehind:
-    """Gives pieces to `take` in a thread, in order. `close` it on every path."""
+    """Calls `take` with each piece, in order, in a thread. The caller calls `close` on every path."""
 
     def __init__(self, take: Callable[[memoryview], Generator[None, None, None]]) -> None:
         self._take = take
@@ -131,7 +130,7 @@ class WriteBehind:
         self._thread: threading.Thread | None = None
 
     async def put(self, piece: memoryview) -> None:
-        """Hand the piece over, or wait until there is room. Raises what `take` raised for an earlier one."""
+        """Queue the piece, waiting for room. Raises what `take` raised for an earlier piece."""
         self._raise()
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="senro write-behind", daemon=True)
@@ -144,12 +143,12 @@ class WriteBehind:
             await anyio.lowlevel.checkpoint()
 
     async def finish(self) -> None:
-        """Return when every piece was taken. Raises what `take` raised."""
+        """Wait until `take` has processed every piece. Raises what `take` raised."""
         await anyio.to_thread.run_sync(self._end)
         self._raise()
 
     async def close(self) -> None:
-        """End the thread; pieces that it has not taken yet are dropped."""
+        """End the thread and drop the pieces that are still queued."""
         self._stopped.set()
         await anyio.to_thread.run_sync(self._end)
 
@@ -160,13 +159,13 @@ class WriteBehind:
     def _work(self) -> None:
         while (piece := self._queue.get()) is not None:
             if self._stopped.is_set() or self._error is not None:
-                continue  # whoever puts must not wait for ever
+                continue  # drain the queue, so that `put` does not block for ever
             work = self._take(piece)
             try:
                 for _ in work:
                     if self._stopped.is_set():
                         break
-            except BaseException as error:  # noqa: BLE001 - raised at the next piece
+            except BaseException as error:  # noqa: BLE001 - the next `put` or `finish` raises it
                 self._error = error
             finally:
                 work.close()

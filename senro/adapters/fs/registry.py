@@ -18,7 +18,7 @@ import msgspec
 from senro.adapters.fs.copying import write_all
 from senro.adapters.fs.locks import NO_LOCKS, FileLock, wait_for
 from senro.adapters.fs.runs import LEDGER, read_history
-from senro.adapters.fs.work import drive
+from senro.adapters.fs.work import run_in_slices
 from senro.domain.errors import StoreError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ async def registered(root: str, run: str, folder: str) -> AsyncIterator[None]:
     name = f"{run}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]}.json"
     path = Path(root, FOLDER, name)
     try:
-        lock = await drive(_register(path, _Registered(run, folder)))
+        lock = await run_in_slices(_register(path, _Registered(run, folder)))
     except OSError as error:
         raise StoreError(str(path), f"the run cannot be registered: {error.strerror}; check SENRO_CACHE_DIR") from error
     try:

@@ -1,10 +1,10 @@
-"""A folder that is built beside the one it will replace, and swapped in by rename.
+"""A directory that is built next to the one it will replace, and swapped in by rename.
 
-For a destination `/runs/x/ws` the new tree is built in `/runs/x/.ws.senro-<random>.new`, private to this user. The
-swap renames the old tree to `/runs/x/.ws.senro-<random>.old`, the new one to `/runs/x/ws`, then removes the old one. A
-process that is killed between the two renames leaves no `ws`, and both siblings under one random part: the `.old` is
-then the content before, whole, and renaming it back is the repair. At any other moment `ws` is whole and siblings are
-leftovers that may be removed.
+For a destination `/runs/x/ws` the new tree is built in `/runs/x/.ws.senro-<random>.new`, with mode 0700. The swap
+renames the old tree to `/runs/x/.ws.senro-<random>.old` and the new one to `/runs/x/ws`, then removes the old one. A
+process that is killed between the two renames leaves no `ws` and both siblings with the same random part: `.old` is
+then the complete previous content, and renaming it back repairs the destination. At any other moment `ws` is complete
+and siblings are leftovers that may be removed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from senro.adapters.fs.work import Naming, io_error
+from senro.adapters.fs.work import io_error, tree_errors
 from senro.domain.errors import TreeError
 
 if TYPE_CHECKING:
@@ -27,12 +27,15 @@ if TYPE_CHECKING:
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY = 0o755
 _OWNER = 0o700
-_DEEP = 900  # of 4095 bytes, a character having four at most; the name of one more entry fits
-_NAME_BYTES = 200  # of 255, so that the suffix fits
+_DEEP = 900  # characters of a path; PATH_MAX is 4096 bytes and a character has up to four, so one more name fits
+_NAME_BYTES = 200  # NAME_MAX is 255 bytes: the suffix of a sibling fits after so many
 
 
 class OpenFolder:
-    """A folder by its open descriptor `root`. Paths are relative to it; what stands above them is a real directory."""
+    """A directory, given by its open descriptor `root`.
+
+    Paths are relative to `root`; every directory in a path is a real directory and no link.
+    """
 
     def __init__(self, root: int) -> None:
         self.root = root
@@ -40,7 +43,7 @@ class OpenFolder:
         self._as_asked: set[int] = set()
 
     def above(self, path: str) -> None:
-        """Make the directories that stand above `path`."""
+        """Make the parent directories of `path`."""
         missing = []
         parent = path.rpartition("/")[0]
         while parent and parent not in self._made:
@@ -50,18 +53,18 @@ class OpenFolder:
             self.directory(one)
 
     def directory(self, path: str) -> None:
-        """Make a directory in it; one that was made here already is fine."""
+        """Make a directory, unless this object has made it already."""
         if path in self._made:
             return
-        with Naming(path), _Apart(path):
+        with tree_errors(path), _NameCollisions(path):
             os.mkdir(path, _DIRECTORY, dir_fd=self.root)
             os.chmod(path, _DIRECTORY, dir_fd=self.root)  # whatever the umask is
         self._made.add(path)
 
     def create(self, path: str, *, executable: bool) -> int:
-        """Create a file in it that does not exist, and open it to write and read. The caller closes it."""
+        """Create a new file and open it for reading and writing. The caller closes the descriptor."""
         mode = 0o755 if executable else 0o644
-        # Two contexts would cost as much as the calls do, for each small file.
+        # Two context managers would cost as much as the system calls, for each small file.
         try:
             opened = os.open(path, _NEW, mode, dir_fd=self.root)
         except FileExistsError as error:
@@ -77,49 +80,51 @@ class OpenFolder:
         return opened
 
     def _set_mode(self, opened: int, mode: int) -> None:
-        """Look at the first file of a mode: what the umask or an ACL leaves of it, they leave for every other one."""
+        """Set the mode if the umask or an ACL changed it. Once a mode arrived unchanged it is not checked again."""
         if stat.S_IMODE(os.fstat(opened).st_mode) == mode:
             self._as_asked.add(mode)
         else:
             os.fchmod(opened, mode)
 
     def link(self, path: str, target: str) -> None:
-        """Make a symbolic link in it."""
-        with Naming(path), _Apart(path):
+        """Make a symbolic link."""
+        with tree_errors(path), _NameCollisions(path):
             os.symlink(target, path, dir_fd=self.root)
 
     def remove(self, path: str) -> None:
-        """Remove what is no directory of it."""
-        with Naming(path):
-            _changing(self.root, path, partial(os.unlink, path, dir_fd=self.root))
+        """Remove a file or a link."""
+        with tree_errors(path):
+            _with_write_access(self.root, path, partial(os.unlink, path, dir_fd=self.root))
 
     def take(self, path: str, other: OpenFolder) -> None:
-        """Put what `other` has at `path`, which nobody else may look into, in place of a file or link here."""
-        with Naming(path):
+        """Move the entry of `other` at `path` over the file or link here. `other` must be private to this process."""
+        with tree_errors(path):
             if stat.S_ISDIR(os.stat(path, dir_fd=other.root, follow_symlinks=False).st_mode):
-                self.remove(path)  # no rename puts a directory in place of a link
-            _changing(self.root, path, partial(os.rename, path, path, src_dir_fd=other.root, dst_dir_fd=self.root))
+                self.remove(path)  # rename(2) cannot put a directory over a link
+            _with_write_access(
+                self.root, path, partial(os.rename, path, path, src_dir_fd=other.root, dst_dir_fd=self.root)
+            )
 
     def remove_all(self, path: str) -> Generator[None, None, None]:
-        """Remove what is at `path`, with all that a directory holds."""
-        with Naming(path):
+        """Remove the entry at `path`; of a directory, with its content."""
+        with tree_errors(path):
             if stat.S_ISDIR(os.stat(path, dir_fd=self.root, follow_symlinks=False).st_mode):
                 yield from _empty(self.root, path)
-                _changing(self.root, path, partial(os.rmdir, path, dir_fd=self.root))
+                _with_write_access(self.root, path, partial(os.rmdir, path, dir_fd=self.root))
             else:
                 self.remove(path)
 
     def without_bits(self, path: str) -> None:
-        """Take from a file the mode bits that do not travel."""
-        with Naming(path):
+        """Clear the mode bits of a file that a snapshot does not carry: setuid, setgid, sticky."""
+        with tree_errors(path):
             mode = os.stat(path, dir_fd=self.root, follow_symlinks=False).st_mode
             os.chmod(path, mode & 0o777, dir_fd=self.root)
 
 
-class _Apart:
-    """As a context: what is there already is a name that this machine's file system takes for the same.
+class _NameCollisions:
+    """A context manager that raises `TreeError` (rule `case`) for a FileExistsError.
 
-    Only names of one tree meet here, and each comes once.
+    Each name of the tree is created once, so an existing entry means that the file system treats two names as equal.
     """
 
     __slots__ = ("_path",)
@@ -128,10 +133,10 @@ class _Apart:
         self._path = path
 
     def __enter__(self) -> None:
-        """Nothing is to be done."""
+        """Do nothing."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        """Exchange the error."""
+        """Raise the translated error."""
         if isinstance(error, FileExistsError):
             raise _same_name(self._path) from error
 
@@ -140,17 +145,20 @@ def _same_name(path: str) -> TreeError:
     return TreeError(
         path,
         "case",
-        "this machine's file system has another name for the same: one that differs in case or in its Unicode form "
-        "alone; rename one of them, or run on a file system that tells them apart",
+        "this machine's file system treats it and another name as equal: they differ in case or in Unicode form alone; "
+        "rename one of them, or run on a file system that distinguishes them",
     )
 
 
-class Beside(OpenFolder):
-    """One destination's new tree, while it is built. `discard` it on every path; after `swap` that is the old one."""
+class StagedDirectory(OpenFolder):
+    """The new tree of one destination, while it is built.
+
+    Call `discard` on every path: before `swap` it removes the new tree, after `swap` the old one.
+    """
 
     def __init__(self, destination: str) -> None:
-        # A link in its place is refused, not followed and replaced where it leads. What is above is resolved: with a
-        # `..` in its path a folder may be above itself, and could be renamed away but not back.
+        # A destination that is a link is refused (`_mode`), not followed. Its parents are resolved: with `..` in its
+        # path a directory may contain itself, and could be renamed away but not back.
         place = Path(destination).absolute()
         if place.name in {"", ".."}:
             raise TreeError(destination, "destination", "it is the root, or ends in `..`; name a folder")
@@ -158,7 +166,7 @@ class Beside(OpenFolder):
         self.destination = parent / place.name
         stem = secrets.token_hex(6)
         self.built, self.old = sibling(self.destination, stem, "new"), sibling(self.destination, stem, "old")
-        with Naming(destination):
+        with tree_errors(destination):
             parent.mkdir(parents=True, exist_ok=True)
             self._mode = _mode(self.destination)
             self.built.mkdir(mode=0o700)
@@ -169,9 +177,9 @@ class Beside(OpenFolder):
                 raise
 
     def swap(self) -> None:
-        """Put the new tree in the destination's place. On an error the old one is there again."""
-        with Naming(str(self.destination)):
-            # Whatever rights a step took from its own folder: with those of before we could not enter the new one.
+        """Put the new tree in the destination's place. On an error the old tree is back in place."""
+        with tree_errors(str(self.destination)):
+            # A step may have removed the owner's rights from the old folder; with its mode the new one is unusable.
             self.built.chmod(0o755 if self._mode is None else self._mode | 0o700)
             if self._mode is not None:
                 self.destination.rename(self.old)
@@ -184,13 +192,13 @@ class Beside(OpenFolder):
 
     def swap_back(self) -> None:
         """Undo a `swap`."""
-        with Naming(str(self.destination)):
+        with tree_errors(str(self.destination)):
             self.destination.rename(self.built)
             if self._mode is not None:
                 self.old.rename(self.destination)
 
     def discard(self) -> Generator[None, None, None]:
-        """Remove what is not the destination. Raises `TreeError` (rule `leftover`) if something of it stays."""
+        """Remove the siblings of the destination. Raises `TreeError` (rule `leftover`) if one cannot be removed."""
         if self.root >= 0:
             os.close(self.root)
             self.root = -1
@@ -205,8 +213,8 @@ class Beside(OpenFolder):
 
 
 @contextmanager
-def discarding(folder: Beside) -> Iterator[None]:
-    """Discard it on every path. That something stays never hides the error that is on its way."""
+def discarding(folder: StagedDirectory) -> Iterator[None]:
+    """Call `discard` on every path. A leftover becomes a note of the error that is being raised, if there is one."""
     try:
         yield
     except BaseException as error:
@@ -221,20 +229,23 @@ def discarding(folder: Beside) -> Iterator[None]:
 
 
 def raise_leftovers(errors: Sequence[TreeError]) -> None:
-    """One `TreeError` (rule `leftover`) for all of them; nothing for none."""
+    """Raise one `TreeError` (rule `leftover`) for all of them; return if there are none."""
     if errors:
         message = "; ".join([errors[0].message, *map(str, errors[1:])])
         raise TreeError(errors[0].path, "leftover", message)
 
 
 def sibling(destination: Path, stem: str, part: str) -> Path:
-    """What is called `part` beside the destination; those of one swap share a `stem`, drawn hexadecimal digits."""
+    """The path of the sibling `part` (`new` or `old`) of the destination. `stem`: the random hex digits of a swap."""
     name = os.fsdecode(os.fsencode(f".{destination.name}")[:_NAME_BYTES])
     return destination.parent / f"{name}.senro-{stem}.{part}"
 
 
 def siblings(destination: Path) -> dict[str, set[str]]:
-    """The parts that lie beside a destination whose name was not cut, by their stems. Raises OSError."""
+    """The parts of existing siblings by their stem. The destination's name is short enough not to be cut.
+
+    Raises OSError.
+    """
     pattern = re.compile(rf"\.{re.escape(destination.name)}\.senro-([0-9a-f]+)\.(\w+)")
     found: dict[str, set[str]] = {}
     for entry in destination.parent.iterdir():
@@ -243,9 +254,9 @@ def siblings(destination: Path) -> dict[str, set[str]]:
     return found
 
 
-def swap_all(folders: Sequence[Beside]) -> None:
-    """Swap all of them, or none: an error undoes those before it."""
-    done: list[Beside] = []
+def swap_all(folders: Sequence[StagedDirectory]) -> None:
+    """Swap all of them or none: on an error the swaps that were done are undone."""
+    done: list[StagedDirectory] = []
     try:
         for folder in folders:
             folder.swap()
@@ -257,14 +268,14 @@ def swap_all(folders: Sequence[Beside]) -> None:
 
 
 def remove_folder(folder: Path) -> Generator[None, None, None]:
-    """Remove the folder and all in it, following no link; nothing there is fine. Raises OSError."""
+    """Remove the folder with its content, following no link; do nothing if it does not exist. Raises OSError."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW
     try:
         root = os.open(folder, flags)
     except FileNotFoundError:
         return
     except PermissionError:
-        folder.chmod(0o700)  # a step may have taken them from itself; it is no link, that would be another error
+        folder.chmod(0o700)  # a step may have removed its own rights; O_NOFOLLOW would have raised ELOOP for a link
         root = os.open(folder, flags)
     try:
         yield from _empty(root, "")
@@ -274,7 +285,7 @@ def remove_folder(folder: Path) -> Generator[None, None, None]:
 
 
 def _empty(root: int, top: str) -> Generator[None, None, None]:
-    """Remove all that the directory holds, following no link."""
+    """Remove the content of the directory, following no link."""
     waiting = [top]
     emptied = []
     while waiting:
@@ -283,27 +294,29 @@ def _empty(root: int, top: str) -> Generator[None, None, None]:
         for name, is_directory in _names(root, directory):
             path = f"{directory}/{name}" if directory else name
             if is_directory:
-                waiting.append(_brought_up(root, path) if len(path) > _DEEP else path)
+                waiting.append(_move_to_top(root, path) if len(path) > _DEEP else path)
             else:
                 os.unlink(path, dir_fd=root)
                 yield
     for directory in reversed(emptied[1:]):
-        _changing(root, directory, partial(os.rmdir, directory, dir_fd=root))  # one that was brought up lies in `root`
+        _with_write_access(
+            root, directory, partial(os.rmdir, directory, dir_fd=root)
+        )  # `_move_to_top` put deep ones into `root`
         yield
 
 
-def _brought_up(root: int, path: str) -> str:
-    """Move a directory to the top: a step that went down one by one can have made paths that no call can name."""
+def _move_to_top(root: int, path: str) -> str:
+    """Move a directory into `root`: with relative calls a step can make paths that are longer than PATH_MAX."""
     name = f".senro-{secrets.token_hex(6)}.old"
     os.chmod(path, 0o700, dir_fd=root)  # moving it changes its `..`
-    _changing(root, name, partial(os.rename, path, name, src_dir_fd=root, dst_dir_fd=root))
+    _with_write_access(root, name, partial(os.rename, path, name, src_dir_fd=root, dst_dir_fd=root))
     return name
 
 
-def _changing(root: int, path: str, change: Callable[[], None]) -> None:
-    """Do what changes the directory that holds `path`, also where a step took the right to do so from its owner.
+def _with_write_access(root: int, path: str, change: Callable[[], None]) -> None:
+    """Call `change`, which modifies the directory of `path`, also if the owner may not write to that directory.
 
-    The directory has its mode again afterwards: `go mod download` leaves what it brought read-only on purpose.
+    The directory gets its mode back afterwards: `go mod download` leaves its directories read-only on purpose.
     """
     try:
         change()
@@ -320,7 +333,7 @@ def _changing(root: int, path: str, change: Callable[[], None]) -> None:
 
 
 def _names(root: int, directory: str) -> list[tuple[str, bool]]:
-    # A step may have taken its own rights away from a folder; ours are needed to empty it.
+    # A step may have removed the owner's rights from a directory; emptying it needs them.
     os.chmod(directory or ".", 0o700, dir_fd=root)
     opened = os.open(directory or ".", os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY, dir_fd=root)
     try:
@@ -331,13 +344,11 @@ def _names(root: int, directory: str) -> list[tuple[str, bool]]:
 
 
 def _mode(destination: Path) -> int | None:
-    """The permission bits of the folder there, None where there is none."""
+    """The permission bits of the destination, None if it does not exist. Raises `TreeError` if it is no directory."""
     try:
         mode = destination.lstat().st_mode
     except FileNotFoundError:
         return None
     if not stat.S_ISDIR(mode):
-        raise TreeError(
-            str(destination), "destination", "it is there and no folder, so nothing can be put in its place"
-        )
+        raise TreeError(str(destination), "destination", "it exists and is no directory, so it cannot be replaced")
     return stat.S_IMODE(mode)

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 from senro.adapters.fs.copying import changed, copy_checked, fill, write_all
 from senro.adapters.fs.layout import body_path, index_path, read_index
 from senro.adapters.fs.locks import shared
-from senro.adapters.fs.staged_directory import Beside, discarding
-from senro.adapters.fs.work import Naming, drive
+from senro.adapters.fs.staged_directory import StagedDirectory, discarding
+from senro.adapters.fs.work import run_in_slices, tree_errors
 from senro.adapters.fs.writing import Writing
 from senro.domain.errors import ContentLost, StoreError
 from senro.domain.tree.tree import encode
@@ -52,15 +52,15 @@ class FolderContentStore:
 
     async def put(self, tree: Tree, folder: str) -> str:
         """See `ports.content.ContentStore.put`."""
-        return await drive(self._put(tree, folder))
+        return await run_in_slices(self._put(tree, folder))
 
     async def get(self, digest: str) -> Tree:
         """See `ports.content.ContentStore.get`."""
-        return await drive(self._get(digest))
+        return await run_in_slices(self._get(digest))
 
     async def restore(self, digest: str, folder: str) -> Tree:
         """See `ports.content.ContentStore.restore`. Raises `ContentLost` naming a body that is missing or damaged."""
-        return await drive(self._restore(digest, folder))
+        return await run_in_slices(self._restore(digest, folder))
 
     def _put(self, tree: Tree, folder: str) -> Generator[None, None, str]:
         try:
@@ -97,7 +97,7 @@ class FolderContentStore:
         return read_index(path)
 
     def _restore(self, digest: str, folder: str) -> Generator[None, None, Tree]:
-        with Naming(str(self._root)):
+        with tree_errors(str(self._root)):
             lock = yield from shared(self._root, _LONGEST_WAIT)
         try:
             tree = yield from self._get(digest)
@@ -108,9 +108,9 @@ class FolderContentStore:
         return tree
 
     def _fill(self, tree: Tree, folder: str) -> Generator[None, None, None]:
-        beside = Beside(folder)
+        beside = StagedDirectory(folder)
         with discarding(beside):
-            with Naming(str(self._root)):
+            with tree_errors(str(self._root)):
                 root = os.open(self._root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
             try:
                 yield from fill(beside, tree, root, _body, self._damaged)
@@ -136,7 +136,7 @@ def _put_bodies(writing: Writing, tree: Tree, folder: str) -> Generator[None, No
         yield
     if not missing:
         return
-    with Naming(folder):
+    with tree_errors(folder):
         source = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     try:
         for entry in missing.values():

@@ -13,10 +13,10 @@ import anyio.to_thread
 from senro.adapters.fs.coding import ratio_of
 from senro.adapters.fs.copying import changed, fill
 from senro.adapters.fs.pack import FolderArchive, sample
-from senro.adapters.fs.staged_directory import Beside, discarding
+from senro.adapters.fs.staged_directory import StagedDirectory, discarding
 from senro.adapters.fs.unpack import FolderUnpacking
 from senro.adapters.fs.walk import prune, read_file, walk
-from senro.adapters.fs.work import Naming, drive
+from senro.adapters.fs.work import run_in_slices, tree_errors
 from senro.domain.errors import TreeError
 from senro.domain.transfer.compression import SAMPLE_BYTES
 from senro.domain.tree.content_rules import PLAIN, ContentRules
@@ -36,15 +36,15 @@ class FolderTrees:
 
     async def walk(self, folder: str, *, rules: ContentRules = PLAIN) -> Tree:
         """See `ports.trees.Trees.walk`. Raises `PlanError` for an exclude that cannot be compiled."""
-        return await drive(walk(folder, rules))
+        return await run_in_slices(walk(folder, rules))
 
     async def prune(self, folder: str, *, rules: ContentRules) -> Tree:
         """See `ports.trees.Trees.prune`."""
-        return await drive(prune(folder, rules))
+        return await run_in_slices(prune(folder, rules))
 
     async def read(self, folder: str, name: str, *, limit: int) -> bytes | None:
         """See `ports.trees.Trees.read`."""
-        return await drive(read_file(folder, name, limit))
+        return await run_in_slices(read_file(folder, name, limit))
 
     @asynccontextmanager
     async def pack(
@@ -57,7 +57,7 @@ class FolderTrees:
 
     async def ratio(self, parts: Sequence[Packed]) -> float:
         """See `ports.trees.Trees.ratio`."""
-        return await self.ratio_of(await drive(sample(parts, SAMPLE_BYTES)))
+        return await self.ratio_of(await run_in_slices(sample(parts, SAMPLE_BYTES)))
 
     async def ratio_of(self, sample: bytes) -> float:
         """See `ports.trees.Trees.ratio_of`."""
@@ -75,7 +75,7 @@ class FolderTrees:
 
     async def copy(self, tree: Tree, source: str, destination: str, *, rules: ContentRules = PLAIN) -> Tree:
         """See `ports.trees.Trees.copy`. Built beside the destination, which appears whole."""
-        return await drive(_copy(tree, source, destination, rules))
+        return await run_in_slices(_copy(tree, source, destination, rules))
 
 
 @asynccontextmanager
@@ -95,7 +95,7 @@ async def closing(close: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
 
 
 def _copy(tree: Tree, source: str, destination: str, rules: ContentRules) -> Generator[None, None, Tree]:
-    with Naming(destination):
+    with tree_errors(destination):
         try:
             if next(Path(destination).iterdir(), None) is not None:
                 raise TreeError(destination, "destination", "it is not empty, so nothing can be copied there")
@@ -104,9 +104,9 @@ def _copy(tree: Tree, source: str, destination: str, rules: ContentRules) -> Gen
     copies: Mapping[str, str] = {}
     if rules.follow:
         tree, copies = yield from followed(tree, compile_excludes(rules.exclude))
-    folder = Beside(destination)
+    folder = StagedDirectory(destination)
     with discarding(folder):
-        with Naming(source):
+        with tree_errors(source):
             root = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
         try:
             yield from fill(folder, tree, root, lambda entry: copies.get(entry.path, entry.path), changed)

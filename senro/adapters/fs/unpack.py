@@ -13,8 +13,8 @@ import anyio.to_thread
 from senro.adapters.fs.coding import Unpacker
 from senro.adapters.fs.copying import copy_file, put_copies, write_all
 from senro.adapters.fs.prefetch import Buffers, WriteBehind
-from senro.adapters.fs.staged_directory import Beside, raise_leftovers, swap_all
-from senro.adapters.fs.work import Naming, drive, io_error
+from senro.adapters.fs.staged_directory import StagedDirectory, raise_leftovers, swap_all
+from senro.adapters.fs.work import io_error, run_in_slices, tree_errors
 from senro.domain.errors import TreeError
 from senro.domain.tar import ArchiveReader, Data, EndOfArchive, Manifest, Member, Placement
 
@@ -37,7 +37,7 @@ class FolderUnpacking:
 
     def __init__(self, destinations: Mapping[int, str], rules: Mapping[int, ContentRules]) -> None:
         self._destinations = destinations
-        self._folders: dict[int, Beside] = {}
+        self._folders: dict[int, StagedDirectory] = {}
         self._reader = ArchiveReader(destinations)
         self._unpacker = Unpacker()
         self._unpacked = 0
@@ -85,9 +85,9 @@ class FolderUnpacking:
         await self._flush()
         self._state = "broken"
         await self._behind.finish()
-        await drive(self._take_archive(self._unpacker.finish()))
+        await run_in_slices(self._take_archive(self._unpacker.finish()))
         self._reader.receive_eof()
-        trees = await drive(self._finish())
+        trees = await run_in_slices(self._finish())
         self._state = "whole"
         return trees
 
@@ -105,7 +105,7 @@ class FolderUnpacking:
         left = []
         for folder in self._folders.values():
             try:
-                await drive(folder.discard())
+                await run_in_slices(folder.discard())
             except TreeError as error:
                 left.append(error)
         raise_leftovers(left)
@@ -119,7 +119,7 @@ class FolderUnpacking:
     def _begin(self) -> None:
         _check_apart(self._destinations)
         for index, destination in self._destinations.items():
-            self._folders[index] = Beside(destination)
+            self._folders[index] = StagedDirectory(destination)
 
     async def _flush(self) -> None:
         # Until it is handed over the archive has a hole.
@@ -174,7 +174,7 @@ class FolderUnpacking:
     def _copy(self, index: int, entry: Entry, source_path: str) -> Generator[None, None, None]:
         folder = self._folders[index]
         opened = folder.create(entry.path, executable=entry.executable)
-        with Naming(entry.path):
+        with tree_errors(entry.path):
             try:
                 source = os.open(source_path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=folder.root)
                 try:

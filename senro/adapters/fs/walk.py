@@ -9,7 +9,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from senro.adapters.fs.copying import put_copies
-from senro.adapters.fs.staged_directory import Beside, OpenFolder, discarding
+from senro.adapters.fs.staged_directory import OpenFolder, StagedDirectory, discarding
 from senro.adapters.fs.work import PIECE, io_error
 from senro.domain.errors import TreeError
 from senro.domain.text.printable import printable
@@ -69,7 +69,7 @@ def _put_in_place_of(
     A file in place of a link is the same to all other links. A directory is not: they may lead up again from it, or to
     what is excluded in its copy. So there is no yield from the first of these until all are in place.
     """
-    built = Beside(os.path.realpath(folder))
+    built = StagedDirectory(os.path.realpath(folder))
     with discarding(built):
         yield from put_copies(built, tree, copies, opened.root)
         files = {entry.path for entry in tree.entries if entry.kind == "file"}

@@ -1,8 +1,8 @@
-"""Blocking work in worker threads, in slices, so that all of it can be cancelled.
+"""Runs blocking work in worker threads, in slices, so that it can be cancelled.
 
-A piece of work is a generator that yields wherever it may be stopped: after each file, after each piece of a large
-one. A slice of it runs in a worker thread for `SLICE` seconds, then the event loop has its say. A hop to a thread
-costs about 0.1 ms, so a hop for each file would cost more than the files do.
+The work is a generator that yields wherever it may stop: after each file and after each piece of a large file. A
+worker thread runs it for `SLICE` seconds, then control returns to the event loop. A hop to a thread costs about
+0.1 ms, so a hop for each file would cost more than the file itself.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SLICE = 0.05
-"""Seconds that a thread works before a cancellation is seen. The bound on a single large read or write is PIECE."""
+"""Seconds for which a thread works before it can notice a cancellation. One read or write moves at most `PIECE`."""
 
 PIECE = 512 * 1024
-"""Bytes moved at a time. With each, a thread and the event loop hand the interpreter to one another several times,
-which costs more than the bytes do; four times as many at once are no faster."""
+"""Bytes moved at a time. Each piece makes a thread and the event loop exchange the interpreter lock several times,
+which costs more than copying the bytes; pieces four times as large were no faster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,11 @@ class _Done(Generic[T]):
     value: T
 
 
-async def drive(work: Generator[None, None, T]) -> T:
-    """Run the work to its end and return its value. Cancelled, it closes the generator first, in a thread, shielded.
+async def run_in_slices(work: Generator[None, None, T]) -> T:
+    """Run the generator to its end in worker threads and return its value.
 
-    What the work has opened or begun it must undo in its own `finally`.
+    If the caller is cancelled, the generator is closed in a thread, shielded, before the cancellation continues. The
+    generator must release what it opened in its own `finally`.
     """
     sliced = _Sliced(work)
     try:
@@ -52,22 +53,25 @@ async def drive(work: Generator[None, None, T]) -> T:
         raise
 
 
-class Naming:
-    """As a context: an OSError becomes a `TreeError` (rule `io`) that names the path and has the system's words."""
+class _TreeErrors:
+    """A context manager that raises `TreeError` (rule `io`) with the path and the system's message for an OSError."""
 
-    # A class, since a generator as a context costs three times as much, several times for each small file.
+    # A class: `contextlib.contextmanager` costs three times as much, several times for each small file.
     __slots__ = ("_path",)
 
     def __init__(self, path: str) -> None:
         self._path = path
 
     def __enter__(self) -> None:
-        """Nothing is to be done."""
+        """Do nothing."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        """Exchange the error."""
+        """Raise the translated error."""
         if isinstance(error, OSError):
             raise io_error(self._path, error) from error
+
+
+tree_errors = _TreeErrors
 
 
 def io_error(path: str, error: OSError) -> TreeError:
@@ -76,10 +80,10 @@ def io_error(path: str, error: OSError) -> TreeError:
 
 
 class _Sliced(Generic[T]):
-    """The work, in one thread at a time.
+    """Runs the generator in one thread at a time.
 
-    Ctrl-C cancels a task of asyncio itself, through every shield: `drive` then goes on to close the work while a thread
-    is still in the middle of a slice.
+    Ctrl-C cancels a task of asyncio itself, in spite of every shield: `run_in_slices` may then close the generator
+    while a thread is still inside a slice. The lock makes `close` wait for that slice.
     """
 
     def __init__(self, work: Generator[None, None, T]) -> None:

@@ -109,7 +109,7 @@ class ContentStoreSuite:
             await store.put(SMALL, str(tmp_path / "gone"))
 
     async def test_leaves_nothing_beside(self, store: ContentStore, tmp_path: Path) -> None:
-        """Beside a folder that was restored, or could not be, there is nothing new."""
+        """StagedDirectory a folder that was restored, or could not be, there is nothing new."""
         digest = await store.put(SMALL, str(folder_with(tmp_path / "places" / "x")))
         await store.restore(digest, str(tmp_path / "places" / "y"))
         with pytest.raises(StoreError):

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from senro.adapters.fs import FolderPersistentStore
-from senro.adapters.fs.staged_directory import Beside
+from senro.adapters.fs.staged_directory import StagedDirectory
 from senro.domain.errors import ConfigurationError, StoreError
 from senro.ports.persistent import Found, Lease, PersistentStore
 from tests.contract.ports.persistent_suite import RECORD, SINCE, PersistentStoreSuite, fill
@@ -71,7 +71,7 @@ async def test_a_swap_that_was_cut(store: FolderPersistentStore, moment: str) ->
     """Killed at any moment of a swap, the content is the one before or the one after, whole; nothing lies beside."""
     async with store.lease("deps", since=SINCE) as lease:
         fill(lease.folder, "old")
-        beside = Beside(lease.folder)
+        beside = StagedDirectory(lease.folder)
         written = beside.create("new", executable=False)
         os.write(written, b"12345")
         os.close(written)
@@ -96,7 +96,7 @@ async def test_a_swap_that_was_cut(store: FolderPersistentStore, moment: str) ->
 async def test_a_first_content_that_was_cut(store: FolderPersistentStore) -> None:
     """Where there was no content before, half of a first one is none."""
     async with store.lease("deps", since=SINCE) as lease:
-        beside = Beside(lease.folder)
+        beside = StagedDirectory(lease.folder)
         os.close(beside.root)
         assert not await lease.mend()
         assert names(Path(lease.folder).parent) == ["holder.json", "lock"]

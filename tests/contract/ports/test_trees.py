@@ -506,7 +506,7 @@ def test_names_that_a_disk_takes_for_one(tmp_path: Path) -> None:
 
     Such a disk finds something at a name that nothing was made at: so does this one, where somebody else made it.
     """
-    folder = beside.Beside(str(tmp_path / "ws"))
+    folder = beside.StagedDirectory(str(tmp_path / "ws"))
     try:
         folder.directory("d")
         folder.directory("d")
@@ -516,7 +516,7 @@ def test_names_that_a_disk_takes_for_one(tmp_path: Path) -> None:
             lambda: folder.create("x", executable=False),
             lambda: folder.link("x", "d"),
         ):
-            with pytest.raises(TreeError, match="another name for the same") as caught:
+            with pytest.raises(TreeError, match="another name as equal") as caught:
                 second()
             assert (caught.value.path, caught.value.rule) == ("x", "case")
     finally:
