@@ -15,7 +15,7 @@ VARIABLE_PREFIX = "SENRO_SECRET_"
 """A secret without a reference is read from this and its name, upper case, what is no letter or digit as `_`."""
 
 LARGEST = 1_048_576
-"""Bytes. The values of one Secret together may not have more (facts/api-rules.md section 4)."""
+"""Bytes. The values of one Secret together may not have more (docs/design/api-rules.md#size-of-a-secret)."""
 
 
 class ReferencedSecrets:

@@ -111,7 +111,7 @@ async def _settle() -> None:
 
 
 def now_text(clock: Clock, later_seconds: int = 0) -> str:
-    """The present (or so much later) as metav1.Time writes it: whole seconds, UTC (facts/api-rules.md section 7)."""
+    """The present (or so much later) as metav1.Time writes it: whole seconds, UTC (docs/design/api-rules.md#time)."""
     return seconds_text(clock.nanoseconds() // _SECOND + later_seconds)
 
 
@@ -121,7 +121,7 @@ def seconds_text(seconds: int) -> str:
 
 
 def nanoseconds_text(nanoseconds: int) -> str:
-    """A log line's time: RFC 3339 with nine decimals, always (facts/api-rules.md section 10)."""
+    """A log line's time: RFC 3339 with nine decimals, always (docs/design/api-rules.md#log-timestamps)."""
     seconds, fraction = divmod(nanoseconds, _SECOND)
     return _moment(seconds).strftime("%Y-%m-%dT%H:%M:%S") + f".{fraction:09d}Z"
 

@@ -1,4 +1,4 @@
-"""The kubelet's `$(VAR)` expansion (facts/api-rules.md section 1, recording variable-expansion)."""
+"""The kubelet's `$(VAR)` expansion (docs/design/api-rules.md#variable-expansion, recording variable-expansion)."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ class Faults:
     def throttle(
         self, *, times: int = 1, method: str = "", path_contains: str = "", retry_after: int | None = 1
     ) -> None:
-        """Answer as flow control does: 429 in plain text, with Retry-After (facts/api-rules.md section 11)."""
+        """Answer as flow control does: 429 in plain text, with Retry-After (docs/design/api-rules.md#throttling)."""
         text = "Too many requests, please try again later.\n"
         self.answer(429, text, times=times, method=method, path_contains=path_contains, retry_after=retry_after)
 

@@ -66,7 +66,7 @@ class Storage:
 
     @staticmethod
     def suffix() -> str:
-        """Five characters for a generateName (facts/api-rules.md section 2)."""
+        """Five characters for a generateName (docs/design/api-rules.md#generatename)."""
         return "".join(secrets.choice("bcdfghjklmnpqrstvwxz2456789") for _ in range(5))
 
     def create(self, resource: Resource, document: Object, *, dry_run: bool = False) -> Object:
@@ -156,7 +156,8 @@ class Storage:
     def remove(self, resource: Resource, namespace: str, name: str, *, uid: str = "") -> Object | None:
         """Take the object away, and what it owned; None where it (or the one with that uid) is gone already.
 
-        One with finalizers is marked as being deleted and stays until they are gone (facts/api-rules.md section 9).
+        One with finalizers is marked as being deleted and stays until they are gone
+        (docs/design/api-rules.md#finalizers).
         """
         kept = self._objects.get(resource, {})
         current = kept.get((namespace, name))
@@ -173,7 +174,7 @@ class Storage:
         return gone
 
     def collect(self, namespace: str) -> None:
-        """Remove what has owners of which none is left (facts/api-rules.md section 5)."""
+        """Remove what has owners of which none is left (docs/design/api-rules.md#owners)."""
         dependents = [
             (resource, document)
             for resource in _COLLECTED

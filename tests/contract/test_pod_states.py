@@ -1,4 +1,4 @@
-"""The table of states against facts/pod-states.json, row by row, and each row as a pod that shows it."""
+"""The table of known states against the data file of states beside this test, and each row as a pod that shows it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DELETED = {"deletionTimestamp": "2026-11-29T10:00:40Z", "deletionGracePeriodSeco
 
 
 def test_the_table_is_the_facts() -> None:
-    """The table has every row of the facts, in their order and words, and no other."""
+    """The table has every row of the data file, in its order and words, and no other."""
     assert [(str(row.where), row.value) for row in ROWS] == [(fact["where"], fact["value"]) for fact in FACTS]
     assert [row.number for row in ROWS] == list(range(1, len(FACTS) + 1))
 

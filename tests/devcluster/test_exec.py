@@ -90,7 +90,10 @@ def test_v4_cannot_close_stdin(client: Client, pod: str) -> None:
 
 
 def test_every_frame_is_a_message(client: Client, pod: str) -> None:
-    """FIN is ignored: a continuation's first byte is taken as a channel (facts/exec-protocol.md section 5)."""
+    """FIN is ignored: a continuation's first byte is taken as a channel.
+
+    See docs/design/exec-protocol.md#one-frame-is-one-message.
+    """
     with client.exec(pod, ["cat"], stdin=True) as session:
         session.send(b"\x00first", final=False)
         session.send(b"\x00second", opcode=0)
@@ -231,7 +234,10 @@ def test_an_exec_ends_with_its_container(client: Client, name: str) -> None:
 
 
 def test_a_command_outlives_its_client(client: Client, pod: str) -> None:
-    """When the connection ends, stdin ends, and the command carries on (facts/exec-protocol.md section 9)."""
+    """When the connection ends, stdin ends, and the command carries on.
+
+    See docs/design/exec-protocol.md#the-command-outlives-its-client.
+    """
     with client.exec(pod, ["sh", "-c", "cat > /tmp/part; echo $? > /tmp/ended"], stdin=True) as session:
         session.stdin(b"half")
         assert session.frame() == (2, b"\x01")

@@ -24,7 +24,10 @@ dollars = st.text(alphabet="$(){}AB x", max_size=30)
 
 @given(dollars)
 def test_doubling_every_dollar_is_a_complete_escape(text: str) -> None:
-    """Whatever variables there are, the doubled text expands to the text (facts/api-rules.md section 1)."""
+    """Whatever variables there are, the doubled text expands to the text.
+
+    See docs/design/api-rules.md#escape-by-doubling.
+    """
     assert expand(text.replace("$", "$$"), {"A": "a", "B": "$(A)", "": "empty"}) == text
 
 
@@ -74,7 +77,7 @@ def test_expansion_is_the_kubelets(text: str, expanded: str) -> None:
     ],
 )
 def test_quantities_are_read_exactly(text: object, value: Fraction | None) -> None:
-    """Suffixes, exponents, and what is none (facts/api-rules.md section 8)."""
+    """Suffixes, exponents, and what is none (docs/design/api-rules.md#quantities)."""
     assert parse_quantity(text) == value
 
 

@@ -1,4 +1,7 @@
-"""What a kubelet refuses of pods that name their node themselves: admission (facts/pod-states.json, OutOfcpu on)."""
+"""What a kubelet refuses of pods that name their node themselves: admission.
+
+See docs/design/pod-states.md#refusals-by-the-kubelet.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from senro.domain.errors import ProtocolError
 from senro.domain.kube.status import api_error, bounded, decode_error_response
 
 BODY_LIMIT = 16 * 1024 * 1024
-"""Bytes of an answer. An object has at most 3 MiB on its way in (facts/api-rules.md section 11); an answer adds
+"""Bytes of an answer. An object has at most 3 MiB on its way in (docs/design/api-rules.md#request-size); an answer adds
 managedFields and defaults, a list of nodes has a few KiB for each."""
 
 CLOSE_SECONDS = 2.0

@@ -29,7 +29,7 @@ archive is one; half of it takes a tenth more of the client's CPU."""
 
 PING_SECONDS = 30.0
 """Between pings, which keep load balancers from cutting a quiet exec. Pongs are not waited for: while the command
-does not read its stdin the server answers none (facts/exec-protocol.md section 5)."""
+does not read its stdin the server answers none (docs/design/exec-protocol.md#back-pressure-stops-the-pongs)."""
 
 GOODBYE_SECONDS = 1.0
 """For the close frame when the context is left; the connection is closed whatever becomes of it."""

@@ -15,7 +15,8 @@ CONNECT_SECONDS = 5.0
 is cancelled waits for a handshake that has begun."""
 
 READ_SECONDS = 75.0
-"""Silence within an answer. The apiserver ends a short request itself after 60 s (facts/api-rules.md section 11)."""
+"""Silence within an answer. The apiserver ends a short request itself after 60 s
+(docs/design/api-rules.md#server-timeouts)."""
 
 WRITE_SECONDS = 30.0
 """For one piece of a request's body, 3 MiB in all."""

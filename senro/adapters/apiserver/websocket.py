@@ -107,7 +107,7 @@ class Framing:
     def __init__(self, operation: str) -> None:
         self._operation = operation
         # No size is too large: the server's frames follow its own reads, and no limit is documented
-        # (facts/exec-protocol.md section 5). What is received is given out at once and never piles up here.
+        # (docs/design/exec-protocol.md#message-size). What is received is given out at once and never piles up here.
         self._protocol = Protocol(Side.CLIENT, max_size=None)
         self._fragments: list[bytes] = []
         self._opcode = Opcode.BINARY

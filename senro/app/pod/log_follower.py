@@ -35,7 +35,7 @@ SHORT_PAUSE_SECONDS = 0.02
 
 HUNG_SECONDS = 3.0
 """How long a stream may bring nothing once the pod says that the container has ended. A kubelet that lives looks every
-second whether it has (facts/api-rules.md section 10), and then ends the stream itself."""
+second whether it has (docs/design/api-rules.md#end-of-a-followed-log), and then ends the stream itself."""
 
 
 @dataclass(slots=True)

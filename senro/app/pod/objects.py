@@ -28,8 +28,8 @@ giving up would leave the object behind. The caller's bound ends it, and names w
 Removed = Literal["ended", "forced", "already_gone"]
 """`ended`: the deletion was accepted, and the object went once the kubelet had ended its processes, unless somebody
 else took its grace away meanwhile, which nothing here tells. `forced`: it was deleted without grace, which takes the
-object at once and may leave its processes alive for some seconds (facts/api-rules.md sections 3 and 9). `was_gone`: it
-was not there any more."""
+object at once and may leave its processes alive for some seconds (docs/design/api-rules.md#grace-of-a-deletion).
+`was_gone`: it was not there any more."""
 
 LOOK_PAUSE, LONGEST_LOOK = 0.1, 1.0
 """Seconds between the looks at a pod that is being deleted."""

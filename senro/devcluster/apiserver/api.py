@@ -98,7 +98,7 @@ class Api:
         if target.subresource:
             return self._subresource(request, identity, target)
         verb = verb_of(request, target)
-        # A list or watch of one name is authorized for that name (facts/api-rules.md section 13).
+        # A list or watch of one name is authorized for that name (docs/design/api-rules.md#lists-of-one-name).
         named = target.name or (name_of_selector(request) if verb in {"list", "watch"} else "")
         authorize(self._access, identity, verb, target.resource, namespace=target.namespace, name=named)
         if target.resource in REVIEWS:

@@ -47,7 +47,7 @@ def decode_body(request: Request, resource: Resource, warnings: list[str]) -> Ob
 def checked_fields(request: Request, resource: Resource, document: Object | None, warnings: list[str]) -> Object:
     """The object with the fields that are known: others are refused, told in a warning, or dropped in silence.
 
-    As `fieldValidation` says; a server warns where it says nothing (facts/api-rules.md section 6).
+    As `fieldValidation` says; a server warns where it says nothing (docs/design/api-rules.md#fieldvalidation).
     """
     schema = SCHEMAS[resource.kind]
     if document is None:  # what a patch made of it

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: whether an eviction may happen now (facts/api-rules.md section 9)."""
+"""PodDisruptionBudgets: whether an eviction may happen now (docs/design/api-rules.md#eviction)."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def refuse_immutable(current: Object, wanted: Object) -> None:
 
 
 def refuse_pod_change(current: Object, wanted: Object) -> None:
-    """422 for a change of a pod's spec that may not be made (facts/api-rules.md section 3)."""
+    """422 for a change of a pod's spec that may not be made (docs/design/api-rules.md#changes-of-a-pod-spec)."""
     before, after = _frozen(current["spec"]), _frozen(wanted.get("spec") or {})
     name = current["metadata"]["name"]
     deadline, was = (

@@ -44,7 +44,7 @@ class Streams:
 
     @property
     def first_channel(self) -> int:
-        """The channel of the empty first message (facts/exec-protocol.md section 5)."""
+        """The channel of the empty first message (docs/design/exec-protocol.md#the-first-message-is-empty)."""
         if self.stdout:
             return 1
         return 2 if self.stderr else 3
@@ -54,7 +54,7 @@ def open_exec(request: Request, pod: Object, kubelet: Kubelet, faults: Faults) -
     """Answer with the 101 and a session, or with what the apiserver or the kubelet says instead.
 
     Before 1.36 the apiserver itself speaks v5: its 101 is sent before anybody asks the kubelet, whose errors then come
-    as a status (facts/exec-protocol.md sections 3 and 8).
+    as a status (docs/design/exec-protocol.md#failures-after-the-upgrade).
     """
     asked_container = container_name(request, pod)
     if not pod["spec"].get("nodeName"):
@@ -146,7 +146,10 @@ def _late_failure(request: Request, streams: Streams, words: str) -> Upgrade:
 
 
 def _refuse_handshake(request: Request) -> Response | None:
-    """What is wrong with the upgrade itself (facts/exec-protocol.md section 8); None where nothing is."""
+    """What is wrong with the upgrade itself; None where nothing is.
+
+    See docs/design/exec-protocol.md#failures-before-the-upgrade.
+    """
     if request.headers.get("upgrade", "").lower() != "websocket" or request.http_version != "HTTP/1.1":
         raise bad_request("Upgrade request required")
     if request.headers.get("sec-websocket-version") != "13":
@@ -217,7 +220,8 @@ async def _run(opened: _Exec, stream: TLSStream, first: bytes, kubelet: Kubelet,
             status_delay=status_delay,
         ),
     )
-    # The command outlives its client (facts/exec-protocol.md section 9): it belongs to the kubelet's tasks.
+    # The command outlives its client (docs/design/exec-protocol.md#the-command-outlives-its-client): it belongs to the
+    # kubelet's tasks.
     kubelet.tasks.start_soon(session.attend)
     try:
         complete = await session.converse()

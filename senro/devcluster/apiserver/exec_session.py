@@ -38,7 +38,7 @@ _LOOK_SECONDS = (0.01, 0.03, 0.1, 0.25)
 """When a command is looked at that may have closed its output, after its start; then always after the last."""
 
 _IDLE_SECONDS = 4 * 3600.0
-"""The translator's idle timeout (facts/exec-protocol.md section 9)."""
+"""The translator's idle timeout (docs/design/exec-protocol.md#idle-timeout-of-four-hours)."""
 
 _STRAY = b"nsenter: "
 _CONTAINER_END_SECONDS = 1.0
@@ -175,7 +175,8 @@ class ExecSession:
             while True:
                 while (message := self._reader.next()) is not None:
                     if message.opcode == CLOSE:
-                        # The status is lost when the client closes first (facts/exec-protocol.md section 9).
+                        # The status is lost when the client closes first
+                        # (docs/design/exec-protocol.md#order-of-the-end).
                         self._stdin.close()
                         await self._send(_close_frame(1000))
                         scope.cancel()
@@ -221,7 +222,7 @@ class ExecSession:
         if self._terminal is None:
             if self._resized > 1:
                 # Nobody takes the sizes of a terminal that is none: the second blocks the one loop there is
-                # (facts/exec-protocol.md section 7).
+                # (docs/design/exec-protocol.md#resize).
                 await anyio.sleep_forever()
             return
         for width, height in terminal_sizes(text):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from anyio.streams.tls import TLSStream
 
 BODY_LIMIT = 3_145_728
-"""Bytes of a request's body that are taken (facts/api-rules.md section 11)."""
+"""Bytes of a request's body that are taken (docs/design/api-rules.md#request-size)."""
 
 
 class AbortedError(Exception):
@@ -49,7 +49,10 @@ class Request:
         return [value for key, value in self.query if key == name]
 
     def flag(self, name: str) -> bool:
-        """A boolean: absent, `0` and `false` are false, all else is true (facts/exec-protocol.md section 1)."""
+        """A boolean: absent, `0` and `false` are false, all else is true.
+
+        See docs/design/exec-protocol.md#query-parameters.
+        """
         value = self.parameter(name)
         return value is not None and value != "0" and value.lower() != "false"
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from senro.devcluster.apiserver.http import Answer, Request
 
 _READ = 65_536
-# A request line and its headers: an exec carries its whole command in the URL (facts/exec-protocol.md section 1).
+# A request line and its headers: an exec carries its whole command in the URL
+# (docs/design/exec-protocol.md#the-argv-travels-in-the-url).
 _HEAD_LIMIT = 1_048_576
 
 

@@ -1,4 +1,7 @@
-"""Whole numbers of a query: read as Go reads them, ASCII digits and 64 bits (facts/api-rules.md section 10)."""
+"""Whole numbers of a query: read as Go reads them, ASCII digits and 64 bits.
+
+See docs/design/api-rules.md#log-parameters.
+"""
 
 from __future__ import annotations
 

@@ -52,7 +52,10 @@ def read_log(request: Request, pod: Object, kubelet: Kubelet, clock: Clock, faul
 
 
 def container_name(request: Request, pod: Object) -> str:
-    """The container asked for, or the only one; 400 for one that is not there (facts/exec-protocol.md section 8)."""
+    """The container asked for, or the only one; 400 for one that is not there.
+
+    See docs/design/exec-protocol.md#failures-before-the-upgrade.
+    """
     spec, name = pod["spec"], pod["metadata"]["name"]
     regular = [container["name"] for container in spec["containers"]]
     initial = [container["name"] for container in spec.get("initContainers") or []]
@@ -116,7 +119,7 @@ def _number(request: Request, parameter: str, least: int, rule: str, causes: lis
 
 
 def _whole_seconds(text: str) -> int:
-    """SinceTime is cut to whole seconds on its way to the kubelet (facts/api-rules.md section 10)."""
+    """SinceTime is cut to whole seconds on its way to the kubelet (docs/design/api-rules.md#log-parameters)."""
     head, dot, fraction = text.partition(".")
     zone = fraction.lstrip("0123456789") if dot else ""
     try:

@@ -1,4 +1,6 @@
-"""Who owns which field: `metadata.managedFields`, and the conflicts of apply (facts/api-rules.md section 6).
+"""Who owns which field: `metadata.managedFields`, and the conflicts of apply.
+
+See docs/design/api-rules.md#server-side-apply.
 
 The owners of a status are not recorded: the embedded cluster's own parts write it, and nobody applies it.
 """

@@ -41,7 +41,10 @@ _SETS = frozenset({"finalizers"})
 
 
 def patch_type(request: Request) -> str:
-    """The patch's media type; 415 for one that is not served. A charset is tolerated (facts/api-rules.md section 6)."""
+    """The patch's media type; 415 for one that is not served. A charset is tolerated.
+
+    See docs/design/api-rules.md#patches.
+    """
     given = request.headers.get("content-type", "").partition(";")[0].strip()
     if given not in _SERVED:
         raise unsupported_media_type(", ".join(_SERVED))

@@ -1,4 +1,4 @@
-"""Kubernetes' quantities: read exactly, compared numerically (facts/api-rules.md section 8)."""
+"""Kubernetes' quantities: read exactly, compared numerically (docs/design/api-rules.md#quantities)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def parse_quantity(value: object) -> Fraction | None:
 def canonical(amount: Fraction, *, binary: bool = False) -> str:
     """The shortest way to write an amount: whole, with Ki to Ei where it is `binary` and divides, else in thousandths.
 
-    Anything finer is rounded up to a thousandth, as the apiserver rounds up (facts/api-rules.md section 8).
+    Anything finer is rounded up to a thousandth, as the apiserver rounds up (docs/design/api-rules.md#quantities).
     """
     if amount.denominator != 1:
         return f"{-(-amount * 1000 // 1)}m"

@@ -1,4 +1,6 @@
-"""The WebSocket subprotocols of exec: how a message names its channel, and what a status is (facts/exec-protocol.md 4).
+"""The WebSocket subprotocols of exec: how a message names its channel, and what a status is.
+
+See docs/design/exec-protocol.md#subprotocols.
 
 The older ones are the container runtime's: `v4` and `base64` in every combination, and none at all.
 """

@@ -1,4 +1,4 @@
-"""Lists and watches (recording watch; facts/api-rules.md section 13)."""
+"""Lists and watches (recording watch; docs/design/api-rules.md#list-and-watch)."""
 
 from __future__ import annotations
 
@@ -138,8 +138,8 @@ class _Watch:
             return b""
         uid, matches = meta["uid"], self._selected(document)
         if change.kind == "DELETED" or not matches:
-            # What leaves the selection is DELETED for this watcher (facts/api-rules.md section 13). One that began
-            # at a resourceVersion may have seen it without this watch having told it.
+            # What leaves the selection is DELETED for this watcher (docs/design/api-rules.md#selectors-of-a-watch). One
+            # that began at a resourceVersion may have seen it without this watch having told it.
             told = matches or uid in self._known
             self._known.discard(uid)
             return self._event("DELETED", document) if told else b""

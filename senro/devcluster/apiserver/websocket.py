@@ -1,6 +1,7 @@
 """The server's side of WebSocket as the exec endpoint speaks it: every frame is a message, FIN is not looked at.
 
-That is what a real server does (facts/exec-protocol.md section 5), and a general library would rightly not.
+That is what a real server does (docs/design/exec-protocol.md#one-frame-is-one-message), and a general library would
+rightly not.
 """
 
 from __future__ import annotations

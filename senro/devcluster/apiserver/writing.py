@@ -193,7 +193,10 @@ class Writer:
     # --- update and patch --------------------------------------------------------------------------------------
 
     def update(self, request: Request, identity: Identity, target: Target) -> Answer:
-        """PUT: the object is replaced; a Lease may be created by it (facts/api-rules.md section 6)."""
+        """PUT: the object is replaced; a Lease may be created by it.
+
+        See docs/design/api-rules.md#put-and-resourceversion.
+        """
         resource, warnings = target.resource, list[str]()
         sent = decode_body(request, resource, warnings)
         dry_run = is_dry_run(request.parameters("dryRun"))

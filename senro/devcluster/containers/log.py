@@ -216,8 +216,9 @@ class LogFilter:
         for record in records.split(b"\n")[:-1]:
             stamp = record[:_TIME_LENGTH]
             _stream, tag, text = record[_TIME_LENGTH + 1 :].split(b" ", 2)
-            # After a part the next record, of whichever stream, is no beginning of a line (facts/api-rules.md
-            # section 10): the kubelet remembers the last record's tag, not whose it was, nor whether it went out.
+            # After a part the next record, of whichever stream, is no beginning of a line
+            # (docs/design/api-rules.md#log-timestamps): the kubelet remembers the last record's tag, not whose it was,
+            # nor whether it went out.
             prefix = stamp + b" " if self._timestamps and not self._line_open else b""
             end = b"\n" if tag == b"F" else b""
             self._line_open = tag == b"P"
@@ -233,7 +234,10 @@ class LogFilter:
 
 
 def tail(records: bytes, count: int) -> bytes:
-    """The last `count` records; parts of a long line count one by one (facts/api-rules.md section 10)."""
+    """The last `count` records; parts of a long line count one by one.
+
+    See docs/design/api-rules.md#taillines-and-limitbytes.
+    """
     if count == 0:
         return b""
     lines = records.split(b"\n")[:-1]

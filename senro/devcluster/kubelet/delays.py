@@ -47,7 +47,7 @@ class Delays:
         return 1.0 * self.pace
 
     def least_grace(self) -> float:
-        """The grace that a container is given at least (facts/api-rules.md section 3)."""
+        """The grace that a container is given at least (docs/design/api-rules.md#grace-periods)."""
         return 2.0 * self.pace
 
     def pull_shown(self) -> float:
@@ -75,7 +75,10 @@ class Delays:
         return 1.2 * self.pace
 
     def orphan(self) -> float:
-        """A node's removal to the collection of its pods (facts/pod-states.json, pod GC: 40 s)."""
+        """A node's removal to the collection of its pods, 40 s.
+
+        See docs/design/pod-states.md#row-158-pod-garbage-collection.
+        """
         return 40.0 * self.pace
 
     def reschedule(self) -> float:

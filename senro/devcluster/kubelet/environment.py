@@ -1,4 +1,4 @@
-"""A container's environment: never the coordinator's (facts/api-rules.md section 1)."""
+"""A container's environment: never the coordinator's (docs/design/api-rules.md#which-variables-are-visible)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events: what the scheduler, the kubelet and the controllers say about a pod (facts/pod-states.json, event.reason)."""
+"""Events: what the scheduler, the kubelet and the controllers say about a pod (docs/design/pod-states.md#events)."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class Kubelet:
     def delete(self, namespace: str, name: str, grace_seconds: int) -> Object:
         """Begin a deletion (or end it at once, with 0); returns the pod as the answer shows it.
 
-        A repeated deletion can only shorten the grace (facts/api-rules.md section 9).
+        A repeated deletion can only shorten the grace (docs/design/api-rules.md#grace-of-a-deletion).
         """
         self.observe(self._storage.get(PODS, namespace, name), "delete", "")
         return self._delete(namespace, name, grace_seconds)

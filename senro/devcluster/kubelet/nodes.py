@@ -1,6 +1,7 @@
 """What the node controllers do: nodes that fall silent and come back, taints that drive pods away, nodes that go.
 
-Recordings node-lost and tainted-trap-zero; facts/pod-states.json, node partition and pod GC.
+Recordings node-lost and tainted-trap-zero; docs/design/pod-states.md#row-167-node-partition and
+docs/design/pod-states.md#row-158-pod-garbage-collection.
 """
 
 from __future__ import annotations

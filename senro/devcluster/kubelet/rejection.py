@@ -1,4 +1,7 @@
-"""What a kubelet refuses of the pods that are bound to it: admission, in the words of facts/pod-states.json."""
+"""A kubelet's admission: which of the pods that are bound to its node it refuses, and with what reason and message.
+
+See docs/design/pod-states.md#refusals-by-the-kubelet.
+"""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class Starter:
         await self._pull(pod, container, where)
         config = self._configure(pod, container, volumes, where)
         state.container_id = f"containerd://{uuid.uuid4().hex}{uuid.uuid4().hex}"
-        # A container that runs again has a log of its own (facts/api-rules.md section 10).
+        # A container that runs again has a log of its own (docs/design/api-rules.md#end-of-a-followed-log).
         logs = self._logs.setdefault(name, [])
         log = ContainerLog(config.folder / f"{len(logs)}.log", self._clock, limit=self._log_limit)
         logs.append(log)

@@ -265,7 +265,8 @@ def _condition(kind: str, told: tuple[str, str, str], before: Object | None, gen
 def rejected(pod: Object, reason: str, message: str, now: str) -> Object:
     """The status of a pod that its kubelet does not take: what the kubelet says of any other is not there.
 
-    That is why it says nothing of containers, and PodScheduled goes (facts/pod-states.json, OutOfcpu).
+    That is why it says nothing of containers, and PodScheduled goes
+    (docs/design/pod-states.md#refusals-by-the-kubelet).
     """
     before: Object = pod.get("status") or {}
     kept = [condition for condition in before.get("conditions") or [] if condition["type"] not in KUBELETS_OWN]

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 _READ = 65_536
 _DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
 _EVICTION_GRACE = 1.0
-"""Seconds: what the kubelet gives a pod that broke a limit of its own (facts/pod-states.json, eviction order)."""
+"""Seconds: what the kubelet gives a pod that broke a limit of its own
+(docs/design/pod-states.md#row-156-order-of-an-eviction)."""
 
 
 class PodWorker:
@@ -149,7 +150,7 @@ class PodWorker:
         """Take the pod off its node: Evicted, Terminated (a shutdown), Preempting. Shown once its containers ended.
 
         `condition` adds DisruptionTarget with TerminationByKubelet, as for pressure and shutdowns but not for a limit
-        of the pod's own (facts/pod-states.json).
+        of the pod's own (docs/design/pod-states.md#row-69-evicted-while-running).
         """
         if self.state.final or self._eviction is not None or self._stopping.is_set():
             return

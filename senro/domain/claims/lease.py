@@ -129,7 +129,7 @@ def _on(before: Lease) -> dict[str, str]:
     """What makes a PUT a 409 where the Lease is not as it was.
 
     The resourceVersion is a Lease's duty there; the uid keeps a PUT from creating one that was deleted meanwhile
-    (facts/api-rules.md section 6).
+    (docs/design/api-rules.md#put-and-resourceversion).
     """
     return {"uid": before.metadata.uid, "resourceVersion": before.metadata.resource_version}
 

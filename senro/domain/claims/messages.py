@@ -10,15 +10,17 @@ from senro.domain.verdict import Infra, InfraKind, Pending, PendingKind
 from senro.domain.verdict.event_reads import EVENTS_AFTER
 
 _ELSEWHERE: Final = re.compile(r"Multi-Attach error|ReadWriteOncePod access mode already in-use")
-"""The attach controller's words in an Event FailedAttachVolume, and the scheduler's (facts/pod-states.json row 108)."""
+"""The attach controller's words in an Event FailedAttachVolume, and the scheduler's
+(docs/design/pod-states.md#row-108-readwriteoncepod-in-use)."""
 
 _MISSING: Final = re.compile(r'persistentvolumeclaim "([^"]*)" (?:not found|is being deleted)')
-"""The scheduler's words (facts/pod-states.json row 110)."""
+"""The scheduler's words (docs/design/pod-states.md#row-110-missing-claim)."""
 
 _UNBOUND: Final = re.compile(
     r"pod has unbound immediate PersistentVolumeClaims|didn't find available persistent volumes to bind"
 )
-"""The scheduler's words (facts/pod-states.json rows 107 and 109)."""
+"""The scheduler's words (docs/design/pod-states.md#row-107-volumes-that-fit-no-node and
+docs/design/pod-states.md#row-109-unbound-claim)."""
 
 
 def with_claims(message: str, claims: Sequence[str]) -> str:

@@ -83,8 +83,8 @@ def log(
 def exec_(namespace: str, name: str, container: str, command: Sequence[str], *, stdin: bool) -> str:
     """An exec without a terminal.
 
-    The argv travels in the URL, in order; what is false is left out, as absent is false (facts/exec-protocol.md
-    section 1).
+    The argv travels in the URL, in order; what is false is left out, as absent is false
+    (docs/design/exec-protocol.md#query-parameters).
     """
     query = [("container", container), *(("command", word) for word in command)]
     if stdin:

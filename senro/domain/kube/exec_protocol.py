@@ -2,7 +2,7 @@
 
 A WebSocket message is one channel byte and a payload. The server sends 1 (stdout), 2 (stderr) and, last of all, 3: one
 JSON status that says how the command ended. The client sends 0 (stdin) and, on v5 alone, `[255, 0]`, which is the end
-of stdin (facts/exec-protocol.md sections 4 to 6).
+of stdin (docs/design/exec-protocol.md#messages).
 
 Two small machines, coupled only where the session ends::
 
@@ -33,7 +33,8 @@ STDIN, STDOUT, STDERR, STATUS, CLOSE = 0, 1, 2, 3, 255
 """The channel bytes. 4 is resize, which needs a terminal, and senro asks for none."""
 
 STDIN_LIMIT = 33_554_432 - 1
-"""Bytes of stdin in one message: the server takes frames of 32 MiB, the channel byte included (section 5)."""
+"""Bytes of stdin in one message: the server takes frames of 32 MiB, the channel byte included
+(docs/design/exec-protocol.md#message-size)."""
 
 EXIT_CODES = range(1, 256)
 """What a failure's ExitCode may be. Client libraries parse eight bits; a failure with 0 would contradict itself."""
@@ -120,7 +121,7 @@ StdinAction = Literal["send", "close_stdin"]
 STDIN_TRANSITIONS: dict[tuple[SessionState, StdinState, StdinAction], StdinState] = {
     (SessionState.RUNNING, StdinState.OPEN, "send"): StdinState.OPEN,
     (SessionState.RUNNING, StdinState.OPEN, "close_stdin"): StdinState.CLOSED,
-    # Closing twice is harmless on the wire (section 5) and easy to do on an error path.
+    # Closing twice is harmless on the wire (docs/design/exec-protocol.md#end-of-stdin) and easy to do on an error path.
     (SessionState.RUNNING, StdinState.CLOSED, "close_stdin"): StdinState.CLOSED,
 }
 """The input's next state for each move that is allowed; every other one raises IllegalMove."""
@@ -223,7 +224,10 @@ class ExecProtocol:
 
 
 def decode_status(operation: str, payload: bytes) -> ExecResult:
-    """The result in a status document: exactly one JSON object, with or without `metadata` (section 6)."""
+    """The result in a status document: exactly one JSON object, with or without `metadata`.
+
+    See docs/design/exec-protocol.md#status-document.
+    """
     try:
         status = msgspec.json.decode(payload, type=Status)
     except (msgspec.DecodeError, UnicodeDecodeError):

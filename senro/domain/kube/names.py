@@ -1,7 +1,7 @@
 """Names that the apiserver takes: DNS-1123 names, label values, keys; and how senro makes them from its own ids.
 
-The grammars are the apiserver's (facts/api-rules.md section 2). They are matched against the whole text: `$` in a
-pattern would let a trailing newline pass.
+The grammars are the apiserver's (docs/design/api-rules.md#names-and-labels). They are matched against the whole text:
+`$` in a pattern would let a trailing newline pass.
 """
 
 from __future__ import annotations

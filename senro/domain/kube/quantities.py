@@ -1,4 +1,4 @@
-"""Kubernetes quantities: `500m`, `1.5Gi`, `1e3` (facts/api-rules.md section 8).
+"""Kubernetes quantities: `500m`, `1.5Gi`, `1e3` (docs/design/api-rules.md#quantities).
 
 Read exactly, as fractions: a comparison of a request with its limit must not depend on rounding.
 """

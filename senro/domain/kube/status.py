@@ -1,7 +1,8 @@
 """What an apiserver's refusal says, and which error it is.
 
 A refusal is mostly a `Status` document, but not always: throttling, proxied kubelet errors and failed handshakes are
-plain text (facts/api-rules.md section 11). Unknown reasons are judged by the HTTP status alone (section 12).
+plain text (docs/design/api-rules.md#answers-without-a-status). Unknown reasons are judged by the HTTP status alone
+(docs/design/api-rules.md#status-reasons).
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ READ_BACK_SECONDS: Final = 3600
 """What the pod's own deadline allows for reading workspaces back."""
 
 LONGEST_DEADLINE: Final = 2_147_483_647
-"""activeDeadlineSeconds is 1 to this on create (facts/api-rules.md section 3)."""
+"""activeDeadlineSeconds is 1 to this on create (docs/design/api-rules.md#activedeadlineseconds)."""
 
 STARTS: Final = 2
 """The start timeout counts until `senro-stage` runs and again until the step does. Counted once, a pod whose starts

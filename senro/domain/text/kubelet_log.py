@@ -1,9 +1,9 @@
 """From the bytes of a followed log to its lines, each exactly once, however often the stream had to be reopened.
 
 The kubelet puts an RFC 3339 time with nine digits and one blank before each line. After a break the log is followed
-again from the last time, cut to whole seconds on the way, so lines come twice (facts/api-rules.md section 10). They are
-told apart by their time and by how many of that time were given out: equal text is no sign, since commands repeat
-themselves. Memory does not grow with the log.
+again from the last time, cut to whole seconds on the way, so lines come twice
+(docs/design/api-rules.md#log-parameters). They are told apart by their time and by how many of that time were given
+out: equal text is no sign, since commands repeat themselves. Memory does not grow with the log.
 """
 
 from __future__ import annotations

@@ -20,15 +20,17 @@ if TYPE_CHECKING:
     from senro.domain.verdict.observation import Observation
 
 KUBELET_ENDS = frozenset({"PodFailed", "PodCompleted"})
-"""Reasons of Ready by which the kubelet says, ahead of the phase, what the pod is about to be (facts row 83)."""
+"""Reasons of Ready by which the kubelet says, ahead of the phase, what the pod is about to be
+(docs/design/pod-states.md#row-83-containersready)."""
 
 _STOPPING = "Stopping container"
-"""How the message of `Killing` begins where no probe of somebody's and no failed hook is the cause (facts row 118)."""
+"""How the message of `Killing` begins where no probe of somebody's and no failed hook is the cause
+(docs/design/pod-states.md#row-118-killing)."""
 
 _TERMINATION_BY_KUBELET = "TerminationByKubelet"
 
 _CONDITION_KINDS = infra_kinds(Where.CONDITION_REASON)
-"""By the reason of DisruptionTarget: facts rows 86 to 91."""
+"""By the reason of DisruptionTarget: docs/design/pod-states.md#reasons-of-disruptiontarget."""
 
 _DISRUPTED = infra_kinds(Where.CONDITION)["DisruptionTarget"]
 """Where its reason is a new one."""
@@ -40,24 +42,26 @@ class Source(IntEnum):
     READY = 1
     """Ready.reason says that the pod ends while a container of it runs: the kubelet kills, and keeps why."""
     STOPPED = 2
-    """An Event `Killing` says that the kubelet stops the step's container (facts row 118), and not why."""
+    """An Event `Killing` says that the kubelet stops the step's container (docs/design/pod-states.md#row-118-killing),
+    and not why."""
     DELETION = 3
     """`deletionTimestamp`, and the deletion was not ours."""
     EVENT = 4
-    """An Event `Evicted`, said before the containers are killed (facts row 129)."""
+    """An Event `Evicted`, said before the containers are killed (docs/design/pod-states.md#row-129-evicted-event)."""
     CONDITION = 5
     """The condition DisruptionTarget is True."""
     REASON = 6
-    """The pod has a reason of its own; an ordinary failure has none (facts row 76)."""
+    """The pod has a reason of its own; an ordinary failure has none (docs/design/pod-states.md#row-76-no-reason)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sign:
     """One disruption. `moment` is when it began, by the clock of the machine that says so, None where none does.
 
-    `withheld`: it may be seen long after it began (the kubelet says it only together with the final phase, facts
-    rows 91 and 137), so that seeing the finish first proves no order. `deadline`: the pod's reason is
-    DeadlineExceeded, which has a row of its own.
+    `withheld`: it may be seen long after it began (the kubelet says it only together with the final phase,
+    docs/design/pod-states.md#row-91-terminationbykubelet and
+    docs/design/pod-states.md#row-137-the-phase-comes-after-the-containers), so that seeing the finish first proves no
+    order. `deadline`: the pod's reason is DeadlineExceeded, which has a row of its own.
     """
 
     kind: InfraKind
@@ -81,7 +85,8 @@ def sign_of(
     `step` is the name of the step's container, `ready` and `target` are the pod's conditions Ready and
     DisruptionTarget, empty ones where it has none. Several signs count as one disruption: the strongest source names
     it, the earliest moment dates it, and it may have been withheld if any of them may. One sign without a date leaves
-    the whole undated, except that the kubelet's condition dates the reason that comes with it (facts row 91).
+    the whole undated, except that the kubelet's condition dates the reason that comes with it
+    (docs/design/pod-states.md#row-91-terminationbykubelet).
     """
     signs = _signs(observation, pod, step=step, ready=ready, target=target, silent=silent)
     if len(signs) <= 1:
@@ -105,7 +110,8 @@ def sign_of(
 def joined(old: Sign | None, new: Sign | None, target: Condition) -> Sign | None:
     """What is known of the disruption once `new` was seen after `old`: first sight stays, a better name is taken.
 
-    A DisruptionTarget that went back to False without a deletion was called off (facts row 85).
+    A DisruptionTarget that went back to False without a deletion was called off
+    (docs/design/pod-states.md#row-85-disruptiontarget).
     """
     if old is None:
         return new
@@ -172,12 +178,18 @@ def _from_condition(condition: Condition, *, silent: bool) -> Sign:
 
 
 def deletion_asked_at(pod: Pod) -> datetime | None:
-    """When the deletion was asked for: deletionTimestamp lies in the future by the grace (facts row 159)."""
+    """When the deletion was asked for: deletionTimestamp lies in the future by the grace.
+
+    See docs/design/pod-states.md#row-159-deletiontimestamp.
+    """
     return _moved(pod.metadata.deletion_timestamp, -(pod.metadata.deletion_grace_period_seconds or 0))
 
 
 def _deadline_of(pod: Pod) -> datetime | None:
-    """When activeDeadlineSeconds passed: it counts from startTime, by the kubelet's clock (facts row 72)."""
+    """When activeDeadlineSeconds passed: it counts from startTime, by the kubelet's clock.
+
+    See docs/design/pod-states.md#row-72-deadlineexceeded.
+    """
     seconds = pod.spec.active_deadline_seconds
     return None if seconds is None else _moved(pod.status.start_time, seconds)
 

@@ -15,7 +15,8 @@ EVENTS_AFTER = 5.0
 """Seconds of the same waiting before Events are asked for: most starts are over by then."""
 
 EVENTS_EVERY = 15.0
-"""Seconds between two reads for one pod: a volume's attempts are two minutes apart (facts row 120)."""
+"""Seconds between two reads for one pod: a volume's attempts are two minutes apart
+(docs/design/pod-states.md#row-120-failedmount)."""
 
 _ASKED_FOR = frozenset(
     {
@@ -37,8 +38,10 @@ def wants_events(answer: Answer, memory: Memory, at: float, pod: Pod | None = No
     time.
     """
     if isinstance(answer, Exited):
-        # Also a node under pressure evicts without a trace in the pod's first words, where no second container is
-        # left to tell (facts rows 69 and 137): whoever may list Events looks at every such 0.
+        # Also a node under pressure evicts without a trace in the pod's first words, where no second container is left
+        # to tell (docs/design/pod-states.md#row-69-evicted-while-running and
+        # docs/design/pod-states.md#row-137-the-phase-comes-after-the-containers): whoever may list Events looks at
+        # every such 0.
         alone = pod is not None and len(pod.spec.containers) == 1
         return Note.DISRUPTION_UNCHECKED in answer.notes or (answer.code == 0 and alone)
     if not isinstance(answer, Pending) or answer.kind not in _ASKED_FOR or at - memory.waiting_since < EVENTS_AFTER:

@@ -51,7 +51,10 @@ class Seen:
 
     @property
     def final(self) -> bool:
-        """Whether the pod has a phase that it never leaves (facts row 169: no other phase is believed)."""
+        """Whether the pod has a phase that it never leaves.
+
+        See docs/design/pod-states.md#row-169-phase-unknown: no other phase is believed.
+        """
         return self.pod.status.phase in {"Succeeded", "Failed"}
 
     @property
@@ -126,8 +129,8 @@ def look(memory: Memory, observation: Observation, pod: Pod) -> Seen:
             containers_ready = condition.status
         elif condition.type == "DisruptionTarget":
             target = condition
-    # Recording node-lost, facts row 84: the node controller sets Ready to False, gives no reason, and leaves
-    # ContainersReady as it was.
+    # Recording node-lost, docs/design/pod-states.md#row-84-ready: the node controller sets Ready to False, gives no
+    # reason, and leaves ContainersReady as it was.
     silent = observation.node_silent or (ready.status == "False" and not ready.reason and containers_ready == "True")
     shown = sign_of(observation, pod, step=memory.step, ready=ready, target=target, silent=silent)
     state = status.state

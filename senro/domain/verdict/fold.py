@@ -1,13 +1,13 @@
 """The table of design.md section 5 as a fold: from what was known and what is seen to an answer.
 
-Rows are tried in the page's order and the first that matches decides: 0 to 2 here, 3 to 10 in `ended`, 11 to 14
-in `alive`. Four places go beyond the page's letter, each to say more and never to say success: a disruption that
-is known names the cause where an init container was killed or an end was made up (rows 3 and 4), a finish well
-before the pod's deadline is believed as one well before any other disruption is (row 6), what is being taken away but
-neither ends nor goes is given up after its grace and six minutes (row 11), and a 0 under Ready.reason PodCompleted is
-held as PodFailed is (rows 8 and 9). For a node that shuts down, or is short of something, lets a command that traps
-SIGTERM end with 0; the pod is Succeeded, and DisruptionTarget comes with that phase alone, a second later (facts rows
-71 and 91, kubernetes/kubernetes#118310).
+Rows are tried in the page's order and the first that matches decides: 0 to 2 here, 3 to 10 in `ended`, 11 to 14 in
+`alive`. Four places go beyond the page's letter, each to say more and never to say success: a disruption that is known
+names the cause where an init container was killed or an end was made up (rows 3 and 4), a finish well before the pod's
+deadline is believed as one well before any other disruption is (row 6), what is being taken away but neither ends nor
+goes is given up after its grace and six minutes (row 11), and a 0 under Ready.reason PodCompleted is held as PodFailed
+is (rows 8 and 9). For a node that shuts down, or is short of something, lets a command that traps SIGTERM end with 0;
+the pod is Succeeded, and DisruptionTarget comes with that phase alone, a second later
+(docs/design/pod-states.md#row-140-exit-code-0-under-a-disruption).
 """
 
 from __future__ import annotations

@@ -51,7 +51,8 @@ class PendingKind(StrEnum):
     UNSCHEDULABLE = "unschedulable"
     """The scheduler finds no node."""
     CREATING = "creating"
-    """The node prepares sandbox, volumes, network or image, and says no more (facts/pod-states.json row 1)."""
+    """The node prepares sandbox, volumes, network or image, and says no more
+    (docs/design/pod-states.md#row-1-containercreating)."""
     STAGING = "staging"
     """`senro-stage` runs and waits for its workspaces."""
     INITIALIZING = "initializing"
@@ -111,7 +112,7 @@ class About:
 # A repetition waits for what must change first: the scheduler and the cluster's caches see a node's or a pod's new
 # state within seconds (5 to 15), a drained or full cluster needs longer (30), and a registry counts its pulls by the
 # minute at least (60). What was removed without grace may leave its processes alive for some seconds, until the kubelet
-# hears of it and has killed them (facts/api-rules.md sections 3 and 9).
+# hears of it and has killed them (docs/design/api-rules.md#grace-of-a-deletion).
 _ABOUT: dict[InfraKind, About] = {
     InfraKind.IMAGE_NOT_FOUND: About(
         may_have_run=False, repeatable=False, hint="Check the image's name and digest in its registry."

@@ -26,10 +26,10 @@ GROWING_LIMIT = 900.0
 It tries another group then, or says NotTriggerScaleUp."""
 
 _NO_START = frozenset({PendingKind.GATED, PendingKind.STAGING})
-"""A queue decides (facts/pod-states.json row 80), or bytes move (design.md section 4)."""
+"""A queue decides (docs/design/pod-states.md#row-80-schedulinggated), or bytes move (design.md section 4)."""
 
 _MISSING_SOURCE = re.compile(r'(secret|configmap) "[^"]*" not found$')
-"""Facts row 120, `MountVolume.SetUp failed for volume "v" : secret "s" not found`."""
+"""docs/design/pod-states.md#row-120-failedmount: `MountVolume.SetUp failed for volume "v" : secret "s" not found`."""
 
 BECOMES = {
     PendingKind.SCHEDULING: InfraKind.START_TIMEOUT,
@@ -93,7 +93,9 @@ def _grace(pending: Pending) -> float:
 
 
 def _is_missing(pending: Pending) -> bool:
-    """Whether a Secret or ConfigMap is not found; "failed to sync secret cache" mends itself (facts row 13).
+    """Whether a Secret or ConfigMap is not found; "failed to sync secret cache" mends itself.
+
+    See docs/design/pod-states.md#row-13-createcontainerconfigerror.
 
     Recording create-container-config-error; of a volume only an Event tells (recording missing-secret-volume).
     """

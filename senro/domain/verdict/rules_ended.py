@@ -26,7 +26,8 @@ TIE = timedelta(seconds=5)
 HOLD = 20.0
 """Seconds that a finish in a pod about to be over waits for the phase, which brings reason and condition (row 9).
 
-Typically 1 to 3, longer with a slow unmount (facts/pod-states.json row 137)."""
+Typically 1 to 3, longer with a slow unmount
+(docs/design/pod-states.md#row-137-the-phase-comes-after-the-containers)."""
 
 _OTHERS_LIVE = "ContainersNotReady"
 """Ready.reason while other containers of the pod live on: a kubelet that ends the pod says PodFailed instead."""
@@ -112,7 +113,9 @@ def past_deadline(seen: Seen) -> Answer:
 def without_end(seen: Seen) -> Infra:
     """Row 10: the pod is over and the step's container shows no end: it was refused, evicted, or collected."""
     if seen.status.state.running is not None:
-        # Only phase and condition are written by the collector of pods (facts rows 90 and 158).
+        # Only phase and condition are written by the collector of pods
+        # (docs/design/pod-states.md#row-90-deletionbypodgc and
+        # docs/design/pod-states.md#row-158-pod-garbage-collection).
         return seen.infra(InfraKind.NODE_LOST, alive=seen.silent_since is not None)
     if seen.node and (not seen.pod.status.reason or (seen.sign is not None and seen.sign.kind is InfraKind.NODE_LOST)):
         # A kubelet that refuses or ends a pod says why, and leaves nothing waiting. Without its word, what waited when

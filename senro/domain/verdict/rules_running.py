@@ -45,7 +45,10 @@ def alive(seen: Seen) -> tuple[int, Answer]:
 
 
 def _lost(seen: Seen) -> tuple[int, Answer]:
-    """It ran and now waits: the runtime lost the container (facts/pod-states.json row 40). The phase tells soon."""
+    """It ran and now waits: the runtime lost the container. The phase tells soon.
+
+    See docs/design/pod-states.md#row-40-containerstatusunknown-in-laststate.
+    """
     if seen.lost_since is None:
         seen.lost_since = seen.observation.at
     if seen.observation.at - seen.lost_since >= HOLD:

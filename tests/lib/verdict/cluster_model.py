@@ -16,15 +16,17 @@ from tests.lib.verdict.observations import NODE, UID
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 
 FINAL_WITHIN = 15.0
-"""A kubelet writes the phase this soon after it reported the last end: typically 1 to 3 s (facts row 137)."""
+"""A kubelet writes the phase this soon after it reported the last end: typically 1 to 3 s
+(docs/design/pod-states.md#row-137-the-phase-comes-after-the-containers)."""
 
 REPORTED_WITHIN = 3.0
-"""The kubelet looks at its containers every second (facts row 165)."""
+"""The kubelet looks at its containers every second (docs/design/pod-states.md#row-165-lost-exit-codes)."""
 
 OWN_LIMIT = 'Usage of EmptyDir volume "d" exceeds the limit "8Mi". '
 
 BY_KUBELET = {
-    # reason, message, and whether DisruptionTarget comes with it (facts rows 69 to 72, 91)
+    # reason, message, and whether DisruptionTarget comes with it (docs/design/pod-states.md#pod-reasons and
+    # docs/design/pod-states.md#row-91-terminationbykubelet)
     "limit": ("Evicted", OWN_LIMIT, False),
     "pressure": ("Evicted", "The node was low on resource: memory. ", True),
     "shutdown": ("Terminated", "Pod was terminated in response to imminent node shutdown.", True),
@@ -147,7 +149,10 @@ class Cluster:
             self.process.ended, self.process.code, self.rebooted = self.now, None, True
 
     def report(self) -> None:
-        """The kubelet writes its containers; Ready's reason tells what the pod is about to be (facts row 83)."""
+        """The kubelet writes its containers; Ready's reason tells what the pod is about to be.
+
+        See docs/design/pod-states.md#row-83-containersready.
+        """
         process, clock = self.process, self.now
         if process.ended is not None:
             self.state = {"terminated": self._end()}
@@ -161,7 +166,11 @@ class Cluster:
             self._condition("ContainersReady", "True", "", clock + self.skew)
 
     def finalise(self) -> None:
-        """The kubelet writes the phase, and with it what it kept to itself (facts rows 91 and 137)."""
+        """The kubelet writes the phase, and with it what it kept to itself.
+
+        See docs/design/pod-states.md#row-91-terminationbykubelet and
+        docs/design/pod-states.md#row-137-the-phase-comes-after-the-containers.
+        """
         process = self.process
         if process.started is None:
             self.state = {"terminated": _invented()}
@@ -184,7 +193,10 @@ class Cluster:
             self.process.ended = self.now
 
     def collect(self) -> None:
-        """The Node object is gone, and its machine with it: only phase and condition are written (facts row 158)."""
+        """The Node object is gone, and its machine with it: only phase and condition are written.
+
+        See docs/design/pod-states.md#row-158-pod-garbage-collection.
+        """
         self._disrupt()
         self._condition("DisruptionTarget", "True", "DeletionByPodGC", self.now)
         self.phase = "Failed"
@@ -216,7 +228,10 @@ class Cluster:
         }
 
     def events(self) -> list[dict[str, Any]]:
-        """An Event is said before anything is killed (facts row 129), another as a container is stopped (row 118)."""
+        """An Event is said before anything is killed, another as a container is stopped.
+
+        See docs/design/pod-states.md#row-129-evicted-event and docs/design/pod-states.md#row-118-killing.
+        """
         told: list[tuple[str, str, str, float]] = []
         if self.kubelet_reason and BY_KUBELET[self.kubelet_reason][0] == "Evicted":
             told.append(("Evicted", BY_KUBELET[self.kubelet_reason][1], "", self.killed_at))

@@ -17,7 +17,7 @@ _POINTER_BYTES: Final = 8
 
 MANIFEST_BYTES: Final = 1_250_000
 """The largest pod, as JSON. The apiserver's store takes 1.5 MiB with what the cluster adds, and a larger object is
-answered by a 500 that looks as if it might pass (facts/api-rules.md section 11)."""
+answered by a 500 that looks as if it might pass (docs/design/api-rules.md#request-size)."""
 
 
 def read_command(value: object, reader: Reader) -> tuple[str, ...]:

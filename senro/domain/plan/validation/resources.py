@@ -1,4 +1,4 @@
-"""The rules of a container's `resources`, as the apiserver has them (facts/api-rules.md sections 3 and 8)."""
+"""The rules of a container's `resources`, as the apiserver has them (docs/design/api-rules.md#resources)."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ LARGEST_ID: Final = 2_147_483_647
 """The largest user or group id that the apiserver takes."""
 
 _ANNOTATIONS_BYTES: Final = 256 * 1024 - 4096
-"""All keys and values of a pod's annotations, less room for senro's own two (facts/api-rules.md section 2)."""
+"""All keys and values of a pod's annotations, less room for senro's own two (docs/design/api-rules.md#annotations)."""
 
 _LARGEST_COUNT: Final = 1_000_000
 
@@ -72,7 +72,8 @@ def _read_pod(pod: Pod, reader: Reader) -> Pod:
         annotations=_read_annotations(pod.annotations, reader),
         start_timeout=reader.seconds(pod.start_timeout, "start_timeout", "start-timeout"),
         max_lifetime=reader.seconds(pod.max_lifetime, "max_lifetime", "max-lifetime"),
-        # With 0, a deletion would remove the pod while its processes live on (facts/api-rules.md section 9).
+        # With 0, a deletion would remove the pod while its processes live on
+        # (docs/design/api-rules.md#grace-of-a-deletion).
         grace=reader.whole(pod.grace, "grace", "grace", 1, LONGEST_SECONDS),
         max_pods=None
         if pod.max_pods is None

@@ -40,7 +40,7 @@ _SCHEDULER_WORDS = tuple(
         (111, r"no nodes available"),
     )
 )
-"""What in the scheduler's message tells each of its reasons: facts rows 97 to 111."""
+"""What in the scheduler's message tells each of its reasons: docs/design/pod-states.md#all-scheduler-messages."""
 
 
 def rows_of(pod: Pod, step: str, events: Iterable[ClusterEvent] = ()) -> tuple[Row, ...]:

@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from senro.domain.kube.pod import ContainerStateTerminated, ContainerStatus, Pod
 
 STATUS_UNKNOWN = "ContainerStatusUnknown"
-"""The kubelet found no real end and made one up: 137, no times (facts/pod-states.json rows 33 and 138)."""
+"""The kubelet found no real end and made one up: 137, no times (docs/design/pod-states.md#row-33-containerstatusunknown
+and docs/design/pod-states.md#row-138-137-of-a-container-that-never-started)."""
 
 RESTARTING = "RestartingAllContainers"
-"""A restart rule that is not senro's takes all containers away to run them again (facts rows 19, 34 and 41)."""
+"""A restart rule that is not senro's takes all containers away to run them again
+(docs/design/pod-states.md#row-19-restartingallcontainers)."""
 
 OOM_KILLED = "OOMKilled"
 
@@ -25,7 +27,10 @@ _EPOCH_YEAR = 1970
 
 
 def is_invented(terminated: ContainerStateTerminated) -> bool:
-    """Whether a component made this end up, so that its code means nothing (facts rows 33, 35, 148, 152).
+    """Whether a component made this end up, so that its code means nothing.
+
+    See docs/design/pod-states.md#row-152-invented-exit-codes and
+    docs/design/pod-states.md#row-148-null-and-epoch-times.
 
     `startedAt` null is a made-up state; StartError is told apart by its reason, and starts in 1970. Reason Unknown
     with 255 is containerd after a restart or a reboot; -1 is CRI-O where the code was not recorded.
@@ -40,8 +45,9 @@ def is_invented(terminated: ContainerStateTerminated) -> bool:
 def end_of(status: ContainerStatus) -> ContainerStateTerminated | None:
     """How the step's container ended, None where it did not.
 
-    Where somebody's restart rule wants it again, the end before that is the one that was asked for (facts rows 4 and
-    163); an end that the kubelet makes up to restart all containers is none.
+    Where somebody's restart rule wants it again, the end before that is the one that was asked for
+    (docs/design/pod-states.md#row-4-crashloopbackoff and docs/design/pod-states.md#row-163-container-restart-rules); an
+    end that the kubelet makes up to restart all containers is none.
     """
     state, before = status.state, status.last_state.terminated
     if state.waiting is not None and state.waiting.reason == _CRASH_LOOP and before is not None:
@@ -53,7 +59,9 @@ def shows_run(status: ContainerStatus) -> bool:
     """Whether an end in the status proves that the container's process ran before.
 
     An end proves it by a start after 1970; one of a previous instance by being there, unless that could not be started
-    (facts rows 17, 139 and 148). A restart of all containers takes only what ran (facts row 34).
+    (docs/design/pod-states.md#row-139-lost-after-running-or-never-started and
+    docs/design/pod-states.md#row-148-null-and-epoch-times). A restart of all containers takes only what ran
+    (docs/design/pod-states.md#row-34-restartingallcontainers-of-an-end).
     """
     before, terminated = status.last_state.terminated, status.state.terminated
     if before is not None and before.reason not in START_REASONS:
@@ -73,8 +81,9 @@ def has_container(status: ContainerStatus) -> bool:
 def failed_init(pod: Pod) -> tuple[str, ContainerStateTerminated] | None:
     """Name and end of the init container that failed and so keeps the step from ever starting, None where none did.
 
-    Sidecars among them may end as they like (facts row 161). A synthetic Completed is no failure (facts row 28). The
-    kubelet takes OOMKilled for a failure, whatever the code (facts row 162).
+    Sidecars among them may end as they like (docs/design/pod-states.md#row-161-sidecars). A synthetic Completed is no
+    failure (docs/design/pod-states.md#row-28-completed). The kubelet takes OOMKilled for a failure, whatever the code
+    (docs/design/pod-states.md#row-162-init-container-failure).
     """
     for status in own_inits(pod):
         terminated = status.state.terminated
@@ -105,8 +114,9 @@ def exit_notes(pod: Pod, terminated: ContainerStateTerminated, *, events_read: b
 def hides_eviction(pod: Pod) -> bool:
     """Whether a 0 of this pod can be an eviction without a trace (recording `evicted-kubelet-trap-zero`).
 
-    Evictions for an own limit alone set no DisruptionTarget (facts row 69), and a pod whose every container ends
-    with 0 becomes Succeeded, without a reason. A second container that ends otherwise, as senro-io does, keeps it.
+    Evictions for an own limit alone set no DisruptionTarget (docs/design/pod-states.md#row-69-evicted-while-running),
+    and a pod whose every container ends with 0 becomes Succeeded, without a reason. A second container that ends
+    otherwise, as senro-io does, keeps it.
     """
     if len(pod.spec.containers) > 1:
         return False

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from senro.domain.kube.event import ClusterEvent
 
 _OF_A_START = pending_kinds(Where.EVENT)
-"""FailedMount and its like (facts rows 120 to 126), and what tells that they are over (rows 115 and 117)."""
+"""FailedMount and its like (docs/design/pod-states.md#row-120-failedmount and
+docs/design/pod-states.md#sandbox-and-network-events), and what tells that they are over
+(docs/design/pod-states.md#row-115-pulling-and-pulled and docs/design/pod-states.md#row-117-created-and-started)."""
 
 _PULL_SECRETS = frozenset({"FailedToRetrieveImagePullSecret"})
-"""Facts row 127."""
+"""See docs/design/pod-states.md#row-127-failedtoretrieveimagepullsecret."""
 
 _GROWS = frozenset({"TriggeredScaleUp", "Nominated"})
 """A node is on its way, says the cluster-autoscaler or Karpenter."""

@@ -1,8 +1,9 @@
 """Why an image could not be had, read from the runtime's words.
 
 `waiting.reason` is mostly ErrImagePull or ImagePullBackOff, which are one thing seen at two moments: the back-off
-repeats the error's words behind its own (facts/pod-states.json rows 5 and 6). The words are the runtime's, quoted
-and wrapped; image names, URLs and digests in them are set aside first, since they may hold any word or number.
+repeats the error's words behind its own (docs/design/pod-states.md#row-5-errimagepull and
+docs/design/pod-states.md#row-6-imagepullbackoff). The words are the runtime's, quoted and wrapped; image names, URLs
+and digests in them are set aside first, since they may hold any word or number.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ _WORDS: tuple[tuple[PendingKind, str], ...] = (
     # The first row that matches decides. Recording image-pull-kinds unless another source is named.
     # r-pull-platform; CRI-O says the second (containers/image).
     (PendingKind.IMAGE_PLATFORM, r"no match for platform in manifest|no image found in manifest list"),
-    # r-pull-limited; the kubelet's own limit is facts row 5.
+    # r-pull-limited; the kubelet's own limit: docs/design/pod-states.md#row-5-errimagepull.
     (PendingKind.IMAGE_LIMITED, r"429 too many requests|toomanyrequests|pull qps exceeded"),
-    # Facts row 5: a full disk of the node is no matter of the registry.
+    # A full disk of the node is no matter of the registry (docs/design/pod-states.md#row-5-errimagepull).
     (PendingKind.RUNTIME, r"no space left on device"),
-    # r-pull-broken, r-pull-host, r-pull-refused, image-pull-backoff; the rest facts row 5. Before the words of
-    # authorization: a token that could not be fetched in time is no refusal.
+    # r-pull-broken, r-pull-host, r-pull-refused, image-pull-backoff; the rest
+    # docs/design/pod-states.md#row-5-errimagepull. Before the words of authorization: a token that could not be fetched
+    # in time is no refusal.
     (
         PendingKind.IMAGE_UNREACHABLE,
         (
@@ -31,7 +33,8 @@ _WORDS: tuple[tuple[PendingKind, str], ...] = (
             r"network is unreachable|i/o timeout|tls handshake|x509|deadline exceeded|server misbehaving|\beof\b"
         ),
     ),
-    # r-pull-denied; 401 and 403 facts row 5. Before "not exist": a registry hides what one may not see.
+    # r-pull-denied; 401 and 403 docs/design/pod-states.md#row-5-errimagepull. Before "not exist": a registry hides what
+    # one may not see.
     (
         PendingKind.IMAGE_DENIED,
         (
@@ -41,7 +44,7 @@ _WORDS: tuple[tuple[PendingKind, str], ...] = (
     ),
     # CRI-O and older kubelets say it here, kubelets of today as InvalidImageName.
     (PendingKind.IMAGE_INVALID, r"invalid reference format"),
-    # r-pull-digest, r-pull-repository; manifest and name unknown facts row 5.
+    # r-pull-digest, r-pull-repository; manifest and name unknown docs/design/pod-states.md#row-5-errimagepull.
     (PendingKind.IMAGE_NOT_FOUND, r"not found|manifest unknown|name unknown|does not exist"),
 )
 

@@ -1,4 +1,6 @@
-"""Every state that a pod can show, and what senro makes of it: the 170 rows of facts/pod-states.json, in their order.
+"""Every state that a pod can show, and what senro makes of it.
+
+These are the 170 rows of docs/design/pod-states.md, in the order of their numbers.
 
 Who asks why a pod came to its answer finds the reason here, and who meets a new state adds it here. The classifier
 looks words up here (`pending_kinds`, `infra_kinds`); where a row leaves the answer to something else, `Means` names the
@@ -50,7 +52,11 @@ class Means(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One state. `number` is its place in the facts, from 1; `value` stands as it does there; `why` is our reason."""
+    """One state.
+
+    `number` is its row in docs/design/pod-states.md. `value` is the word that a pod or an Event shows. `why` is senro's
+    reason for `means`.
+    """
 
     number: int
     where: Where

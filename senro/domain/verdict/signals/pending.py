@@ -97,8 +97,10 @@ def _of_reason(waiting: ContainerStateWaiting) -> tuple[PendingKind, str]:
 
 def _create_failure(message: str) -> PendingKind:
     if names_command(message):
-        return PendingKind.CONFIG  # CRI-O shows a missing executable here, and tries for ever (facts row 153)
-    # Facts row 26: how a message begins that tells of an image volume.
+        # CRI-O shows a missing executable here, and tries for ever
+        # (docs/design/pod-states.md#row-153-missing-program-on-containerd-and-cri-o)
+        return PendingKind.CONFIG
+    # How a message begins that tells of an image volume (docs/design/pod-states.md#row-26-image-volume-tokens).
     of_volume = message.startswith(("ImageVolumeMountFailed", "RROUnsupported"))
     mounting = start_failure(message) is InfraKind.VOLUME
     return PendingKind.VOLUME if of_volume or mounting else PendingKind.RUNTIME

@@ -1,4 +1,4 @@
-"""`status.reason` of a pod: why somebody other than its containers ended it (facts/pod-states.json rows 42-76)."""
+"""`status.reason` of a pod: why somebody other than its containers ended it (docs/design/pod-states.md#pod-reasons)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from senro.domain.verdict.kinds import InfraKind
 from senro.domain.verdict.signals.known_states import Where, infra_kinds
 
 DEADLINE_EXCEEDED = "DeadlineExceeded"
-"""activeDeadlineSeconds passed since startTime (facts row 72)."""
+"""activeDeadlineSeconds passed since startTime (docs/design/pod-states.md#row-72-deadlineexceeded)."""
 
 REJECTED_PREFIX = "Pod was rejected:"
-# Facts row 67: a pod that arrives on a node under pressure is "Evicted" too, and never ran.
+# A pod that arrives on a node under pressure is "Evicted" too, and never ran
+# (docs/design/pod-states.md#row-67-evicted-on-arrival).
 
 _OWN_LIMITS = (
     # Recording evicted-kubelet-killed.
     "Usage of EmptyDir volume",
-    # Facts row 69: the other two of the kubelet's own-limit texts.
+    # The other two of the kubelet's own-limit texts (docs/design/pod-states.md#row-69-evicted-while-running).
     "exceeded its local ephemeral storage limit",
     "exceeds the total limit of containers",
 )
@@ -25,8 +26,9 @@ _KINDS = infra_kinds(Where.POD)
 def reason_kind(reason: str, message: str) -> InfraKind:
     """The kind of Infra behind a pod's reason; a reason that no row names is a refusal of the node.
 
-    Facts rows 42 to 68 (OutOfcpu, NodeAffinity, UnexpectedAdmissionError, NodeShutdown, ...) are all refusals, and
-    extended resources and plugins bring their own.
+    OutOfcpu, NodeAffinity, UnexpectedAdmissionError, NodeShutdown and so on
+    (docs/design/pod-states.md#refusals-by-the-kubelet) are all refusals, and extended resources and plugins bring their
+    own.
     """
     if reason == "Evicted":
         return InfraKind.REJECTED if message.startswith(REJECTED_PREFIX) else evicted_kind(message)

@@ -13,7 +13,9 @@ from senro.domain.transfer.scripts import MISSING_PROGRAM
 from senro.domain.verdict.kinds import InfraKind
 
 START_REASONS = frozenset({"StartError", "ContainerCannotRun"})
-"""containerd and docker (facts/pod-states.json rows 31 and 32); CRI-O fails while creating (facts row 153)."""
+"""containerd and docker (docs/design/pod-states.md#row-31-starterror and
+docs/design/pod-states.md#row-32-containercannotrun); CRI-O fails while creating
+(docs/design/pod-states.md#row-153-missing-program-on-containerd-and-cri-o)."""
 
 _MARKER = "unable to start container process:"
 # A command or a folder may be called anything, `cgroup` too: what is quoted, and every path, is no evidence.
@@ -22,7 +24,7 @@ _NAMES = re.compile(r'"[^"]*"|(?<=[\s(])/[^\s)]*')
 _INFRA: tuple[tuple[InfraKind, str], ...] = (
     # Recording create-container-error: a mount on a path whose parent is a file.
     (InfraKind.VOLUME, "error mounting"),
-    # Facts row 31: the kernel's or the node's trouble.
+    # The kernel's or the node's trouble (docs/design/pod-states.md#row-31-starterror).
     (InfraKind.RUNTIME, "cgroup"),
     (InfraKind.RUNTIME, "context deadline"),
 )

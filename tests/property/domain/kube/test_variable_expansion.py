@@ -19,7 +19,7 @@ variables = st.dictionaries(st.text("$()AB ", max_size=3), dollars, max_size=5)
 
 
 def expand(text: str, environment: dict[str, str]) -> str:
-    """The kubelet's expansion, written from its description in facts/api-rules.md section 1, nothing left out."""
+    """The kubelet's expansion, as docs/design/api-rules.md#variable-expansion describes it."""
     out = []
     place = 0
     while place < len(text):

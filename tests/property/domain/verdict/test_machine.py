@@ -123,7 +123,8 @@ class ClusterMachine(RuleBasedStateMachine):
     def has_a_secret(self) -> bool:
         """Whether only the final phase, which nobody has seen yet, tells of what the kubelet did.
 
-        Who removes the pod then takes it away unsaid, and a deletion of a final pod is immediate (facts row 159).
+        Who removes the pod then takes it away unsaid, and a deletion of a final pod is immediate
+        (docs/design/pod-states.md#row-159-deletiontimestamp).
         """
         cluster = self.cluster
         return bool(cluster.kubelet_reason) and cluster.reported_end is not None and not self.answer.settled
