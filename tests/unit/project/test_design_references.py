@@ -111,6 +111,18 @@ def test_the_design_has_references() -> None:
     assert any(REFERENCE.search(read(path)) for path in TEXTS if path.is_relative_to(ROOT / "senro"))
 
 
+def test_every_recording_that_a_page_cites_exists() -> None:
+    """After the word `recording` or `recordings`, a page of the design names files of tests/contract/recordings."""
+    cited = {
+        name
+        for path in DESIGN.glob("*.md")
+        for names in re.findall(r"\brecordings?\s+((?:`[\w-]+`(?:,\s+|\s+and\s+)?)+)", read(path))
+        for name in re.findall(r"[\w-]+", names.replace(" and ", " "))
+    }
+    assert cited
+    assert [name for name in sorted(cited) if not (RECORDINGS / f"{name}.json").is_file()] == []
+
+
 def test_every_known_state_is_described() -> None:
     """`pod-states.md` has each row of the table of known states once, as a heading or in a table."""
     page = read(DESIGN / "pod-states.md")
