@@ -2,7 +2,7 @@
 
 Between the two they are renewed, while the attempt runs and while its pod is put away. A lease that is lost is reported
 and left alone. Before there is a pod it ends the attempt; a pod that has the claim goes on, since nothing takes it away
-(docs/claims.md).
+(docs/design/leases.md#loss).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ duration from when it saw the last renewal, and takes the lease on that very res
 certain after nine tenths of a duration from when it sent that renewal, which was before.
 
 What it does not guarantee: that a holder which is not certain any more has stopped. Its pod may still write to the
-claim, and nothing tells the storage to refuse it: the lease is unfenced (docs/claims.md).
+claim, and nothing tells the storage to refuse it: the lease is unfenced (docs/design/leases.md#unfenced).
 """
 
 from __future__ import annotations
