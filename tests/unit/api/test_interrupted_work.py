@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[3]
 
 DRIVING = """
 import asyncio, os, signal, threading, time, anyio
-from senro.adapters.fs.work import drive
+from senro.adapters.fs.work import run_in_slices
 
 def work(task):
     loop = task.get_loop()
@@ -32,7 +32,7 @@ def work(task):
         print("undone", flush=True)
 
 async def main():
-    await drive(work(asyncio.current_task()))
+    await run_in_slices(work(asyncio.current_task()))
 
 try:
     anyio.run(main)
