@@ -9,6 +9,7 @@ from typing import TypedDict
 from senro.app.runtime.recorder import Recorder
 from senro.app.runtime.services import Services
 from senro.app.runtime.shutdown import CleanupScopes
+from senro.app.workspaces.mount_transfer import MountTransfer
 from senro.app.workspaces.workspaces import Workspaces
 from senro.domain.manifests.identity import AttemptIdentity
 from senro.domain.pipeline.step import Step
@@ -17,7 +18,7 @@ from senro.domain.transfer.compression import Coding, Direction
 
 
 class Moment(TypedDict):
-    """When and about which attempt an event is: what every event about one says."""
+    """The fields that every event about an attempt has."""
 
     at: str
     step: str
@@ -26,7 +27,12 @@ class Moment(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One try of one step. `secrets` maps the names that the step uses to their values; its repr shows none."""
+    """One attempt of one step, and what it works with. The repr shows no secret.
+
+    `last`: whether no attempt follows a failure of the command; its workspaces are then kept as it left them.
+    `mounts`: the step's mounts as `Workspaces.prepare` returned them; claims are not among them.
+    `secrets`: the values of the secrets that the step uses, by their names.
+    """
 
     step: Step
     identity: AttemptIdentity
@@ -35,8 +41,7 @@ class Attempt:
     workspaces: Workspaces
     cleanup_scopes: CleanupScopes
     last: bool
-    """Whether no further attempt follows a failure of the command: then its workspaces are kept as it left them."""
-
+    mounts: tuple[MountTransfer, ...]
     secrets: Mapping[str, bytes]
 
     def __repr__(self) -> str:
@@ -44,21 +49,21 @@ class Attempt:
 
     @property
     def moment(self) -> Moment:
-        """Now, and this attempt, for an event."""
+        """The fields of an event about this attempt that happens now."""
         return {"at": self.recorder.now(), "step": self.step.id, "attempt": self.identity.attempt}
 
     def phase(self, words: str) -> None:
-        """Tell the reporter what the attempt is doing; `words` may quote the cluster."""
+        """Report what the attempt is doing; secrets in `words`, which may quote the cluster, are masked."""
         recorder = self.recorder
         words = recorder.redactor.text(words)
         recorder.reporter.step_state(self.step.id, "running", attempt=self.identity.attempt, phase=words)
 
     def tell(self, message: str) -> None:
-        """Tell the reporter something that the ledger has in another form."""
+        """Report a note that the ledger does not need, masked as in `phase`."""
         self.recorder.reporter.note(self.step.id, self.recorder.redactor.text(message))
 
     async def transfer_broke(self, direction: Direction, tries: int, message: str) -> None:
-        """Record that an opening or a try of a transfer failed; `tries` are those that count so far."""
+        """Record that a try of a transfer, or the opening of its exec, failed; `tries` counts the tries so far."""
         await self.recorder.record(
             TransferBroken(
                 **self.moment,
@@ -69,11 +74,11 @@ class Attempt:
         )
 
     async def transferred(
-        self, direction: Direction, size: int, seconds: float, tries: int, *, coding: Coding, crossed: int
+        self, direction: Direction, size: int, seconds: float, tries: int, *, coding: Coding, wire_bytes: int
     ) -> None:
-        """Record that every carried mount has crossed: `size` bytes in `seconds`, with the so-manieth try.
+        """Record a completed transfer: bytes of the uncompressed archive, seconds, number of tries.
 
-        `crossed` is what they took on their way, packed by `coding`.
+        `wire_bytes` is the size of the stream, which was compressed by `coding`.
         """
         await self.recorder.record(
             Transferred(
@@ -83,6 +88,6 @@ class Attempt:
                 seconds=round(seconds, 3),
                 tries=tries,
                 coding=coding,
-                crossed=crossed,
+                crossed=wire_bytes,
             )
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -15,20 +15,18 @@ from senro.app.local_attempt import LocalAttempt
 from senro.app.pod.attempt import PodAttempt
 from senro.domain.errors import TreeError
 from senro.domain.manifests.identity import AttemptIdentity
-from senro.domain.pipeline.step_mounts import claimed, pod_target
+from senro.domain.pipeline.step_mounts import claim_mounts, pod_target
 from senro.domain.pipeline.targets import Pod
 from senro.domain.run.events import AttemptEnded, AttemptStarted, CancelRequested, RunEnded, StepEnded
 from senro.domain.run.outcome import Outcome, repeats
 from senro.domain.run.state import FINAL, Progress, final_state, next_moves, roll_up
 from senro.domain.run.state_names import RunState, StepState
-from senro.domain.transfer.scripts import STAGE_CONTAINER
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from anyio.abc import TaskGroup
 
-    from senro.app.pod.cleanup import PodCleanup
     from senro.app.runtime.recorder import Recorder
     from senro.app.runtime.services import Services
     from senro.app.runtime.shutdown import CleanupScopes
@@ -175,7 +173,7 @@ class Engine:
                 AttemptStarted(at=self._recorder.now(), step=step.id, attempt=number, where=where)
             )
             try:
-                await self._workspaces.prepare(step, again=number > 1)
+                mounts = await self._workspaces.prepare(step, again=number > 1)
             except TreeError as error:
                 return Outcome(
                     kind="infra",
@@ -197,6 +195,7 @@ class Engine:
                 workspaces=self._workspaces,
                 cleanup_scopes=self._cleanup_scopes,
                 last=step.retry is None or step.retry.on == "infra" or number >= step.retry.attempts,
+                mounts=mounts,
                 secrets={name: self._secrets.values[name] for name in step.secrets.values()},
             )
             if isinstance(step.on, Pod):
@@ -206,40 +205,10 @@ class Engine:
     async def _in_pod(self, attempt: Attempt, removals: TaskGroup) -> tuple[Outcome, bool]:
         if self._services.pods is None:
             raise RuntimeError("a plan with a pod target is run without a cluster")
-        running = PodAttempt(attempt, self._services.pods)
-        try:
-            outcome = await running.run()
-        except BaseException:
-            self._cleanup_scopes.shorten()
-            await running.removal.run()
-            raise
-        if outcome.kind == "succeeded" and not self._limited(attempt.step) and not claimed(attempt.step):
-            # What needs this step need not wait until the kubelet has put its pod away; whoever wants its claim has to.
-            removals.start_soon(self._delete, running.removal)
-            return outcome, True
-        gone = await running.removal.run()
-        if gone == "unconfirmed" and outcome.did_run == "no" and _may_yet_start(running.removal):
-            outcome = replace(outcome, did_run="maybe")
-        ended = outcome.kind in ("succeeded", "failed") or outcome.did_run == "no"
-        alive = not ended and (gone == "unconfirmed" or (gone in ("already_gone", "forced") and outcome.may_be_alive))
-        return replace(outcome, may_be_alive=alive), gone != "unconfirmed" and not alive
-
-    async def _delete(self, removal: PodCleanup) -> None:
-        """Beside the steps, or after the last of them. What is shielded is told here that its run was cancelled."""
-        gone = False
-
-        async def shorten_when_cancelled() -> None:
-            try:
-                await anyio.sleep_forever()
-            finally:
-                if not gone:
-                    self._cleanup_scopes.shorten()
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(shorten_when_cancelled)
-            await removal.run()
-            gone = True
-            group.cancel_scope.cancel()
+        # What needs this step need not wait until the kubelet has removed its pod; what waits for its claim, or for a
+        # place among the target's pods, has to.
+        background = None if self._limited(attempt.step) or claim_mounts(attempt.step) else removals
+        return await PodAttempt(attempt, self._services.pods, background).run()
 
     def _limited(self, step: Step) -> bool:
         return any(target == step.on for target, _ in self._pods)
@@ -250,27 +219,11 @@ class Engine:
         of_target = next((limiter for target, limiter in self._pods if target == step.on), None)
         async with AsyncExitStack() as turns:
             # In one order for all, and before any place: a step that waits must not take one from a step that can run.
-            for name in sorted(mount.name for mount, _ in claimed(step)):
+            for name in sorted(mount.name for mount, _ in claim_mounts(step)):
                 key = (pod_target(step).namespace or "", name)
                 await turns.enter_async_context(self._turns.setdefault(key, anyio.Lock()))
             async with of_target or nullcontext(), self._jobs or nullcontext():
                 yield
-
-
-def _may_yet_start(removal: PodCleanup) -> bool:
-    """Whether the step in a pod that was not seen gone may begin after all: what it waited for may come.
-
-    A pod that is over starts nothing, and one whose stage was not released is held by it for ever.
-    """
-    pod = removal.observer.pod if removal.observer is not None else removal.pod
-    if pod is None or pod.status.phase in {"Succeeded", "Failed"}:
-        return False
-    if STAGE_CONTAINER not in {container.name for container in pod.spec.init_containers}:
-        return True
-    stages = (
-        status.state.terminated for status in pod.status.init_container_statuses if status.name == STAGE_CONTAINER
-    )
-    return any(ended is not None and ended.exit_code == 0 for ended in stages)
 
 
 def _settled(progress: Progress) -> int:

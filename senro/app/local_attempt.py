@@ -92,10 +92,10 @@ class LocalAttempt:
         workdir = attempt.step.workdir
         if workdir is None:
             return self.base
-        for mount in attempt.step.mounts:
-            if workdir == mount.path or workdir.startswith(mount.path + "/"):
-                folder = attempt.workspaces.place(attempt.step, mount).folder
-                return posixpath.join(folder, workdir[len(mount.path) :].lstrip("/")).rstrip("/")
+        for each in attempt.mounts:
+            path = each.mount.path
+            if workdir == path or workdir.startswith(path + "/"):
+                return posixpath.join(each.folder, workdir[len(path) :].lstrip("/")).rstrip("/")
         return posixpath.join(self.base, workdir)
 
     def _environment(self) -> dict[str, str]:
@@ -104,7 +104,7 @@ class LocalAttempt:
         return {
             **step.env,
             **{variable: self.secret_files[name] for variable, name in step.secrets.items()},
-            **{mount_variable(mount): attempt.workspaces.place(step, mount).folder for mount in step.mounts},
+            **{mount_variable(each.mount): each.folder for each in attempt.mounts},
             RUN_VARIABLE: identity.run_id,
             STEP_VARIABLE: identity.step_id,
             ATTEMPT_VARIABLE: str(identity.attempt),

@@ -22,8 +22,7 @@ import pytest
 
 import senro
 from senro.adapters.fs.copying import write_all
-from senro.app.pod import download as reading
-from senro.app.pod import upload as staging
+from senro.app.pod import transfer
 from senro.app.pod.compression import CompressionChoice
 from senro.devcluster import DevCluster, DevClusterThread
 from senro.domain.kube.names import label_value
@@ -344,8 +343,7 @@ def check_cases(bench: Bench, cases: list[Case], monkeypatch: pytest.MonkeyPatch
     """Run the cases, of one coding, and judge each; nothing of ours is left, in the cluster or beside the folders."""
     force(monkeypatch, cases[0].coding)
     if SILENT & {case.fault for case in cases}:
-        monkeypatch.setattr(staging, "IDLE_SECONDS", IDLE)
-        monkeypatch.setattr(reading, "IDLE_SECONDS", IDLE)
+        monkeypatch.setattr(transfer, "IDLE_SECONDS", IDLE)
     result = run(bench, cases)
     before = {content: seen(bench.folder / content) for content in {case.content for case in cases}}
     counts: dict[str, Counter[str]] = {}

@@ -1,34 +1,35 @@
-"""What a step's pod did to its scratch caches, brought back: whatever becomes of that, the step is unaffected."""
+"""Downloads the scratch caches of a step that succeeded; whatever becomes of that, the step's outcome stays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from senro.app.attempt import Attempt
 from senro.app.caches.caches import Content
-from senro.app.pod.download import Download, ReadBackLost, ReadBackRefused
-from senro.domain.manifests.pod import read_back
+from senro.app.pod.download import Download, DownloadFailed
+from senro.app.workspaces.mount_transfer import MountTransfer
 from senro.domain.pipeline.workspace import ScratchMount
 
 
-async def bring_caches_back(attempt: Attempt, read: Callable[[int, str, str], Download]) -> None:
-    """Call it after a step that succeeded, once its workspaces are back.
+async def download_caches(attempt: Attempt, download: Callable[[MountTransfer, str], Download]) -> None:
+    """Download the scratch caches that have to be saved or handed on, each by an exec of its own.
 
-    `read` makes a reading of one volume, from its index, the folder to replace, and what messages call it.
-
-    Each cache is read by an exec of its own: what is wrong with one keeps back neither another nor a workspace.
+    Call it after the workspaces were downloaded. `download` makes the download of one mount; its second argument is
+    what messages call the files. A failed download is recorded and affects neither another cache nor a workspace.
     """
     scratches, step, number = attempt.workspaces.scratches, attempt.step, attempt.identity.attempt
-    for index, mount in read_back(step):
-        if not isinstance(mount, ScratchMount):
+    for each in attempt.mounts:
+        if not (each.returns and isinstance(each.mount, ScratchMount)):
             continue
-        folder = await scratches.returning(step, number, mount.name)
+        name = each.mount.name
+        folder = await scratches.returning(step, number, name)
         if not folder:
             continue
-        attempt.phase(f"reading the scratch cache {mount.name} back")
+        attempt.phase(f"reading the scratch cache {name} back")
         try:
-            trees = await read(index, folder, f"the files of the scratch cache {mount.name}").run()
-        except (ReadBackLost, ReadBackRefused) as error:
-            await scratches.lost(step, number, mount.name, str(error))
+            trees = await download(replace(each, folder=folder), f"the files of the scratch cache {name}").run()
+        except DownloadFailed as error:
+            await scratches.lost(step, number, name, str(error))
         else:
-            await scratches.returned(step, number, mount.name, Content(folder, trees[index]))
+            await scratches.returned(step, number, name, Content(folder, trees[each.index]))

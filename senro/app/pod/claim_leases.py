@@ -7,14 +7,15 @@ and left alone. Before there is a pod it ends the attempt; a pod that has the cl
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
 
 import anyio
 
-from senro.app.pod.objects import FIRST_PAUSE, LONGEST_PAUSE, LOOK_PAUSE, UNACKNOWLEDGED_SECONDS
+from senro.app.pod.creation import FIRST_PAUSE, LONGEST_PAUSE
+from senro.app.pod.deletion import LOOK_PAUSE, UNACKNOWLEDGED_SECONDS
 from senro.app.pod.request_timeout import answered_within
 from senro.domain.claims.lease import Lease, Terms, told
 from senro.domain.claims.lease_protocol import (
@@ -31,7 +32,7 @@ from senro.domain.claims.lease_protocol import (
 )
 from senro.domain.errors import AlreadyExists, ClusterError, Conflict, Forbidden, NotFound, Unauthorized
 from senro.domain.pipeline.durations import seconds
-from senro.domain.pipeline.step_mounts import claimed, pod_target
+from senro.domain.pipeline.step_mounts import claim_mounts, pod_target
 from senro.domain.run.events import LeaseAcquired, LeaseAwaited, LeaseLost, LeaseReleased
 from senro.domain.verdict import DidRun, Infra, InfraKind
 from senro.domain.verdict.creation import TROUBLE_SECONDS, GiveUp, RetryCreate, classify_create_error, infra_from_error
@@ -101,8 +102,7 @@ class _Claim:
 class Claims:
     """The leases of one attempt's claims. `acquire` once, inside `renewed`; `release` once, on every path.
 
-    Set `in_use` once there is a pod that mounts them: it is true until the end of that `renewed`, while its step goes
-    on whatever becomes of the leases.
+    Enter `mounted` once a pod mounts the claims: losing a lease no longer ends the attempt then.
     """
 
     def __init__(self, attempt: Attempt, services: ClusterServices) -> None:
@@ -114,10 +114,10 @@ class Claims:
         # In one order for everybody: two steps that want the same two never wait for each other.
         self._claims = [
             _Claim(Terms(target.namespace or "", mount.name, claim, attempt.identity, services.lease_seconds))
-            for mount, claim in sorted(claimed(attempt.step), key=lambda one: one[0].name)
+            for mount, claim in sorted(claim_mounts(attempt.step), key=lambda one: one[0].name)
         ]
         self._group: TaskGroup | None = None
-        self.in_use = False
+        self._mounted = False
 
     @property
     def lost(self) -> bool:
@@ -137,8 +137,17 @@ class Claims:
                     self._start(claim)
                 yield
             finally:
-                self._group, self.in_use = None, False
+                self._group = None
             group.cancel_scope.cancel()
+
+    @contextmanager
+    def mounted(self) -> Iterator[None]:
+        """While the context is open, messages about a lost lease say that the step goes on: a pod mounts the claims."""
+        self._mounted = True
+        try:
+            yield
+        finally:
+            self._mounted = False
 
     async def acquire(self) -> None:
         """Wait until all claims' leases are ours. Raises `ClaimRefused`; what was had by then is kept until `release`.
@@ -334,14 +343,14 @@ class Claims:
         attempt, terms = self._attempt, claim.terms
         if holder:
             message = f"{holder} has taken the claim {terms.claim} over"
-            message += " while this step has it too" if self.in_use else ""
+            message += " while this step has it too" if self._mounted else ""
         elif claim.lost:
             message = f"the lease of the claim {terms.claim} is gone, so that others may take it"
         else:
             said = f": {claim.words}" if claim.words else ""
             message = f"the lease of the claim {terms.claim} could not be renewed, so that others may take it{said}"
         claim.why = message
-        message += "; the step goes on" if self.in_use else ""
+        message += "; the step goes on" if self._mounted else ""
         attempt.tell(message)
         await attempt.recorder.record(LeaseLost(**attempt.moment, **claim.named, message=message, holder=holder))
 

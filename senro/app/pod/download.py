@@ -1,127 +1,106 @@
-"""Reading volumes back: one exec, one archive that is checked to its last block, folders swapped in whole."""
+"""Downloads volumes of a pod: one exec of `senro-io`, one archive that is verified completely before folders change."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar
 
 from senro.app.attempt import Attempt
-from senro.app.pod.compression import CompressionChoice, Probe, RestartCompressed
+from senro.app.pod.compression import CompressionChoice, DownloadProbe
+from senro.app.pod.transfer import STDERR_LIMIT, BrokenTry, Transfer
 from senro.app.pod.transfer_failure import TransferFailure, end_words
-from senro.app.pod.upload import IDLE_SECONDS, STDERR_LIMIT
+from senro.app.workspaces.mount_transfer import MountTransfer
 from senro.domain.errors import ClusterError, SenroError, TreeError
 from senro.domain.kube.exec_protocol import Ended, ExecResult, ExitCode, Stderr, Stdout
 from senro.domain.kube.pod import Pod
-from senro.domain.transfer.compression import PROBE_FROM, PROBE_TO, SAMPLE_BYTES, Coding
-from senro.domain.transfer.retry_policy import LOCAL_RULES, PATIENCE_SECONDS, TRIES, Break, Pace, after_break
+from senro.domain.run.conclusion import DownloadFailure
+from senro.domain.transfer.compression import Direction
+from senro.domain.transfer.retry_policy import LOCAL_RULES, PATIENCE_SECONDS, TRIES
 from senro.domain.transfer.scripts import IO_CONTAINER, FarCount, far_count, reading_command
-from senro.domain.tree.content_rules import PLAIN, ContentRules
 from senro.domain.tree.excludes import compile_excludes, far_excludes
 from senro.domain.tree.tree import Tree
 from senro.ports.cluster import Cluster, ExecSession
-from senro.ports.trees import Trees, Unpacking
+from senro.ports.trees import Unpacking
 
 STDERR_HEAD = 512
-"""Bytes of the beginning that are kept of a stderr that is longer than STDERR_LIMIT."""
+"""How many bytes of its beginning are kept of a stderr that is longer than STDERR_LIMIT."""
 
 
-class ReadBackLost(TransferFailure):
-    """The files did not come back. The coordinator's copy is as it was.
+class DownloadFailed(SenroError):
+    """The files were not downloaded. The coordinator's copy is as it was. `failure` says why."""
 
-    `repeatable` False: this machine or the identity's rights are at fault, another attempt ends the same.
-    """
-
-    def __init__(self, message: str, *, repeatable: bool = True) -> None:
+    def __init__(self, message: str, *, refused: bool = False, repeatable: bool = True) -> None:
         super().__init__(message)
-        self.repeatable = repeatable
+        self.failure = DownloadFailure(message, refused=refused, repeatable=repeatable)
+
+    def __str__(self) -> str:
+        return self.failure.message
 
 
-class ReadBackRefused(TransferFailure):
-    """The files came, and must not be unpacked: what the step left is at fault. The coordinator's copy is as it was."""
+class Download(Transfer[Mapping[int, Tree]]):
+    """The download of some mounts of one pod.
 
-
-@dataclass(slots=True)
-class Download:
-    """The read-back of one pod's read-write mounts.
-
-    `folders` maps the index of each to the folder to replace, `rules` to what of it may come back.
+    `what`: what is downloaded, for messages.
+    `uploaded_bytes`: the length of the archive that was uploaded; about as much is expected to come back.
     """
 
-    attempt: Attempt
-    pod: Pod
-    cluster: Cluster
-    folders: Mapping[int, str]
-    packing: CompressionChoice
-    what: str = "the workspaces"
-    """What comes back, for messages."""
+    direction: ClassVar[Direction] = "out"
+    name: ClassVar[str] = "reading back"
 
-    staged: int = 0
-    """Bytes of the archive that was sent in: about as many are expected to come back."""
-
-    coding: Coding | None = None
-    received: int = 0
-    """Bytes that came, as they crossed."""
-
-    unpacked: int = 0
-    """Bytes of the archive that they stood for."""
-
-    members: int = 0
-    """Entries that they brought."""
-
-    rules: Mapping[int, ContentRules] = field(default_factory=dict, kw_only=True)
+    def __init__(
+        self,
+        attempt: Attempt,
+        pod: Pod,
+        cluster: Cluster,
+        mounts: Sequence[MountTransfer],
+        compression: CompressionChoice,
+        *,
+        what: str = "the workspaces",
+        uploaded_bytes: int = 0,
+    ) -> None:
+        super().__init__(attempt, pod, cluster, compression)
+        self.mounts = {each.index: each for each in mounts}
+        self.what = what
+        self.uploaded_bytes = uploaded_bytes
+        self.members = 0
+        """How many entries of the archive arrived."""
 
     async def run(self) -> Mapping[int, Tree]:
-        """What came back, already in place. Raises `ReadBackLost`, `ReadBackRefused`."""
-        clock, pace = self.attempt.services.clock, Pace()
-        began = clock.monotonic()
-        while True:
-            try:
-                trees = await self._once()
-            except RestartCompressed as again:
-                self.coding = again.coding
-                self.attempt.tell(str(again))
-                continue
-            except (ClusterError, TransferFailure, TreeError) as error:
-                broken = error
-            else:
-                self.attempt.recorder.reporter.transfer(
-                    self.attempt.step.id, "out", self.unpacked, self.unpacked, self.members
-                )
-                await self.attempt.transferred(
-                    "out",
-                    self.unpacked,
-                    clock.monotonic() - began,
-                    pace.tries + 1,
-                    coding=self.coding or "plain",
-                    crossed=self.received,
-                )
-                return trees
-            taken = after_break(broken)
-            wait = pace.pause(taken, clock.monotonic())
-            message = f"{broken} ({self.received} bytes had come)"
-            await self.attempt.transfer_broke("out", pace.tries, message)
-            if isinstance(broken, TreeError) and taken.move == "end" and broken.rule not in LOCAL_RULES:
-                raise ReadBackRefused(f"a workspace was refused as the step left it: {broken}") from broken
-            if not await self._alive():
-                raise ReadBackLost(f"the pod went away before {self.what} were read back: {message}")
-            if wait is None:
-                raise self._given_up(broken, taken, message) from broken
-            self.attempt.tell(f"reading back broke ({pace.tries} of {TRIES} tries): {message}")
-            await clock.sleep(wait)
-            began = clock.monotonic()
+        """Returns the content of each mount by its index; the folders have it already. Raises `DownloadFailed`."""
+        return await self.repeat()
 
-    def _given_up(self, error: SenroError, taken: Break, message: str) -> ReadBackLost:
-        if isinstance(error, TreeError) and taken.move == "end":
-            return ReadBackLost(f"{self.what} could not be written on this machine: {error}", repeatable=False)
-        if taken.move == "end":
-            return ReadBackLost(f"{self.what} could not be read back: {error}", repeatable=False)
-        if taken.move == "wait":
+    async def _record(self, tries: int, seconds: float) -> None:
+        size, step = self.content_bytes, self.attempt.step.id
+        self.attempt.recorder.reporter.transfer(step, "out", size, size, self.members)
+        await super()._record(tries, seconds)
+
+    def _size(self) -> tuple[int, int]:
+        return self.content_bytes, self.wire_bytes
+
+    def _progress(self) -> str:
+        return f"{self.wire_bytes} bytes had come"
+
+    async def _check_pod(self, broken: BrokenTry) -> None:
+        error = broken.error
+        if isinstance(error, TreeError) and broken.decision.move == "end" and error.rule not in LOCAL_RULES:
+            raise DownloadFailed(f"a workspace was refused as the step left it: {error}", refused=True) from error
+        if not await self._alive():
+            raise DownloadFailed(f"the pod went away before {self.what} were read back: {broken.message}")
+
+    def _failure(self, broken: BrokenTry) -> Exception:
+        error, move = broken.error, broken.decision.move
+        if isinstance(error, TreeError) and move == "end":
+            return DownloadFailed(f"{self.what} could not be written on this machine: {error}", repeatable=False)
+        if move == "end":
+            return DownloadFailed(f"{self.what} could not be read back: {error}", repeatable=False)
+        if move == "wait":
             minutes = PATIENCE_SECONDS / 60
-            return ReadBackLost(f"{self.what} could not be read back for {minutes:.0f} minutes: {message}")
-        return ReadBackLost(f"{self.what} could not be read back in {TRIES} tries: {message}")
+            return DownloadFailed(f"{self.what} could not be read back for {minutes:.0f} minutes: {broken.message}")
+        return DownloadFailed(f"{self.what} could not be read back in {TRIES} tries: {broken.message}")
 
     async def _alive(self) -> bool:
-        """Whether `senro-io` can still be asked. A control plane in trouble says nothing: the next try finds out."""
+        """Whether `senro-io` may still run. True if the apiserver does not answer: the next try finds out."""
         try:
             found = await self.cluster.read_pod(self.pod.metadata.namespace, self.pod.metadata.name)
         except ClusterError:
@@ -131,35 +110,32 @@ class Download:
         status = found.container(IO_CONTAINER)
         return status is None or status.state.terminated is None
 
-    async def _once(self) -> Mapping[int, Tree]:
-        self.received = self.unpacked = 0
+    async def _try_once(self) -> Mapping[int, Tree]:
+        self.wire_bytes = self.content_bytes = 0
+        folders = {index: each.folder for index, each in self.mounts.items()}
+        rules = {index: each.rules for index, each in self.mounts.items()}
         found: Mapping[int, Tree] | None = None
         try:
-            async with self.attempt.services.trees.unpack(self.folders, rules=self.rules) as unpacking:
+            async with self.attempt.services.trees.unpack(folders, rules=rules) as unpacking:
                 found = await self._unpack(unpacking)
         except TreeError as error:
             if found is None or error.rule != "leftover":
                 raise
-            # The new tree is in place; only the old one could not be removed.
+            # The new content is in place; only the old one could not be removed completely.
             self.attempt.tell(str(error))
         return found
 
     async def _unpack(self, unpacking: Unpacking) -> Mapping[int, Tree]:
+        """Receive one archive and put its content in place, once everything about it was verified."""
         if self.coding is None:
-            self.coding = self.packing.first("out")
-        async with self.cluster.exec(
-            self.pod.metadata.namespace,
-            self.pod.metadata.name,
-            IO_CONTAINER,
-            reading_command(tuple(sorted(self.folders)), coding=self.coding, excludes=self._told()),
-            stdin=False,
-            idle_seconds=IDLE_SECONDS,
-        ) as session:
+            self.coding = self.compression.first("out")
+        command = reading_command(tuple(sorted(self.mounts)), coding=self.coding, excludes=self._remote_excludes())
+        async with self._exec(IO_CONTAINER, command, stdin=False) as session:
             result, stderr = await self._receive(session, unpacking)
         if result != ExitCode(0):
             raise TransferFailure(end_words(result, stderr, ""))
         found = await unpacking.finish()
-        self.unpacked, self.members = unpacking.unpacked, unpacking.members
+        self.content_bytes, self.members = unpacking.unpacked, unpacking.members
         counted = far_count(stderr)
         if counted is None or counted.members != unpacking.members:
             number = "no" if counted is None else counted.members
@@ -167,21 +143,24 @@ class Download:
         await unpacking.replace()
         return self._with_sockets(found, counted)
 
-    def _told(self) -> tuple[str, ...]:
-        """What the far tar can leave out; all of the rules are kept again where it comes in."""
-        excludes = [self._rules_of(index).exclude for index in self.folders]
-        return far_excludes(excludes, [str(index) for index in self.folders])
+    def _remote_excludes(self) -> tuple[str, ...]:
+        """The patterns that the remote tar can apply; all rules are applied again to what arrives."""
+        excludes = [each.rules.exclude for each in self.mounts.values()]
+        return far_excludes(excludes, [str(index) for index in self.mounts])
 
     def _with_sockets(self, trees: Mapping[int, Tree], counted: FarCount) -> Mapping[int, Tree]:
-        """The trees, with the sockets that the far side saw among what they left out.
+        """The trees, with the sockets that the remote script reported among what they left out.
 
-        Excluded ones are nobody's business. Those that it only counted stand in the first tree, together.
+        Excluded ones are not listed. Sockets that the script counted without naming them are listed with the first
+        tree, as one entry.
         """
         left_out: dict[int, list[tuple[str, str]]] = {index: [] for index in sorted(trees)}
         for name in counted.named:
             number, _, path = name.partition("/")
             index = int(number) if number in map(str, left_out) else None
-            if index is not None and not compile_excludes(self._rules_of(index).exclude).matches(path, directory=False):
+            if index is None:
+                continue
+            if not compile_excludes(self.mounts[index].rules.exclude).matches(path, directory=False):
                 left_out[index].append((path, "a socket"))
         if left_out and counted.sockets > len(counted.named):
             unnamed = f"({counted.sockets - len(counted.named)} more)"
@@ -193,57 +172,26 @@ class Download:
             for index, tree in trees.items()
         }
 
-    def _rules_of(self, index: int) -> ContentRules:
-        return self.rules.get(index, PLAIN)
-
     async def _receive(self, session: ExecSession, unpacking: Unpacking) -> tuple[ExecResult, bytes]:
+        """Feed what arrives to `unpacking`. Returns how the remote command ended, and its stderr."""
         reporter, step, stderr = self.attempt.recorder.reporter, self.attempt.step.id, b""
-        measuring = _Measuring(self.packing, self.attempt.services.trees) if self.coding == "plain" else None
+        plain = self.coding == "plain"
+        probe = DownloadProbe(self.compression, self.attempt.services.trees) if plain else None
         while True:
             match await session.receive():
                 case Stdout(data=data):
                     await unpacking.write(data)
-                    self.received += len(data)
-                    self.unpacked = unpacking.unpacked
+                    self.wire_bytes += len(data)
+                    self.content_bytes = unpacking.unpacked
                     self.members = unpacking.members
-                    done = self.received if self.coding == "plain" else self.unpacked
+                    done = self.wire_bytes if plain else self.content_bytes
                     reporter.transfer(step, "out", done, None, self.members)
-                    if measuring is not None:
-                        await measuring.take(data, self.received, self.staged)
+                    if probe is not None:
+                        await probe.take(data, self.wire_bytes, self.uploaded_bytes)
                 case Stderr(data=data):
                     stderr += data
                     if len(stderr) > STDERR_LIMIT:
-                        # The count is the last line; what tar complained about is in the first.
+                        # The count is in the last line, and tar's first complaint in the first.
                         stderr = stderr[:STDERR_HEAD] + stderr[STDERR_HEAD - STDERR_LIMIT :]
                 case Ended(result=result):
                     return result, stderr
-
-
-class _Measuring:
-    """Measures what comes in plain, and says when it is worth having it packed."""
-
-    def __init__(self, packing: CompressionChoice, trees: Trees) -> None:
-        self._packing = packing
-        self._trees = trees
-        self._probe = Probe(packing, "out")
-        self._sample = bytearray()
-        self._next = PROBE_FROM
-
-    async def take(self, data: bytes, received: int, staged: int) -> None:
-        """`data` came, `received` bytes in all. Raises `RestartCompressed`."""
-        if received >= PROBE_FROM and len(self._sample) < SAMPLE_BYTES:
-            self._sample += data
-        if received < self._next:
-            return
-        if not self._probe.mark(received):
-            self._next = PROBE_TO
-            return
-        # How much will come is not known: as much again as came, or what had been sent in. So it is asked again later.
-        self._next = 4 * received
-        expected = max(staged, 2 * received)
-        if self._packing.has and self._packing.could_pay("out", expected):
-            self._packing.ratio = await self._trees.ratio_of(bytes(self._sample))
-            self._sample.clear()  # what comes later may pack otherwise
-            again = self._packing.again("out", expected, received)
-            if again is not None:
-                raise again

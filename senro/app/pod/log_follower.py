@@ -1,4 +1,4 @@
-"""A pod's log, followed from its first byte to its last, however often the stream has to be opened again."""
+"""Follows the log of a pod's step container from its first byte to its last, reopening a stream that breaks."""
 
 from __future__ import annotations
 
@@ -28,19 +28,22 @@ from senro.ports.cluster import Cluster
 from senro.ports.ledger import StepLog
 
 PAUSE_SECONDS = 0.5
-"""Between two openings of a stream that ended although the container runs, the first of which brought nothing new."""
+"""Seconds between two openings of the stream while the container runs, if the first brought no new line."""
 
 SHORT_PAUSE_SECONDS = 0.02
-"""The same where it did: what the container prints meanwhile may rotate away before it is read."""
+"""The same if it brought lines: what the container prints meanwhile may be rotated away before it is read."""
 
 HUNG_SECONDS = 3.0
-"""How long a stream may bring nothing once the pod says that the container has ended. A kubelet that lives looks every
-second whether it has (docs/design/api-rules.md#end-of-a-followed-log), and then ends the stream itself."""
+"""How long a stream may stay silent once the pod shows that the container has ended. A kubelet checks for the end every
+second, and then closes the stream itself."""
 
 
 @dataclass(slots=True)
 class LogFollower:
-    """Writes the step's log to the run's folder and to the reporter. Start `run` beside the observer."""
+    """Writes the step's log to the run's folder and to the reporter. Run `run` in a task, then call `finish`.
+
+    `reason`: why the log may be incomplete, empty if nothing is missing.
+    """
 
     attempt: Attempt
     pod: Pod
@@ -51,6 +54,7 @@ class LogFollower:
     reason: str = ""
     _mask: PieceMask = field(init=False)
     _stream: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _ended: anyio.Event = field(default_factory=anyio.Event)
     _received: int = 0
     _lines_written: int = 0
 
@@ -58,14 +62,31 @@ class LogFollower:
         self._mask = PieceMask(self.attempt.recorder.redactor)
 
     async def run(self) -> None:
-        """Follow until the container has ended and its log was read to the end, or the pod is gone."""
+        """Follow until the container has ended and its log was read completely, or the pod is gone."""
         await self.observer.until(lambda observer: observer.seen_running)
         async with anyio.create_task_group() as group:
-            group.start_soon(self._let_go)
+            group.start_soon(self._cancel_hung_stream)
             await self._follow_to_the_end()
             group.cancel_scope.cancel()
         await self._write(self.lines.finish())
         await self._write_held()
+        self._ended.set()
+
+    async def finish(self, *, within: float) -> str:
+        """Wait up to `within` seconds for the end of the log and record it. Returns `reason`.
+
+        The answer of the pod is settled by now. A step that was never seen running has no log to wait for.
+        """
+        with anyio.move_on_after(within) as bound:
+            if self.observer.seen_running:
+                await self._ended.wait()
+        if bound.cancelled_caught:
+            self.reason = "its end did not come within the bound"
+        elif self.lines.gapped and not self.reason:
+            self.reason = "it was rotated while its stream was cut, so lines in between may be missing"
+        reason = self.reason
+        await self.attempt.recorder.record(LogEnded(**self.attempt.moment, complete=not reason, reason=reason))
+        return reason
 
     async def _follow_to_the_end(self) -> None:
         while self.observer.seen_running:
@@ -79,9 +100,9 @@ class LogFollower:
                 self.reason = str(error)
                 break
             except Rejected:
-                pass  # 400: the container has not started as far as its kubelet knows (recording `logs`)
+                pass  # 400: the kubelet does not yet regard the container as started (recording `logs`)
             except ClusterError:
-                pass  # broken, or the kubelet is out of reach: the pod says whether there is more to come
+                pass  # the stream broke, or the kubelet is out of reach: the pod shows whether to go on
             await self._write(self.lines.broke_off())
             await self.observer.next_poll_from_now()
             if _has_ended(self.observer):
@@ -89,22 +110,6 @@ class LogFollower:
                 break
             pause = PAUSE_SECONDS if self._lines_written == written else SHORT_PAUSE_SECONDS
             await self.attempt.services.clock.sleep(pause)
-
-    async def end(self, *, drained: bool) -> None:
-        """Record how the log ended; `drained` False where the bound for its last bytes was reached."""
-        if not drained:
-            self.reason = "its end did not come within the bound"
-        elif self.lines.gapped and not self.reason:
-            self.reason = "it was rotated while its stream was cut, so lines in between may be missing"
-        await self.attempt.recorder.record(
-            LogEnded(
-                at=self.attempt.recorder.now(),
-                step=self.attempt.step.id,
-                attempt=self.attempt.identity.attempt,
-                complete=not self.reason,
-                reason=self.reason,
-            )
-        )
 
     async def _follow(self) -> None:
         metadata = self.pod.metadata
@@ -116,8 +121,8 @@ class LogFollower:
                     self._received += len(data)
                     await self._write(self.lines.feed(data))
 
-    async def _let_go(self) -> None:
-        """End a stream that hangs although the container has ended: the pod knows better."""
+    async def _cancel_hung_stream(self) -> None:
+        """Cancel a log stream that stays silent after its container ended."""
         await self.observer.until(_has_ended)
         received = -1
         while received != self._received:
@@ -126,8 +131,10 @@ class LogFollower:
         self._stream.cancel()
 
     async def _read_rest(self) -> None:
-        # A stream that ends in order may still have been ended by an apiserver that restarts. Whoever runs this bounds
-        # it: after the verdict, the end of a log is not waited for for ever.
+        """Read what follows the last line, without following: a stream may end early with an apiserver that restarts.
+
+        The caller of `finish` bounds the time.
+        """
         metadata = self.pod.metadata
         while True:
             try:
@@ -142,12 +149,13 @@ class LogFollower:
                 self.reason = f"its end could not be read: {error}"
                 return
             else:
-                # Whatever a kubelet said in between: all that came after the last line it gave out is here.
+                # Everything after the last line is in this answer, whatever an earlier stream reported.
                 self.reason = ""
                 await self._write(self.lines.feed(rest))
                 return
 
     async def _write(self, pieces: list[LogPiece]) -> None:
+        """Write lines, masked, to the log and to the reporter; keep what a kubelet reported in place of lines."""
         written = bytearray()
         for piece in pieces:
             if isinstance(piece, LogLine):
@@ -160,11 +168,12 @@ class LogFollower:
             await self.log.write(bytes(written))
 
     async def _write_held(self) -> None:
-        """The end of a last line without a newline."""
+        """Write the end of a last line without a newline, which the masking has held back."""
         if held := self._mask.finish():
             await self.log.write(self._shown(held, ended=False))
 
     def _shown(self, text: bytes, *, ended: bool) -> bytes:
+        """Pass a line, or a part of one, to the reporter. Returns the bytes for the log."""
         if text or ended:
             reporter = self.attempt.recorder.reporter
             reporter.log_line(self.attempt.step.id, "stdout", text.decode("utf-8", "replace"))
@@ -172,5 +181,5 @@ class LogFollower:
 
 
 def _has_ended(observer: PodObserver) -> bool:
-    """Whether the container runs no more, as far as its pod tells."""
+    """Whether the pod does not show the container running any more."""
     return not isinstance(observer.answer, Running | Ending)

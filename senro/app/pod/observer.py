@@ -1,9 +1,10 @@
-"""One pod, watched from its creation to its answer."""
+"""Polls one pod from its creation to its settled answer, and lets other tasks wait for what it shows."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import TypeVar
 
 import anyio
 
@@ -15,16 +16,19 @@ from senro.domain.verdict.creation import infra_from_error
 from senro.ports.clock import Clock
 from senro.ports.pod_watch import PodWatch
 
+T = TypeVar("T")
+
 ListEvents = Callable[[], Awaitable[tuple[ClusterEvent, ...] | None]]
-"""Lists the Events about the pod; None where that is not allowed."""
+"""Lists the Events about the pod; returns None if that is forbidden."""
 
 
 class PodObserver:
-    """Folds what the watch sees, and lets others wait for what they need to see.
+    """Folds the polls of a watch into an answer. Run `run` in a task; other tasks call `until`.
 
-    `answer` is the newest, `pod` the pod that it was given for (None: gone), `last` the pod as it was last there. Set
-    `timed_out` and `deletion_asked` before you act on them: the next observation that is asked for tells the verdict. A
-    run that is cancelled cancels whoever waits here instead.
+    `answer`: the answer so far; once it is settled it stays.
+    `pod`: the pod of the latest poll, None after a 404.
+    `last`: the last pod that a poll returned, or the created one.
+    `observations`: how many polls were folded, the created pod included.
     """
 
     def __init__(
@@ -43,11 +47,11 @@ class PodObserver:
         self._patience = patience
         self._clock = clock
         self._changed = anyio.Event()
-        self._looked_at = clock.monotonic()
-        self._hidden = 0.0
+        self._polled_at = clock.monotonic()
+        self._unobserved = 0.0
+        self._timed_out = False
+        self._deletion_requested = False
         self.observations = 0
-        self.timed_out = False
-        self.deletion_asked = False
         self.pod: Pod | None = created
         self.last = created
         self.answer: Answer = memory.answer
@@ -55,26 +59,26 @@ class PodObserver:
 
     @property
     def node(self) -> str:
-        """The node's name, empty before there is one."""
+        """The name of the pod's node, empty before it is scheduled."""
         return self._memory.node
 
     @property
     def seen_running(self) -> bool:
-        """Whether anything shows that the step's process was started."""
+        """Whether any poll has shown that the step's process was started."""
         return self._memory.ran
 
     @property
     def waiting_seconds(self) -> float:
-        """How long the pod had waited for what it waits for now, when it was last looked at."""
-        return self._looked_at - self._patience.since
+        """How long the pod had been waiting for the same thing at the latest poll."""
+        return self._polled_at - self._patience.since
 
     @property
     def unobserved_seconds(self) -> float:
-        """How long the step may have run before it was first seen running: the gap between two observations."""
-        return self._hidden
+        """The time between the first poll that showed the step running and the poll before it."""
+        return self._unobserved
 
     async def run(self) -> None:
-        """Watch until the answer is settled. Ends early for nothing: a control plane that stays away is an answer."""
+        """Poll until the answer is settled. A watch that gives up on the apiserver settles it too."""
         while not self.answer.settled:
             asked = self._observation(None)
             try:
@@ -83,21 +87,34 @@ class PodObserver:
                 ran = DidRun.YES if self.seen_running else DidRun.MAYBE
                 self._settle(infra_from_error(error, did_run=ran, node=self.node, may_be_alive=True))
                 return
-            await self._take(pod, asked)
+            await self._fold(pod, asked)
+
+    async def delete(self, request: Callable[[], Awaitable[T]], *, timed_out: bool) -> T:
+        """Await `request`, which deletes the pod, and return its result.
+
+        Polls that begin after this call attribute the end of the pod to this deletion and not to the cluster;
+        `timed_out` says that the step's timeout is its reason. The next poll begins at once after the request.
+        """
+        self._deletion_requested = True
+        self._timed_out = self._timed_out or timed_out
+        try:
+            return await request()
+        finally:
+            self.nudge()
 
     def nudge(self) -> None:
-        """Something happened: look at once."""
+        """Poll now instead of at the next interval."""
         self._watch.nudge()
 
     async def until(self, condition: Callable[[PodObserver], bool]) -> None:
-        """Wait until `condition` holds or the answer is settled, whichever comes first."""
+        """Wait until `condition` holds or the answer is settled. It is checked after every poll."""
         while not (condition(self) or self.answer.settled):
             await self._changed.wait()
 
     async def next_poll_from_now(self) -> None:
-        """Wait for an observation that is asked for from now on, or for the answer to be settled."""
+        """Wait for the result of a poll that begins after this call, or for the answer to be settled."""
         seen = self.observations
-        # The poll under way may have been answered before whatever the caller noticed: the one after it was not.
+        # The poll under way may have been answered before the event that the caller reacts to.
         for count in (seen + 1, seen + 2):
             self.nudge()
             await self._seen(count)
@@ -109,15 +126,18 @@ class PodObserver:
         return Observation(
             pod=pod,
             at=self._clock.monotonic(),
-            timed_out=self.timed_out,
-            deletion_asked=self.deletion_asked,
+            timed_out=self._timed_out,
+            deletion_asked=self._deletion_requested,
         )
 
-    async def _take(self, pod: Pod | None, asked: Observation) -> None:
-        """Judge what was seen, with the Events about it where they are wanted and may be read."""
-        # A pod that is gone tells no time of its end: what was done to it while the poll was under way explains it.
-        told = asked if pod is not None else self._observation(None)
-        observation = replace(told, pod=pod, at=self._clock.monotonic())
+    async def _fold(self, pod: Pod | None, asked: Observation) -> None:
+        """Fold one poll, with the Events about the pod if the verdict depends on them and they may be listed.
+
+        `asked` has the flags from the beginning of the poll. After a 404 the current flags apply: a deletion that was
+        requested during the poll explains it.
+        """
+        flags = asked if pod is not None else self._observation(None)
+        observation = replace(flags, pod=pod, at=self._clock.monotonic())
         answer, memory = observe(self._memory, observation)
         if self._list_events is not None and wants_events(answer, memory, observation.at, pod):
             events = await self._events(self._list_events)
@@ -129,7 +149,7 @@ class PodObserver:
         try:
             events = await list_events()
         except ClusterError:
-            return None  # best effort: the pod is judged without them
+            return None  # Events are optional evidence
         if events is None:
             self._list_events = None
         return events
@@ -137,8 +157,8 @@ class PodObserver:
     def _accept(self, answer: Answer, memory: Memory, pod: Pod | None) -> None:
         at = self._clock.monotonic()
         if memory.ran and not self._memory.ran:
-            self._hidden = at - self._looked_at
-        self._looked_at, self._memory, self.pod, self.last = at, memory, pod, pod or self.last
+            self._unobserved = at - self._polled_at
+        self._polled_at, self._memory, self.pod, self.last = at, memory, pod, pod or self.last
         self._patience = self._patience.seen(answer, at)
         self._settle(self._patience.verdict(answer, at) or answer)
 

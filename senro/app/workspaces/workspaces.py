@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from senro.app.caches.caches import Scratches
 from senro.app.runtime.recorder import Recorder
 from senro.app.runtime.services import Services
+from senro.app.workspaces.mount_transfer import MountTransfer
 from senro.app.workspaces.persistent import PersistentWorkspaces
 from senro.app.workspaces.restore import put_back
 from senro.domain.errors import PlanError, Refusal, TreeError
 from senro.domain.kube.names import label_value
-from senro.domain.manifests.pod import carried, read_back
 from senro.domain.pipeline.step import Step
-from senro.domain.pipeline.step_mounts import claims_by_name, workspace_mounts
+from senro.domain.pipeline.step_mounts import TransferredMount, claims_by_name, transferred_mounts, workspace_mounts
 from senro.domain.pipeline.targets import Local
 from senro.domain.pipeline.workspace import AnyMount, Mount, ScratchMount, Workspace
 from senro.domain.plan.concurrency import beside
@@ -25,7 +25,6 @@ from senro.domain.tree.content_rules import WHOLE, ContentRules, rules_of
 from senro.domain.tree.excludes import IGNORE_BYTES, IGNORE_FILE, ignored
 from senro.domain.tree.run_folders import runs_inside
 from senro.domain.tree.tree import Tree
-from senro.ports.trees import Packed
 
 SAMPLE = 5
 """How many of the entries that a snapshot does not carry are named in the ledger."""
@@ -118,12 +117,12 @@ class Workspaces:
         """Call it once no step runs any more, in a run that was not cut: persistent workspaces are kept or evicted."""
         await self._persistent.release()
 
-    async def prepare(self, step: Step, *, again: bool) -> None:
+    async def prepare(self, step: Step, *, again: bool) -> tuple[MountTransfer, ...]:
         """Give the step what it starts from. Call it before every attempt; `again` from the second one on.
 
         A workspace of scope `step`, and one that a local step mounts read-only while others may use it too, is a copy
         of the step's own: nobody on this machine can be kept from writing to a folder. What a local attempt before
-        this one did to the others is undone.
+        this one did to the others is undone. Returns what the attempt works with.
         """
         await self.scratches.prepare(step)
         for mount in workspace_mounts(step):
@@ -136,12 +135,28 @@ class Workspaces:
                 await self._persistent.changing(mount.name)
                 if again and mount.mode == "rw":
                     await self._restore(shared.tree.digest, shared.folder)
+        return self.transfers(step)
+
+    def transfers(self, step: Step) -> tuple[MountTransfer, ...]:
+        """The mounts of a prepared step whose files are on the coordinator, in order: all but its claims."""
+        return tuple(self._transfer(step, each) for each in transferred_mounts(step))
+
+    def _transfer(self, step: Step, mounted: TransferredMount) -> MountTransfer:
+        place = self._place(step, mounted.mount)
+        return MountTransfer(
+            index=mounted.index,
+            mount=mounted.mount,
+            folder=place.folder,
+            tree=place.tree,
+            rules=self._rules_of(mounted.mount),
+            returns=mounted.returns,
+        )
 
     async def restore(self, step: Step) -> None:
         """Undo what a local attempt did to the workspaces that it mounts read-write."""
         for mount in workspace_mounts(step):
             if mount.mode == "rw":
-                place = self.place(step, mount)
+                place = self._place(step, mount)
                 await self._restore(place.tree.digest, place.folder)
                 await self._persistent.settled(place.name, place.tree.digest)
 
@@ -159,33 +174,15 @@ class Workspaces:
             return False
         return step.no_snapshot if mount.mode == "rw" else (step.id, mount.name) in self._shared
 
-    def place(self, step: Step, mount: AnyMount) -> Place:
+    def _place(self, step: Step, mount: AnyMount) -> Place:
         """Where the step's mount has its files."""
         if isinstance(mount, ScratchMount):
             content = self.scratches.content(step, mount)
             return Place(mount.name, content.folder, content.tree)
         return self._places[_own_name(step, mount) if self._has_own(step, mount) else mount.name]
 
-    def packed(self, step: Step) -> tuple[Packed, ...]:
-        """What crosses into the step's pod."""
-        places = ((index, self.place(step, mount)) for index, mount in carried(step))
-        return tuple(Packed(index, place.folder, place.tree) for index, place in places)
-
-    def returning(self, step: Step) -> Mapping[int, str]:
-        """The folders that what comes back from the step's pod replaces, by index; its scratch caches left out."""
-        return {index: self.place(step, mount).folder for index, mount in read_back(step) if isinstance(mount, Mount)}
-
-    def rules(self, step: Step) -> Mapping[int, ContentRules]:
-        """The rules of what comes back from the step's pod, by index."""
-        return {index: self._rules_of(mount) for index, mount in read_back(step)}
-
     def _rules_of(self, mount: AnyMount) -> ContentRules:
         return self._rules[mount.name] if isinstance(mount, Mount) else WHOLE
-
-    async def returned(self, step: Step, attempt: int, trees: Mapping[int, Tree]) -> None:
-        """Take a snapshot of what came back and is in place already. Raises as `keep` does."""
-        back = [(mount, trees[index]) for index, mount in read_back(step) if isinstance(mount, Mount)]
-        await self._snapshots(step, attempt, back)
 
     async def keep(self, step: Step, attempt: int) -> None:
         """Take a snapshot of each workspace that a local step mounted read-write.
@@ -197,15 +194,15 @@ class Workspaces:
         left = []
         for mount in workspace_mounts(step):
             if mount.mode == "rw":
-                folder = self.place(step, mount).folder
+                folder = self._place(step, mount).folder
                 left.append((mount, await self._services.trees.prune(folder, rules=self._rules_of(mount))))
-        await self._snapshots(step, attempt, left)
+        await self.take_snapshots(step, attempt, left)
 
     async def written_through(self, step: Step) -> tuple[str, ...]:
         """The names of workspaces that a local step mounted read-only and changed all the same; they are put right."""
         changed = []
         for mount in workspace_mounts(step):
-            place = self.place(step, mount)
+            place = self._place(step, mount)
             if mount.mode == "rw":
                 continue
             if await self._differs(place, self._rules_of(mount)):
@@ -223,12 +220,16 @@ class Workspaces:
         # No digest sees what does not travel; what was put in place had none of it.
         return bool(tree.left_out) or tree.digest != place.tree.digest
 
-    async def _snapshots(self, step: Step, attempt: int, left: Sequence[tuple[Mount, Tree]]) -> None:
-        """All are in the store before any is told: a step's changes are kept whole or not at all."""
+    async def take_snapshots(self, step: Step, attempt: int, left: Sequence[tuple[AnyMount, Tree]]) -> None:
+        """Store the content of workspaces, which the folders of their mounts already have, as their new snapshots.
+
+        Every tree is stored before the first is recorded: the changes of a step are kept completely or not at all.
+        Raises `TreeError` if a folder changed meanwhile.
+        """
         for mount, tree in left:
-            await self._services.content.put(tree, self.place(step, mount).folder)
+            await self._services.content.put(tree, self._place(step, mount).folder)
         for mount, tree in left:
-            await self._told(step, attempt, replace(self.place(step, mount), tree=tree))
+            await self._told(step, attempt, replace(self._place(step, mount), tree=tree))
 
     async def _told(self, step: Step, attempt: int, place: Place) -> None:
         tree, digest = place.tree, place.tree.digest

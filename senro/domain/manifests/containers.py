@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from senro.domain.kube import names
@@ -10,7 +10,7 @@ from senro.domain.kube.variable_expansion import escape
 from senro.domain.manifests.identity import AttemptIdentity
 from senro.domain.manifests.security import container_security, secret_file_mode, transfer_security
 from senro.domain.pipeline.step import Step
-from senro.domain.pipeline.step_mounts import carried, claimed, mount_variable, read_back
+from senro.domain.pipeline.step_mounts import TransferredMount, claim_mounts, mount_variable
 from senro.domain.pipeline.targets import Pod
 from senro.domain.transfer.scripts import (
     CONTROL_MOUNT,
@@ -30,15 +30,17 @@ _CONTROL_VOLUME: Final = "senro-ctl"
 _SECRETS_VOLUME: Final = "senro-secrets"
 
 
-def step_container(step: Step, target: Pod, identity: AttemptIdentity) -> Manifest:
+def step_container(
+    step: Step, target: Pod, identity: AttemptIdentity, transferred: Sequence[TransferredMount]
+) -> Manifest:
     """The container that runs the step's command."""
     mounts = [
-        {"name": _volume(index), "mountPath": mount.path, "readOnly": mount.mode == "ro"}
-        for index, mount in carried(step)
+        {"name": _volume(each.index), "mountPath": each.mount.path, "readOnly": each.mount.mode == "ro"}
+        for each in transferred
     ]
     mounts += [
         {"name": _claim(index), "mountPath": mount.path, "readOnly": mount.mode == "ro"}
-        for index, (mount, _) in enumerate(claimed(step))
+        for index, (mount, _) in enumerate(claim_mounts(step))
     ]
     if step.secrets:
         mounts.append({"name": _SECRETS_VOLUME, "mountPath": SECRETS_MOUNT, "readOnly": True})
@@ -67,21 +69,22 @@ def step_environment(step: Step, identity: AttemptIdentity) -> dict[str, str]:
     }
 
 
-def stage_container(step: Step, target: Pod) -> Manifest:
-    """The init container that every carried mount is unpacked in, before the step starts."""
+def stage_container(target: Pod, transferred: Sequence[TransferredMount]) -> Manifest:
+    """The init container in which every transferred mount is unpacked, before the step starts."""
     mounts = [
-        {"name": _volume(index), "mountPath": f"{VOLUMES_MOUNT}/{index}", "readOnly": False}
-        for index, _ in carried(step)
+        {"name": _volume(each.index), "mountPath": f"{VOLUMES_MOUNT}/{each.index}", "readOnly": False}
+        for each in transferred
     ]
     mounts.append({"name": _CONTROL_VOLUME, "mountPath": CONTROL_MOUNT, "readOnly": False})
     return _transfer_container(STAGE_CONTAINER, STAGE_COMMAND, target, mounts)
 
 
-def io_container(step: Step, target: Pod) -> Manifest:
-    """The container that the `rw` mounts are read from, when the step has ended."""
+def io_container(target: Pod, transferred: Sequence[TransferredMount]) -> Manifest:
+    """The container from which the mounts that return are downloaded, after the step has ended."""
     mounts = [
-        {"name": _volume(index), "mountPath": f"{VOLUMES_MOUNT}/{index}", "readOnly": True}
-        for index, _ in read_back(step)
+        {"name": _volume(each.index), "mountPath": f"{VOLUMES_MOUNT}/{each.index}", "readOnly": True}
+        for each in transferred
+        if each.returns
     ]
     return _transfer_container(IO_CONTAINER, IO_COMMAND, target, mounts)
 
@@ -106,20 +109,22 @@ def _container(name: str, command: Iterable[str], target: Pod, mounts: list[Mani
     }
 
 
-def pod_volumes(step: Step, target: Pod, identity: AttemptIdentity) -> list[Manifest]:
-    """An emptyDir for each carried mount, senro's own for the release, the claims, and the secrets' files.
+def pod_volumes(
+    step: Step, target: Pod, identity: AttemptIdentity, transferred: Sequence[TransferredMount]
+) -> list[Manifest]:
+    """An emptyDir for each transferred mount, one for the release, the claims, and the files of the secrets.
 
     A claim that is mounted `ro` is asked for so as a volume too: some that many nodes may read are given no other way.
     """
-    volumes: list[Manifest] = [{"name": _volume(index), "emptyDir": {}} for index, _ in carried(step)]
+    volumes: list[Manifest] = [{"name": _volume(each.index), "emptyDir": {}} for each in transferred]
     if volumes:
         volumes.append({"name": _CONTROL_VOLUME, "emptyDir": {}})
     volumes += [
         {"name": _claim(index), "persistentVolumeClaim": {"claimName": claim, "readOnly": mount.mode == "ro"}}
-        for index, (mount, claim) in enumerate(claimed(step))
+        for index, (mount, claim) in enumerate(claim_mounts(step))
     ]
     if step.secrets:
-        mode = secret_file_mode(target, claims=bool(claimed(step)))
+        mode = secret_file_mode(target, claims=bool(claim_mounts(step)))
         items = [{"key": name, "path": name, "mode": mode} for name in secret_names(step)]
         volumes.append({"name": _SECRETS_VOLUME, "secret": {"secretName": identity.name, "items": items}})
     return volumes

@@ -25,18 +25,16 @@ from senro.domain.manifests.identity import AttemptIdentity
 from senro.domain.manifests.security import pod_security
 from senro.domain.pipeline.durations import seconds
 from senro.domain.pipeline.step import Step
-from senro.domain.pipeline.step_mounts import carried, claimed, pod_target, read_back
+from senro.domain.pipeline.step_mounts import claim_mounts, pod_target, transferred_mounts
 from senro.domain.pipeline.targets import Pod
 
 __all__ = [
     "AttemptIdentity",
     "Manifest",
-    "carried",
     "manifest_bytes",
     "own_deadline",
     "pod_manifest",
     "pod_target",
-    "read_back",
     "secret_manifest",
     "step_environment",
 ]
@@ -66,7 +64,7 @@ def own_deadline(step: Step, staged_bytes: int) -> int:
         STARTS * math.ceil(seconds(target.start_timeout))
         + math.ceil(seconds(target.max_lifetime) if step.timeout is None else step.timeout)
         + -(-staged_bytes // STAGING_RATE)
-        + (READ_BACK_SECONDS if read_back(step) else 0)
+        + (READ_BACK_SECONDS if any(each.returns for each in transferred_mounts(step)) else 0)
         + target.grace
     )
     return max(1, min(deadline, LONGEST_DEADLINE))
@@ -118,12 +116,13 @@ def manifest_bytes(manifest: Mapping[str, Any]) -> bytes:
 
 
 def _spec(step: Step, target: Pod, identity: AttemptIdentity, deadline: int) -> Manifest:
-    containers = [step_container(step, target, identity)]
+    transferred = transferred_mounts(step)
+    containers = [step_container(step, target, identity, transferred)]
     init_containers = []
-    if carried(step):
-        init_containers.append(stage_container(step, target))
-    if read_back(step):
-        containers.append(io_container(step, target))
+    if transferred:
+        init_containers.append(stage_container(target, transferred))
+    if any(each.returns for each in transferred):
+        containers.append(io_container(target, transferred))
     spec: Manifest = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
@@ -131,10 +130,10 @@ def _spec(step: Step, target: Pod, identity: AttemptIdentity, deadline: int) -> 
         "shareProcessNamespace": False,
         "activeDeadlineSeconds": deadline,
         "terminationGracePeriodSeconds": target.grace,
-        "securityContext": pod_security(target, claims=bool(claimed(step))),
+        "securityContext": pod_security(target, claims=bool(claim_mounts(step))),
         "initContainers": init_containers,
         "containers": containers,
-        "volumes": pod_volumes(step, target, identity),
+        "volumes": pod_volumes(step, target, identity, transferred),
         "serviceAccountName": target.service_account,
         "nodeSelector": dict(target.node_selector),
         "tolerations": [dict(toleration) for toleration in target.tolerations],

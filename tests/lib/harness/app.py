@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from senro.app.attempt import Attempt
 from senro.app.runtime.recorder import Recorder
 from senro.app.runtime.services import Services
 from senro.app.runtime.shutdown import CleanupScopes
+from senro.app.workspaces.mount_transfer import MountTransfer
 from senro.app.workspaces.workspaces import Workspaces
 from senro.domain.errors import ClusterError
 from senro.domain.kube.pod import Pod, pod_from
@@ -90,8 +91,10 @@ class App:
         self.workspaces = Workspaces(self.services, self.recorder, str(folder))
         self.cleanup_scopes = CleanupScopes()
 
-    def attempt(self, number: int = 1, *, step: str = "build.make", last: bool = True) -> Attempt:
-        """An attempt of the step."""
+    def attempt(
+        self, number: int = 1, *, step: str = "build.make", last: bool = True, mounts: Sequence[MountTransfer] = ()
+    ) -> Attempt:
+        """An attempt of the step, with what `Workspaces.prepare` returned for it."""
         planned = next(planned.step for planned in self.plan.steps if planned.step.id == step)
         return Attempt(
             step=planned,
@@ -101,6 +104,7 @@ class App:
             workspaces=self.workspaces,
             cleanup_scopes=self.cleanup_scopes,
             last=last,
+            mounts=tuple(mounts),
             secrets=self.secrets,
         )
 

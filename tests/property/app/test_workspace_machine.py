@@ -168,8 +168,9 @@ class WorkspaceMachine(RuleBasedStateMachine):
             shutil.rmtree(self.top / "runs", ignore_errors=True)
             self.app = App(self.top, plan)
             self.run(lambda: self.app.workspaces.open(plan))
-        self.content_rules = self.app.workspaces.rules(self.there)[0]
-        self.folder = Path(self.app.workspaces.place(self.here, self.here.mounts[0]).folder)
+        (self.transfer,) = self.app.workspaces.transfers(self.there)
+        self.content_rules = self.transfer.rules
+        self.folder = Path(self.transfer.folder)
 
     @rule(edits=EDITS)
     def local_step(self, edits: list[Edit]) -> None:
@@ -254,7 +255,7 @@ class WorkspaceMachine(RuleBasedStateMachine):
     async def stage(self, image: Image) -> None:
         """The product's archive, through the product's script."""
         pieces = []
-        parts = self.app.workspaces.packed(self.there)
+        parts = [each.packed for each in self.app.workspaces.transfers(self.there)]
         async with self.app.services.trees.pack(parts, sentinel=sentinel_name(NONCE)) as archive:
             while piece := await archive.read():
                 pieces.append(bytes(piece))
@@ -264,11 +265,12 @@ class WorkspaceMachine(RuleBasedStateMachine):
 
     async def read_back(self, image: Image) -> None:
         """As `senro.app.pod.download` does it."""
-        rules = self.app.workspaces.rules(self.there)
+        mounts = [each for each in self.app.workspaces.transfers(self.there) if each.returns]
+        rules = {each.index: each.rules for each in mounts}
         told = far_excludes([one.exclude for one in rules.values()], ("0",))
         code, data, stderr = image.run(reading_command((0,), excludes=told))
         assert code == 0, stderr
-        folders = self.app.workspaces.returning(self.there)
+        folders = {each.index: each.folder for each in mounts}
         async with self.app.services.trees.unpack(folders, rules=rules) as unpacking:
             await unpacking.write(data)
             trees = await unpacking.finish()
@@ -276,7 +278,8 @@ class WorkspaceMachine(RuleBasedStateMachine):
             assert counted is not None
             assert counted.members == unpacking.members
             await unpacking.replace()
-        await self.app.workspaces.returned(self.there, self.attempts, trees)
+        snapshots = [(each.mount, trees[each.index]) for each in mounts]
+        await self.app.workspaces.take_snapshots(self.there, self.attempts, snapshots)
 
     def run(self, call: Callable[[], Awaitable[T]]) -> T:
         return anyio.run(call)

@@ -63,9 +63,9 @@ class Scene:
         object.__setattr__(self.app.services, "processes", does)
 
     async def run(self, *, last: bool = True, files: dict[str, str] | None = None) -> Outcome:
-        attempt = self.app.attempt(2, last=last)
         await self.app.workspaces.open(self.app.plan)
-        await self.app.workspaces.prepare(attempt.step, again=False)
+        mounts = await self.app.workspaces.prepare(self.app.plan.steps[0].step, again=False)
+        attempt = self.app.attempt(2, last=last, mounts=mounts)
         self.app.ledger.lines.clear()
         return await LocalAttempt(attempt, files or {}, str(self.folder)).run()
 

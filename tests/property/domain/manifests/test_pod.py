@@ -14,15 +14,14 @@ from hypothesis import strategies as st
 
 from senro.domain.manifests.identity import AttemptIdentity
 from senro.domain.manifests.pod import (
-    carried,
     manifest_bytes,
     own_deadline,
     pod_manifest,
     pod_target,
-    read_back,
     secret_manifest,
 )
 from senro.domain.pipeline.step import Step
+from senro.domain.pipeline.step_mounts import TransferredMount, transferred_mounts
 from senro.domain.pipeline.targets import Local, Pod
 from senro.domain.pipeline.workspace import Workspace
 from tests.lib.builders import pod_security as standard
@@ -153,7 +152,7 @@ def test_nothing_mounted_is_no_extra_container() -> None:
     step = planned(one_step())
     assert list(containers(step)) == ["step"]
     assert "volumes" not in manifest(step)["spec"]
-    assert carried(step) == ()
+    assert transferred_mounts(step) == ()
 
 
 def test_read_only_mounts_are_staged_and_not_read_back() -> None:
@@ -161,7 +160,7 @@ def test_read_only_mounts_are_staged_and_not_read_back() -> None:
     step = planned(one_step(mounts=[SRC.at("/src", "ro")]))
     assert list(containers(step)) == ["senro-stage", "step"]
     assert containers(step)["step"]["volumeMounts"] == [{"name": "ws-0", "mountPath": "/src", "readOnly": True}]
-    assert read_back(step) == ()
+    assert [each.returns for each in transferred_mounts(step)] == [False]
 
 
 def test_read_write_mounts_are_staged_and_read_back() -> None:
@@ -180,8 +179,10 @@ def test_read_write_mounts_are_staged_and_read_back() -> None:
         ],
         "senro-io": [{"name": "ws-1", "mountPath": "/senro/ws/1", "readOnly": True}],
     }
-    assert carried(step) == tuple(enumerate(step.mounts))
-    assert read_back(step) == ((1, step.mounts[1]),)
+    assert transferred_mounts(step) == (
+        TransferredMount(0, step.mounts[0], returns=False),
+        TransferredMount(1, step.mounts[1], returns=True),
+    )
 
 
 def test_a_claim_is_mounted_and_never_carried() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from senro.app.pod.objects import UNACKNOWLEDGED_SECONDS
+from senro.app.pod.deletion import UNACKNOWLEDGED_SECONDS
 from senro.domain.claims.lease import Terms
 from senro.domain.errors import ClusterError, Unreachable
 from senro.domain.manifests.identity import AttemptIdentity

@@ -10,12 +10,13 @@ import pytest
 
 from senro.app.pod.claim_leases import Claims
 from senro.app.pod.cleanup import ASK_SECONDS, CANCEL_GRACE, PodCleanup
-from senro.app.pod.objects import UNACKNOWLEDGED_SECONDS
+from senro.app.pod.deletion import UNACKNOWLEDGED_SECONDS
 from senro.app.pod.observer import PodObserver
 from senro.domain.errors import Unreachable
 from senro.domain.kube.pod import Pod, pod_from
 from senro.domain.manifests.pod import pod_manifest, secret_manifest
 from senro.domain.pipeline.targets import Pod as Target
+from senro.domain.run.deletion import Deletion
 from senro.domain.run.events import Noted, PodDeleted
 from senro.domain.verdict import Answer, DidRun, Exited, Infra, InfraKind, Memory, Patience, Running
 from tests.lib.builders.plans import IMAGE
@@ -36,6 +37,7 @@ class Scene:
         self.cluster = FakeCluster(self.app.clock)
         self.attempt = self.app.attempt()
         self.removal = PodCleanup(self.attempt, self.cluster)
+        self.observed: PodObserver | None = None
         self.manifest = pod_manifest(self.attempt.step, self.attempt.identity)
         self.secret = secret_manifest(self.attempt.step, self.attempt.identity, self.app.secrets)
 
@@ -43,8 +45,11 @@ class Scene:
         self.removal.secret, self.removal.manifest = self.secret, self.manifest
         await self.cluster.create_secret(self.secret)
         self.removal.pod = await self.cluster.create_pod(self.manifest)
-        self.removal.observer = self.observer(self.removal.pod)
+        self.observed = self.observer(self.removal.pod)
         return self.removal.pod
+
+    async def remove(self) -> Deletion:
+        return await self.removal.run(self.observed)
 
     def observer(self, pod: Pod) -> PodObserver:
         clock = self.app.clock
@@ -68,11 +73,9 @@ async def test_pod_and_secret_are_removed(scene: Scene) -> None:
     """By uid, with the pod's own grace, told to the ledger; what the observer sees of it is no disruption."""
     scene.cluster.stubborn = True
     await scene.create()
-    assert await scene.removal.run() == "deleted"
+    assert await scene.remove() == "deleted"
     assert scene.gone
     assert scene.cluster.graces == [None]
-    assert scene.removal.observer is not None
-    assert scene.removal.observer.deletion_asked
     (event,) = scene.app.ledger.events
     assert isinstance(event, PodDeleted)
     assert (event.namespace, event.pod, event.confirmed, event.remedy) == (
@@ -85,7 +88,7 @@ async def test_pod_and_secret_are_removed(scene: Scene) -> None:
 
 async def test_nothing_was_created(scene: Scene) -> None:
     """No request, no event."""
-    assert await scene.removal.run() == "deleted"
+    assert await scene.remove() == "deleted"
     assert (scene.cluster.calls, scene.app.ledger.lines) == ([], [])
 
 
@@ -93,7 +96,7 @@ async def test_only_the_secret_was_created(scene: Scene) -> None:
     """The attempt ended before its pod's create was sent."""
     scene.removal.secret = scene.secret
     await scene.cluster.create_secret(scene.secret)
-    assert await scene.removal.run() == "deleted"
+    assert await scene.remove() == "deleted"
     assert scene.gone
     assert scene.app.ledger.lines == []
 
@@ -103,7 +106,7 @@ async def test_a_secret_whose_create_was_given_up_is_removed_again(tmp_path: Pat
     scene = Scene(tmp_path, auto=False)
     scene.removal.secret = scene.secret
     async with anyio.create_task_group() as group:
-        group.start_soon(scene.removal.run)
+        group.start_soon(scene.remove)
         await until(lambda: scene.app.clock.sleepers == 1)
         await scene.cluster.create_secret(scene.secret)
         await scene.app.clock.advance(UNACKNOWLEDGED_SECONDS)
@@ -116,7 +119,7 @@ async def test_a_create_that_was_never_answered_is_looked_for(scene: Scene, ther
     scene.removal.manifest = scene.manifest
     if there:
         await scene.cluster.create_pod(scene.manifest)
-    assert await scene.removal.run() == "deleted"
+    assert await scene.remove() == "deleted"
     assert scene.gone
     assert len(scene.app.ledger.events) == there
 
@@ -125,7 +128,7 @@ async def test_a_pod_that_may_not_be_deleted_is_told(scene: Scene) -> None:
     """In the cluster's words, with what to type; the Secret is removed all the same."""
     await scene.create()
     scene.cluster.fail("delete_pod", refused("delete pod", 403, "Forbidden", 'cannot delete resource "pods"'))
-    assert await scene.removal.run() == "unconfirmed"
+    assert await scene.remove() == "unconfirmed"
     assert list(scene.cluster.secrets) == []
     deleted, note = scene.app.ledger.events
     assert isinstance(deleted, PodDeleted)
@@ -139,7 +142,7 @@ async def test_a_secret_that_may_not_be_deleted_is_told(scene: Scene) -> None:
     """With a remedy of its own, in the cluster's words; the pod is put away, and nothing is said of it."""
     await scene.create()
     scene.cluster.fail("delete_secret", refused("delete secret", 403, "Forbidden", "cannot delete secrets"))
-    assert await scene.removal.run() == "deleted"
+    assert await scene.remove() == "deleted"
     remedy = scene.remedy.replace("delete pod", "delete secret")
     assert scene.app.recorder.leftovers == [remedy]
     deleted, note = scene.app.ledger.events
@@ -158,7 +161,7 @@ async def test_a_secret_that_cannot_be_deleted_is_told(scene: Scene) -> None:
     async with anyio.create_task_group() as group:
 
         async def remove() -> None:
-            assert await scene.removal.run() == "deleted"
+            assert await scene.remove() == "deleted"
 
         group.start_soon(remove)
         await until(lambda: not scene.cluster.pods and scene.cluster.calls.count("delete_secret") > 3)
@@ -169,12 +172,12 @@ async def test_a_secret_that_cannot_be_deleted_is_told(scene: Scene) -> None:
 @pytest.mark.parametrize("secret", [True, False])
 async def test_a_pod_that_was_refused_was_never_there(scene: Scene, secret: bool) -> None:
     """The apiserver said no: one look, no wait, no event and no remedy; the Secret is removed."""
-    scene.removal.manifest, scene.removal.refused = scene.manifest, True
+    scene.removal.manifest, scene.removal.may_exist = scene.manifest, False
     if secret:
         scene.removal.secret = scene.secret
         await scene.cluster.create_secret(scene.secret)
     before = scene.app.clock.monotonic()
-    assert await scene.removal.run() == "deleted"
+    assert await scene.remove() == "deleted"
     assert scene.gone
     assert scene.cluster.calls.count("read_pod") == 1
     assert (scene.app.clock.monotonic(), scene.app.ledger.lines, scene.app.recorder.leftovers) == (before, [], [])
@@ -184,7 +187,7 @@ async def test_a_pod_that_somebody_else_removed(scene: Scene) -> None:
     """Its object is gone, which says nothing of its processes: that is told apart from what was put away."""
     pod = await scene.create()
     scene.cluster.vanish(pod)
-    assert await scene.removal.run() == "already_gone"
+    assert await scene.remove() == "already_gone"
     assert scene.gone
     (event,) = scene.app.ledger.events
     assert isinstance(event, PodDeleted)
@@ -194,29 +197,27 @@ async def test_a_pod_that_somebody_else_removed(scene: Scene) -> None:
 async def test_a_pod_that_a_timeout_removed(scene: Scene) -> None:
     """The deletion that was asked for before is ours too: when nothing is left of it, it was put away."""
     pod = await scene.create()
-    assert scene.removal.observer is not None
-    scene.removal.observer.timed_out = True
-    await scene.removal.ask(scene.removal.observer, grace_seconds=None)
+    assert scene.observed is not None
+    await scene.removal.request_deletion(scene.observed)
     scene.cluster.vanish(pod)
-    assert await scene.removal.run() == "deleted"
+    assert await scene.remove() == "deleted"
 
 
 @pytest.mark.parametrize("refuses", [True, False])
 async def test_a_pod_whose_timeout_was_not_heard(scene: Scene, *, refuses: bool) -> None:
     """A deletion that was refused, or came too late, did not remove it: somebody else did."""
     pod = await scene.create()
-    assert scene.removal.observer is not None
-    scene.removal.observer.timed_out = True
+    assert scene.observed is not None
     if refuses:
         scene.cluster.fail("delete_pod", refused("delete pod", 403, "Forbidden", "no"))
     else:
         scene.cluster.vanish(pod)
-    await scene.removal.ask(scene.removal.observer, grace_seconds=None)
-    await scene.removal.see_go()
+    await scene.removal.request_deletion(scene.observed)
+    await scene.removal.watch_until_gone()
     assert "read_pod" not in scene.cluster.calls
     if refuses:
         scene.cluster.vanish(pod)
-    assert await scene.removal.run() == "already_gone"
+    assert await scene.remove() == "already_gone"
 
 
 class HeldClaims:
@@ -277,7 +278,7 @@ async def test_a_claim_is_freed_when_no_process_can_use_it(
     scene.removal.claims = cast("Claims", claims)
     scene.cluster.stubborn = True
     pod = await scene.create()
-    observer = scene.removal.observer
+    observer = scene.observed
     assert observer is not None
     observer.answer, observer.last = answer, pod_from({"metadata": {"uid": pod.uid}, "status": STATUSES[phase]})
     scene.cluster.show(pod, STATUSES[phase])
@@ -288,7 +289,7 @@ async def test_a_claim_is_freed_when_no_process_can_use_it(
     if goes == "stays":
         scene.cluster.fail("delete_pod", refused("delete pod", 403, "Forbidden", "no"))
     told = {"ended": "deleted", "forced": "forced", "was gone": "already_gone", "stays": "unconfirmed"}[goes]
-    assert await scene.removal.run() == told
+    assert await scene.remove() == told
     assert claims.freed == [freed]
 
 
@@ -299,27 +300,27 @@ async def test_a_claim_of_a_pod_that_went_after_its_timeout(scene: Scene, *, for
     scene.removal.claims = cast("Claims", claims)
     scene.cluster.stubborn, scene.cluster.shows_ends = forced, True
     pod = await scene.create()
-    assert scene.removal.observer is not None
-    scene.removal.observer.last = pod_from({"metadata": {"uid": pod.uid}, "status": running()})
+    assert scene.observed is not None
+    scene.observed.last = pod_from({"metadata": {"uid": pod.uid}, "status": running()})
     scene.cluster.show(pod, running())
-    await scene.removal.ask(scene.removal.observer, grace_seconds=None)
+    await scene.removal.request_deletion(scene.observed)
     scene.cluster.fail("read_pod", refused("read pod", 503))
     async with anyio.create_task_group() as group:
-        group.start_soon(scene.removal.see_go)
+        group.start_soon(scene.removal.watch_until_gone)
         await until(lambda: scene.cluster.calls.count("read_pod") > 1)
         if forced:
             scene.cluster.vanish(pod)
-    assert await scene.removal.run() == ("already_gone" if forced else "deleted")
+    assert await scene.remove() == ("already_gone" if forced else "deleted")
     assert claims.freed == [not forced]
 
 
 async def test_a_pod_that_may_not_be_looked_at(scene: Scene) -> None:
     """A refusal ends the looking, and nothing else."""
     await scene.create()
-    assert scene.removal.observer is not None
-    await scene.removal.ask(scene.removal.observer, grace_seconds=None)
+    assert scene.observed is not None
+    await scene.removal.request_deletion(scene.observed)
     scene.cluster.fail("read_pod", refused("read pod", 403, "Forbidden", "no"))
-    await scene.removal.see_go()
+    await scene.removal.watch_until_gone()
     assert scene.cluster.calls.count("read_pod") == 1
 
 
@@ -329,10 +330,10 @@ async def test_a_claim_of_a_pod_that_nobody_observed(scene: Scene, looked_at: bo
     claims = HeldClaims()
     scene.removal.claims = cast("Claims", claims)
     pod = await scene.create()
-    scene.removal.observer = None
+    scene.observed = None
     if not looked_at:
         scene.cluster.vanish(pod)
-    await scene.removal.run()
+    await scene.remove()
     assert claims.freed == [looked_at]
 
 
@@ -345,7 +346,7 @@ async def test_whoever_asks_twice_is_told_what_stays(scene: Scene, method: str) 
     async with anyio.create_task_group() as group:
 
         async def remove() -> None:
-            assert await scene.removal.run() == "unconfirmed"
+            assert await scene.remove() == "unconfirmed"
 
         group.start_soon(remove)
         await until(lambda: method in scene.cluster.calls[2:])
@@ -361,7 +362,7 @@ async def test_a_removal_is_shielded(scene: Scene) -> None:
     await scene.create()
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await scene.removal.run()
+        await scene.remove()
     assert scene.gone
 
 
@@ -370,7 +371,7 @@ async def test_a_cancelled_run_does_not_wait_for_a_long_grace(scene: Scene) -> N
     scene.cluster.stubborn = True
     await scene.create()
     scene.attempt.cleanup_scopes.shorten()
-    assert await scene.removal.run() == "deleted"
+    assert await scene.remove() == "deleted"
     assert scene.cluster.graces == [CANCEL_GRACE]
 
 
@@ -381,9 +382,9 @@ async def test_a_deletion_is_asked_for(scene: Scene) -> None:
     scene.cluster.stubborn = True
     scene.cluster.fail("delete_pod", Unreachable("delete", cause="reset", sent=True))
     scene.cluster.fail("delete_pod", refused("delete", 429))
-    await scene.removal.ask(observer, grace_seconds=7)
-    assert observer.deletion_asked
-    assert scene.cluster.graces == [7]
+    await scene.removal.request_deletion(observer)
+    assert observer._observation(None).deletion_asked
+    assert scene.cluster.graces == [None]
     assert len(scene.cluster.pods) == 1
 
 
@@ -392,15 +393,15 @@ async def test_a_deletion_that_cannot_be_asked_for_is_given_up(scene: Scene) -> 
     pod = await scene.create()
     for _ in range(100):
         scene.cluster.fail("delete_pod", Unreachable("delete", cause="refused", sent=False))
-    await scene.removal.ask(scene.observer(pod), grace_seconds=None)
+    await scene.removal.request_deletion(scene.observer(pod))
     assert scene.cluster.calls.count("delete_pod") <= ASK_SECONDS + 1
     scene.cluster._faults.clear()
     scene.cluster.fail("delete_pod", refused("delete", 403, "Forbidden", "no"))
-    await scene.removal.ask(scene.observer(pod), grace_seconds=None)
+    await scene.removal.request_deletion(scene.observer(pod))
     assert "no" in scene.app.told.notes[-1][1]
 
 
 async def test_no_deletion_is_asked_for_without_a_pod(scene: Scene) -> None:
     """Nothing was created: nothing is asked."""
-    await scene.removal.ask(scene.observer(Pod()), grace_seconds=None)
+    await scene.removal.request_deletion(scene.observer(Pod()))
     assert scene.cluster.calls == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from senro.adapters.fs.coding import Unpacker, packer
-from senro.app.pod import upload as staging
+from senro.app.pod import upload
 from senro.domain.kube.exec_protocol import ExecResult, ExitCode
 from senro.domain.run.events import TransferBroken, Transferred
 from senro.domain.tar import Member
@@ -31,7 +31,7 @@ SLOW, FAST = 2e5, 400e6
 
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StagingScene:
-    monkeypatch.setattr(staging, "SETTLE_SECONDS", 0)
+    monkeypatch.setattr(upload, "SETTLE_SECONDS", 0)
     return StagingScene(tmp_path)
 
 
@@ -68,9 +68,9 @@ class Link:
 async def stage(scene: StagingScene, link: Link, content: bytes) -> Transferred:
     (scene.folder / "src" / "file").write_bytes(content)
     scene.cluster.command = link
-    if scene.packing.rate("in") is None:
+    if scene.compression.rate("in") is None:
         # Virtual time does not wait for the thread that packs a sample: it is packed before.
-        scene.packing.ratio = await scene.app.services.trees.ratio_of(content[: 1 << 20])
+        scene.compression.ratio = await scene.app.services.trees.ratio_of(content[: 1 << 20])
     assert await scene.stage() is None
     (event,) = scene.events
     assert isinstance(event, Transferred)
@@ -83,10 +83,10 @@ async def test_a_slow_link_gets_text_packed(scene: StagingScene) -> None:
     link = Link(scene, SLOW)
     event = await stage(scene, link, TEXT)
     assert link.codings == ["plain", "gzip"]
-    assert (event.coding, event.bytes) == ("gzip", scene.staging.length)
+    assert (event.coding, event.bytes) == ("gzip", scene.upload.archive_bytes)
     assert event.crossed < len(TEXT) / 2
     assert event.crossed == len(link.sent[-1]) - len(b"gzip\n")
-    rate = scene.packing.rate("in")
+    rate = scene.compression.rate("in")
     assert rate is not None
     assert SLOW / 2 < rate < SLOW * 2
     told = [done for _, _, done, _ in scene.app.told.transfers]
@@ -126,7 +126,7 @@ async def test_a_link_that_was_measured_is_remembered_for_a_while(
     scene: StagingScene, age: float, has: bytes, expected: list[Coding]
 ) -> None:
     """The next transfer asks first what the far side has and begins packed; after two minutes the link is measured."""
-    scene.packing.link.measured("in", SLOW, scene.app.clock.monotonic())
+    scene.compression.link.measured("in", SLOW, scene.app.clock.monotonic())
     scene.app.clock.move(age)
     link = Link(scene, SLOW, has)
     await stage(scene, link, TEXT)
@@ -135,11 +135,11 @@ async def test_a_link_that_was_measured_is_remembered_for_a_while(
 
 async def test_a_far_side_that_never_says_what_it_has_is_not_waited_for_long(scene: StagingScene) -> None:
     """Something else than the script answers first, or nothing: the archive goes plain."""
-    scene.packing.link.measured("in", SLOW, scene.app.clock.monotonic())
+    scene.compression.link.measured("in", SLOW, scene.app.clock.monotonic())
     link = Link(scene, FAST, b"motd: welcome\n")
     monkey = pytest.MonkeyPatch()
     with monkey.context() as patched:
-        patched.setattr(staging, "HAS_SECONDS", 0.05)
+        patched.setattr(upload, "COMPRESSORS_SECONDS", 0.05)
         await stage(scene, link, TEXT)
     assert link.codings == ["plain"]
 
@@ -174,7 +174,7 @@ def reading(tmp_path: Path) -> ReadingScene:
 async def read(scene: ReadingScene, content: bytes, rate: float, staged: int = 0) -> tuple[list[str], Transferred]:
     asked: list[tuple[str, ...]] = []
     scene.cluster.command = sends(scene, content, rate, asked)
-    scene.staged = staged
+    scene.uploaded_bytes = staged
     found = await scene.read()
     assert [entry.size for entry in found[0].entries] == [len(content)]
     assert not any(isinstance(event, TransferBroken) for event in scene.events)
@@ -188,7 +188,7 @@ async def read(scene: ReadingScene, content: bytes, rate: float, staged: int = 0
 
 async def test_a_slow_link_brings_text_back_packed(reading: ReadingScene) -> None:
     """What is expected is what had been sent in; the first megabytes are the measure and the sample."""
-    reading.packing.has = ("gzip",)
+    reading.compression.has = ("gzip",)
     codings, event = await read(reading, TEXT, SLOW, staged=len(TEXT))
     assert codings == ["plain", "gzip"]
     assert (event.coding, event.crossed < len(TEXT) / 2 < event.bytes) == ("gzip", True)
@@ -196,7 +196,7 @@ async def test_a_slow_link_brings_text_back_packed(reading: ReadingScene) -> Non
 
 async def test_more_than_expected_is_noticed_later(reading: ReadingScene) -> None:
     """Nothing was sent in: the transfer is begun again once as much again would take long enough."""
-    reading.packing.has = ("zstd",)
+    reading.compression.has = ("zstd",)
     codings, _ = await read(reading, TEXT * 2, SLOW / 10)
     assert codings == ["plain", "zstd"]
 
@@ -214,7 +214,7 @@ async def test_what_would_not_be_faster_comes_back_plain(
     reading: ReadingScene, content: bytes, rate: float, has: tuple[Coding, ...] | None
 ) -> None:
     """As on the way in."""
-    reading.packing.has = has
+    reading.compression.has = has
     codings, event = await read(reading, content, rate, staged=len(content))
     assert codings == ["plain"]
     assert event.crossed == event.bytes
@@ -222,8 +222,8 @@ async def test_what_would_not_be_faster_comes_back_plain(
 
 async def test_what_the_staging_learned_is_used_at_once(reading: ReadingScene) -> None:
     """The rate of the way in and the sample of what was sent: the read-back begins packed."""
-    reading.packing.has = ("gzip",)
-    reading.packing.ratio = 0.3
-    reading.packing.link.measured("in", SLOW, reading.app.clock.monotonic())
+    reading.compression.has = ("gzip",)
+    reading.compression.ratio = 0.3
+    reading.compression.link.measured("in", SLOW, reading.app.clock.monotonic())
     codings, _ = await read(reading, TEXT, SLOW, staged=len(TEXT))
     assert codings == ["gzip"]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,15 +10,17 @@ import pytest
 
 from senro.adapters.fs import FolderTrees
 from senro.app.pod.compression import CompressionChoice
-from senro.app.pod.download import Download, ReadBackLost, ReadBackRefused
+from senro.app.pod.download import Download, DownloadFailed
+from senro.app.workspaces.mount_transfer import MountTransfer
 from senro.domain.errors import ClusterError, StreamBroken, TreeError, Unreachable
 from senro.domain.kube.exec_protocol import ExecFailure, ExecResult, ExitCode, StatusLost
 from senro.domain.kube.pod import Pod
+from senro.domain.pipeline.workspace import Workspace
 from senro.domain.run.events import Event, TransferBroken, Transferred
 from senro.domain.transfer.compression import LinkRates
 from senro.domain.transfer.retry_policy import BROKEN_RULES, LOCAL_RULES, PATIENCE_SECONDS, TRIES
 from senro.domain.transfer.scripts import reading_command
-from senro.domain.tree.content_rules import ContentRules
+from senro.domain.tree.content_rules import PLAIN, ContentRules
 from senro.domain.tree.tree import Tree
 from tests.lib.archives.files import archive, directory, file, make_folder, members, names, read_folder, tar_member
 from tests.lib.fakes.clock import pass_time
@@ -63,6 +65,14 @@ UNOPENED: list[ClusterError] = [
 """What an apiserver or a kubelet that restarts says to an exec."""
 
 
+@contextmanager
+def fails(match: str, *, refused: bool = False) -> Iterator[pytest.ExceptionInfo[DownloadFailed]]:
+    """The download fails with this message, and blames the step only if `refused`."""
+    with pytest.raises(DownloadFailed, match=match) as caught:
+        yield caught
+    assert caught.value.failure.refused == refused
+
+
 class _Failing:
     """An `Unpacking` that fails at its first byte."""
 
@@ -103,23 +113,34 @@ class Scene:
         for path in self.folders.values():
             make_folder(Path(path), OLD, {"old": b"old"})
         self.pod = Pod()
-        self.packing = CompressionChoice(LinkRates(), self.app.clock)
-        self.staged = 0
+        self.compression = CompressionChoice(LinkRates(), self.app.clock)
+        self.uploaded_bytes = 0
         self.rules: Mapping[int, ContentRules] = {}
 
     async def read(self, *commands: Command) -> Any:
         self.pod = await self.cluster.create_pod(MANIFEST)
         self.cluster.commands.extend(commands)
-        self.reading = Download(
-            self.app.attempt(), self.pod, self.cluster, self.folders, self.packing, staged=self.staged, rules=self.rules
+        mounts = [
+            MountTransfer(
+                index=index,
+                mount=Workspace(f"w{index}").at(f"/w{index}"),
+                folder=folder,
+                tree=OLD,
+                rules=self.rules.get(index, PLAIN),
+                returns=True,
+            )
+            for index, folder in self.folders.items()
+        ]
+        self.download = Download(
+            self.app.attempt(), self.pod, self.cluster, mounts, self.compression, uploaded_bytes=self.uploaded_bytes
         )
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(pass_time, self.app.clock)
                 try:
                     with anyio.fail_after(60):
-                        return await self.reading.run()
-                except (ReadBackLost, ReadBackRefused) as error:
+                        return await self.download.run()
+                except DownloadFailed as error:
                     failure = error  # what leaves a task group is wrapped
                 finally:
                     group.cancel_scope.cancel()
@@ -213,7 +234,7 @@ async def test_what_cannot_be_proven_whole_is_read_again(scene: Scene, failure: 
 @pytest.mark.parametrize("failure", [failure for failure, _ in FAILURES], ids=range(len(FAILURES)))
 async def test_three_tries_leave_everything_as_it_was(scene: Scene, failure: Command) -> None:
     """Then the files are lost, and the coordinator's copy is byte for byte what it was."""
-    with pytest.raises(ReadBackLost, match="could not be read back in 3 tries: "):
+    with fails("could not be read back in 3 tries: "):
         await scene.read(*[failure] * TRIES)
     assert scene.untouched()
     assert [event.tries for event in scene.events if isinstance(event, TransferBroken)] == [1, 2, 3]
@@ -231,7 +252,7 @@ async def test_three_tries_leave_everything_as_it_was(scene: Scene, failure: Com
 )
 async def test_what_must_not_be_unpacked_is_refused_at_once(scene: Scene, data: bytes) -> None:
     """The step left it so: no other try helps, and nothing of it touches the folders; the ledger says why."""
-    with pytest.raises(ReadBackRefused, match="a workspace was refused as the step left it: "):
+    with fails("a workspace was refused as the step left it: ", refused=True):
         await scene.read(sends(data=data + bytes(1024)))
     assert scene.untouched()
     assert [type(event) for event in scene.events] == [TransferBroken]
@@ -249,7 +270,7 @@ async def test_a_pod_that_is_gone_is_not_asked_again(scene: Scene, another: bool
             await scene.cluster.create_pod(MANIFEST)
         raise StreamBroken(ASKED, cause="reset by peer")
 
-    with pytest.raises(ReadBackLost, match=r"the pod went away before the workspaces were read back: .*10 bytes"):
+    with fails(r"the pod went away before the workspaces were read back: .*10 bytes"):
         await scene.read(vanish)
     assert scene.untouched()
     assert len(scene.cluster.execs) == 1
@@ -289,10 +310,10 @@ async def test_a_control_plane_that_stays_away_loses_the_files(scene: Scene, err
     before = scene.app.clock.monotonic()
     for _ in range(500):
         scene.cluster.fail("exec", error)
-    with pytest.raises(ReadBackLost, match="could not be read back") as caught:
+    with fails("could not be read back") as caught:
         await scene.read()
     assert str(error) in str(caught.value)
-    assert caught.value.repeatable
+    assert caught.value.failure.repeatable
     assert PATIENCE_SECONDS <= scene.app.clock.monotonic() - before < PATIENCE_SECONDS + 60
     assert scene.untouched()
     # No try was made, so none can have failed.
@@ -303,9 +324,9 @@ async def test_a_control_plane_that_stays_away_loses_the_files(scene: Scene, err
 async def test_a_refusal_that_no_repetition_mends_ends_at_once(scene: Scene, code: int) -> None:
     """A right that is missing is named after one request, and another attempt would end the same."""
     scene.cluster.fail("exec", refused(ASKED, code, "Forbidden", 'cannot create resource "pods/exec"'))
-    with pytest.raises(ReadBackLost, match='cannot create resource "pods/exec"') as caught:
+    with fails('cannot create resource "pods/exec"') as caught:
         await scene.read(sends())
-    assert not caught.value.repeatable
+    assert not caught.value.failure.repeatable
     assert scene.cluster.calls.count("exec") == 1
     assert scene.untouched()
 
@@ -314,9 +335,9 @@ async def test_a_refusal_that_no_repetition_mends_ends_at_once(scene: Scene, cod
 async def test_a_machine_that_cannot_write_is_not_asked_again(scene: Scene, rule: str) -> None:
     """A full disk here: one try, the step is not to blame, and another attempt ends the same."""
     object.__setattr__(scene.app.services, "trees", _Trees(TreeError("d", rule, "No space left on device"), "write"))
-    with pytest.raises(ReadBackLost, match="could not be written on this machine: d: No space left") as caught:
+    with fails("could not be written on this machine: d: No space left") as caught:
         await scene.read(sends())
-    assert not caught.value.repeatable
+    assert not caught.value.failure.repeatable
     assert len(scene.cluster.execs) == 1
     assert scene.untouched()
 
@@ -342,7 +363,7 @@ async def test_what_was_there_before_and_cannot_be_removed_is_a_note(scene: Scen
 async def test_leftovers_before_the_swap_are_no_success(scene: Scene) -> None:
     """The same rule before anything was put in place loses the files, and says so."""
     object.__setattr__(scene.app.services, "trees", _Trees(TreeError("old", "leftover", "Permission denied"), "write"))
-    with pytest.raises(ReadBackLost, match="old: Permission denied"):
+    with fails("old: Permission denied"):
         await scene.read(sends())
     assert scene.contents() == [OLD, OLD]
 
@@ -356,7 +377,7 @@ async def test_an_ended_container_is_not_asked_again(scene: Scene) -> None:
         scene.cluster.show(scene.pod, {"phase": "Running", "containerStatuses": [ended]})
         raise StreamBroken(ASKED, cause="reset by peer")
 
-    with pytest.raises(ReadBackLost, match=r"the pod went away before the workspaces were read back: .*10 bytes"):
+    with fails(r"the pod went away before the workspaces were read back: .*10 bytes"):
         await scene.read(end)
     assert scene.cluster.calls.count("exec") == 1
     assert scene.untouched()

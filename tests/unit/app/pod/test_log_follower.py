@@ -74,7 +74,7 @@ class Scene:
                     group.start_soon(self.observer.run)
                     group.start_soon(following.run)
                     yield
-            await following.end(drained=True)
+            await following.finish(within=20)
         assert self.cluster.open_streams == 0
 
     @property
@@ -366,7 +366,7 @@ async def test_a_log_that_was_not_drained_says_so(scene: Scene) -> None:
     following = LogFollower(
         scene.app.attempt(), scene.pod, scene.cluster, scene.observer, scene.app.ledger.logs["build.make", 1]
     )
-    await following.end(drained=False)
+    await following.finish(within=0)
     event = scene.app.ledger.events[-1]
     assert isinstance(event, LogEnded)
     assert (event.complete, event.reason) == (False, "its end did not come within the bound")

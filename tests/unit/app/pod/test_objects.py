@@ -13,14 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from senro.app.pod.objects import (
+from senro.app.pod.creation import PodNotCreated, Waiting, create_pod, create_secret, is_ours, own_secret
+from senro.app.pod.deletion import (
     UNACKNOWLEDGED_SECONDS,
-    Waiting,
-    create_pod,
-    create_secret,
     find_unacknowledged_pod,
-    is_ours,
-    own_secret,
     removal_command,
     remove_pod,
     remove_secret,
@@ -85,10 +81,18 @@ def waited(clock: FakeClock) -> float:
     return clock.monotonic() - FakeClock().monotonic()
 
 
+async def create(cluster: FakeCluster, clock: FakeClock, waiting: Waiting = WAITING) -> tuple[Pod, bool]:
+    """Creates POD; raises the error that ended it."""
+    try:
+        return await create_pod(cluster, POD, "ours", clock, waiting)
+    except PodNotCreated as failure:
+        raise failure.error from failure
+
+
 async def test_a_pod_is_created() -> None:
     """One request, no wait, the pod as it was stored, and nothing is adopted."""
     clock, cluster = site()
-    pod, adopted = await create_pod(cluster, POD, "ours", clock, WAITING)
+    pod, adopted = await create(cluster, clock)
     assert (pod.name, adopted, cluster.calls, waited(clock)) == ("make-1", False, ["create_pod"], 0)
 
 
@@ -97,7 +101,7 @@ async def test_a_pod_whose_answer_was_lost_is_adopted(error: ClusterError) -> No
     """The request took effect: the repetition finds the pod by its nonce and no second one is created."""
     clock, cluster = site()
     cluster.fail("create_pod", error, effect=True)
-    pod, adopted = await create_pod(cluster, POD, "ours", clock, WAITING)
+    pod, adopted = await create(cluster, clock)
     assert adopted
     assert cluster.pods["ci", "make-1"]["metadata"]["uid"] == pod.uid
     assert cluster.calls == ["create_pod", "create_pod", "read_pod"]
@@ -110,7 +114,7 @@ async def test_a_create_that_did_nothing_is_repeated(error: ClusterError) -> Non
     """Without effect the repetition creates the pod, which is then not adopted."""
     clock, cluster = site()
     cluster.fail("create_pod", error)
-    pod, adopted = await create_pod(cluster, POD, "ours", clock, WAITING)
+    pod, adopted = await create(cluster, clock)
     assert (pod.name, adopted) == ("make-1", False)
     assert cluster.calls == ["create_pod", "create_pod"]
 
@@ -120,7 +124,7 @@ async def test_a_read_that_fails_is_repeated_too() -> None:
     clock, cluster = site()
     cluster.fail("create_pod", lost(), effect=True)
     cluster.fail("read_pod", unavailable())
-    _, adopted = await create_pod(cluster, POD, "ours", clock, WAITING)
+    _, adopted = await create(cluster, clock)
     assert adopted
     assert len(cluster.pods) == 1
 
@@ -130,7 +134,7 @@ async def test_a_foreign_pod_is_refused() -> None:
     clock, cluster = site()
     await cluster.create_pod(FOREIGN)
     with pytest.raises(AlreadyExists, match="make-1"):
-        await create_pod(cluster, POD, "ours", clock, WAITING)
+        await create(cluster, clock)
     assert (len(cluster.pods), waited(clock)) == (1, 0)
 
 
@@ -141,7 +145,7 @@ async def test_a_pod_that_is_being_deleted_is_refused() -> None:
     created = await cluster.create_pod(POD)
     await cluster.delete_pod("ci", "make-1", uid=created.uid)
     with pytest.raises(AlreadyExists):
-        await create_pod(cluster, POD, "ours", clock, WAITING)
+        await create(cluster, clock)
 
 
 async def test_a_pod_that_was_there_a_moment_ago_is_refused() -> None:
@@ -149,7 +153,7 @@ async def test_a_pod_that_was_there_a_moment_ago_is_refused() -> None:
     clock, cluster = site()
     cluster.fail("create_pod", refused("create", 409, "AlreadyExists", "taken"))
     with pytest.raises(AlreadyExists, match="taken"):
-        await create_pod(cluster, POD, "ours", clock, WAITING)
+        await create(cluster, clock)
 
 
 @pytest.mark.parametrize(("code", "error"), [(400, Rejected), (401, Unauthorized), (403, Forbidden), (422, Rejected)])
@@ -158,7 +162,7 @@ async def test_what_repeating_cannot_mend_is_raised_at_once(code: int, error: ty
     clock, cluster = site()
     cluster.fail("create_pod", refused("create", code, message="no"))
     with pytest.raises(error, match="no"):
-        await create_pod(cluster, POD, "ours", clock, WAITING)
+        await create(cluster, clock)
     assert (cluster.calls, waited(clock)) == (["create_pod"], 0)
 
 
@@ -178,7 +182,7 @@ async def test_how_long_is_waited(error: ClusterError, seconds: float) -> None:
     """What the apiserver asks for, a second for a 429 that names none, never less than the first pause."""
     clock, cluster = site()
     cluster.fail("create_pod", error)
-    await create_pod(cluster, POD, "ours", clock, WAITING)
+    await create(cluster, clock)
     assert waited(clock) == pytest.approx(seconds)
 
 
@@ -187,7 +191,7 @@ async def test_pauses_grow() -> None:
     clock, cluster = site()
     for _ in range(8):
         cluster.fail("create_pod", unsent())
-    await create_pod(cluster, POD, "ours", clock, WAITING)
+    await create(cluster, clock)
     assert waited(clock) == pytest.approx(0.2 + 0.4 + 0.8 + 1.6 + 3.2 + 5 + 5 + 5)
 
 
@@ -198,7 +202,7 @@ async def test_a_quota_is_waited_for() -> None:
     full = refused("create", 403, "Forbidden", 'pods "x" is forbidden: exceeded quota: q, requested: pods=1')
     for _ in range(5):
         cluster.fail("create_pod", full)
-    await create_pod(cluster, POD, "ours", clock, Waiting(300.0, told.append))
+    await create(cluster, clock, Waiting(300.0, told.append))
     assert waited(clock) == pytest.approx(5 + 10 + 20 + 30 + 30)
     assert told == [f"waiting for quota: {full}"] * 5
 
@@ -209,7 +213,7 @@ async def test_a_quota_that_stays_full_ends_with_the_start_timeout() -> None:
     for _ in range(100):
         cluster.fail("create_pod", refused("create", 403, "Forbidden", "exceeded quota: q"))
     with pytest.raises(Forbidden, match="exceeded quota: q"):
-        await create_pod(cluster, POD, "ours", clock, Waiting(100.0, lambda _: None))
+        await create(cluster, clock, Waiting(100.0, lambda _: None))
     assert 60 < waited(clock) <= 100
 
 
@@ -225,7 +229,7 @@ async def test_what_comes_before_anything_is_stored_is_repeated_after_a_second(e
     """A quota's own lock, and a webhook that did not answer: the pod is created by the second request."""
     clock, cluster = site()
     cluster.fail("create_pod", error)
-    _, adopted = await create_pod(cluster, POD, "ours", clock, WAITING)
+    _, adopted = await create(cluster, clock)
     assert (adopted, cluster.calls) == (False, ["create_pod", "create_pod"])
     assert waited(clock) == pytest.approx(1.0)
 
@@ -237,7 +241,7 @@ async def test_a_create_is_given_up_after_a_minute(error: ClusterError) -> None:
     for _ in range(100):
         cluster.fail("create_pod", error)
     with pytest.raises(type(error)):
-        await create_pod(cluster, POD, "ours", clock, WAITING)
+        await create(cluster, clock)
     assert waited(clock) <= TROUBLE_SECONDS
 
 
@@ -252,7 +256,7 @@ def test_whatever_is_lost_there_is_one_pod_and_one_secret(
         for fault, taken in faults:
             cluster.fail("create_pod", fault(), effect=taken and fault in (lost, unavailable))
             cluster.fail("create_secret", fault(), effect=taken and fault in (lost, unavailable))
-        pod, _ = await create_pod(cluster, POD, "ours", clock, WAITING)
+        pod, _ = await create(cluster, clock)
         await create_secret(cluster, SECRET, clock, WAITING)
         await own_secret(cluster, "make-1", pod, clock, WAITING)
         assert list(cluster.pods) == list(cluster.secrets) == [("ci", "make-1")]
@@ -267,6 +271,30 @@ async def test_a_secret_whose_answer_was_lost_is_ours(error: ClusterError) -> No
     cluster.fail("create_secret", error, effect=True)
     await create_secret(cluster, SECRET, clock, WAITING)
     assert list(cluster.secrets) == [("ci", "make-1")]
+
+
+@pytest.mark.parametrize(
+    ("errors", "may_exist"),
+    [
+        ([], False),
+        ([unsent()], False),
+        ([throttled()], False),
+        ([lost()], True),
+        ([lost(), unsent()], True),
+        ([unavailable()], True),
+    ],
+)
+async def test_a_failed_creation_tells_whether_the_pod_may_exist(
+    errors: list[ClusterError], *, may_exist: bool
+) -> None:
+    """It may once a request was sent whose answer says nothing, although the last one was refused."""
+    clock, cluster = site()
+    for error in (*errors, refused("create", 403, "Forbidden", "cannot create pods")):
+        cluster.fail("create_pod", error)
+    with pytest.raises(PodNotCreated) as caught:
+        await create_pod(cluster, POD, "ours", clock, WAITING)
+    assert isinstance(caught.value.error, Forbidden)
+    assert caught.value.may_exist == may_exist
 
 
 @pytest.mark.parametrize("errors", [[], [unsent()], [throttled()], [throttled(), unsent()]], ids=len)
@@ -304,8 +332,8 @@ async def test_an_owner_that_was_not_taken_is_told() -> None:
 
 Made = Callable[[FakeCluster, FakeClock, Pod], Coroutine[Any, Any, Any]]
 CALLS: dict[str, tuple[Made, list[str]]] = {
-    "create_pod": (lambda cluster, clock, _: create_pod(cluster, POD, "ours", clock, WAITING), ["create_pod"]),
-    "adopt": (lambda cluster, clock, _: create_pod(cluster, POD, "ours", clock, WAITING), ["read_pod"]),
+    "create_pod": (lambda cluster, clock, _: create(cluster, clock), ["create_pod"]),
+    "adopt": (lambda cluster, clock, _: create(cluster, clock), ["read_pod"]),
     "create_secret": (lambda cluster, clock, _: create_secret(cluster, SECRET, clock, WAITING), ["create_secret"]),
     "own_secret": (lambda cluster, clock, pod: own_secret(cluster, "make-1", pod, clock, WAITING), ["own_secret"]),
     "remove_pod": (
@@ -370,7 +398,7 @@ async def test_a_pod_is_removed_and_seen_gone() -> None:
     clock, cluster = site()
     cluster.stubborn = True
     pod = await cluster.create_pod(POD)
-    assert await remove_pod(cluster, pod, clock, grace_seconds=None, force=lambda: False) == "ended"
+    assert await remove_pod(cluster, pod, clock, grace_seconds=None, force=lambda: False) == "deleted"
     assert (cluster.pods, cluster.graces) == ({}, [None])
     assert 30 <= waited(clock) <= 31
     assert cluster.calls.count("delete_pod") == 1
@@ -454,7 +482,7 @@ async def test_a_forced_deletion_whose_answer_was_lost() -> None:
         return cluster.graces[-1] is None
 
     cluster.stubborn = True
-    assert await remove_pod(cluster, pod, clock, grace_seconds=None, force=force) == "ended"
+    assert await remove_pod(cluster, pod, clock, grace_seconds=None, force=force) == "deleted"
 
 
 @pytest.mark.parametrize("method", ["delete_pod", "read_pod"])

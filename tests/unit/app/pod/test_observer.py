@@ -114,7 +114,7 @@ async def test_what_the_coordinator_did_counts_from_the_next_question() -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(observer.run)
         await until(lambda: watch.asked == 1)
-        observer.timed_out = True
+        await observer.delete(anyio.lowlevel.checkpoint, timed_out=True)
         watch.put(pod_with(STARTED, phase="Running"))
         await until(lambda: watch.asked == 2)
         assert isinstance(observer.answer, Running)
@@ -129,8 +129,7 @@ async def test_a_pod_that_goes_while_a_poll_is_under_way_was_taken_by_us() -> No
     async with anyio.create_task_group() as group:
         group.start_soon(observer.run)
         await until(lambda: watch.asked == 1)
-        observer.timed_out = True
-        observer.deletion_asked = True
+        await observer.delete(anyio.lowlevel.checkpoint, timed_out=True)
         watch.put(None)
     assert isinstance(observer.answer, TimedOut)
 
@@ -142,7 +141,7 @@ async def test_a_finish_seen_before_the_timeout_stands() -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(observer.run)
         await until(lambda: watch.asked == 1)
-        observer.timed_out = True
+        await observer.delete(anyio.lowlevel.checkpoint, timed_out=True)
         watch.put(ENDED)
     assert isinstance(observer.answer, Exited)
 
@@ -151,7 +150,7 @@ async def test_a_deletion_of_our_own_is_no_disruption() -> None:
     """With `deletion_asked`, a deletionTimestamp is no sign of anybody else."""
     watch = ScriptedWatch()
     observer = observer_of(watch)
-    observer.deletion_asked = True
+    await observer.delete(anyio.lowlevel.checkpoint, timed_out=False)
     leaving = msgspec.structs.replace(
         pod_with(STARTED, phase="Running"),
         metadata=Metadata(uid="uid-1", deletion_timestamp="2026-11-29T10:00:30Z"),

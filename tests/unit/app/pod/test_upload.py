@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from senro.app.pod import upload as staging
+from senro.app.pod import upload
 from senro.app.pod.compression import CompressionChoice
 from senro.app.pod.observer import PodObserver
 from senro.app.pod.upload import Upload
@@ -85,7 +85,7 @@ class Scene:
         self.app = App(folder, pod_plan(mounts=mounts), auto=False)
         self.cluster = FakeCluster(self.app.clock)
         self.watch = SteadyWatch(STAGING)
-        self.packing = CompressionChoice(LinkRates(), self.app.clock)
+        self.compression = CompressionChoice(LinkRates(), self.app.clock)
         self.folder = folder
 
     async def stage(self, *commands: Command, torn: bool = False) -> Infra | None:
@@ -102,18 +102,19 @@ class Scene:
             Patience(began=self.app.clock.monotonic()),
             self.app.clock,
         )
-        parts = self.app.workspaces.packed(attempt.step)
+        mounts = self.app.workspaces.transfers(attempt.step)
         if torn:
             (self.folder / "runs" / self.app.ledger.run_id / "workspaces" / "src" / "file").write_bytes(b"y")
-        self.staging = Upload(attempt, STAGING, self.cluster, self.observer, parts, self.packing)
+        self.upload = Upload(attempt, STAGING, self.cluster, mounts, self.compression, observer=self.observer)
         async with anyio.create_task_group() as group:
             group.start_soon(self.observer.run)
             group.start_soon(pass_time, self.app.clock)
             with anyio.fail_after(60):
-                result = await self.staging.run()
+                uploaded = await self.upload.run()
             group.cancel_scope.cancel()
         assert self.cluster.open_streams == 0
-        return result
+        self.fully_sent = uploaded.fully_sent
+        return uploaded.failure
 
     @property
     def events(self) -> list[Event]:
@@ -122,7 +123,7 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
-    monkeypatch.setattr(staging, "SETTLE_SECONDS", 0)
+    monkeypatch.setattr(upload, "SETTLE_SECONDS", 0)
     return Scene(tmp_path)
 
 
@@ -133,7 +134,7 @@ async def test_every_mount_is_sent_in_one_exec(scene: Scene) -> None:
     assert (far.container, far.command) == ("senro-stage", staging_command(2, NONCE))
     (event,) = scene.events
     assert isinstance(event, Transferred)
-    assert (event.direction, event.bytes, event.tries) == ("in", scene.staging.length, 1)
+    assert (event.direction, event.bytes, event.tries) == ("in", scene.upload.archive_bytes, 1)
     told = scene.app.told.transfers
     assert [done for _, _, done, _ in told] == sorted({done for _, _, done, _ in told})
     assert told[-1] == ("build.make", "in", event.bytes, event.bytes)
@@ -210,7 +211,7 @@ async def test_a_broken_staging_is_repeated(scene: Scene, failure: Command, word
     assert isinstance(broken, TransferBroken)
     assert (broken.direction, broken.tries) == ("in", 1)
     assert words in broken.message
-    assert f" of {scene.staging.length} bytes were sent)" in broken.message
+    assert f" of {scene.upload.archive_bytes} bytes were sent)" in broken.message
     assert len(broken.message) < 10_000
     assert isinstance(done, Transferred)
     assert done.tries == 2
@@ -274,7 +275,7 @@ async def test_three_tries_are_enough(scene: Scene) -> None:
     assert infra is not None
     assert (infra.kind, infra.did_run) == (InfraKind.TRANSFER, DidRun.NO)
     assert infra.message.startswith("the workspaces could not be staged in 3 tries: ")
-    assert infra.message.endswith(f" of {scene.staging.length} bytes were sent)")
+    assert infra.message.endswith(f" of {scene.upload.archive_bytes} bytes were sent)")
     assert [event.tries for event in scene.events if isinstance(event, TransferBroken)] == [1, 2, 3]
 
 
@@ -317,7 +318,7 @@ async def test_a_release_without_the_line_is_a_proof_too(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, proof_lost: Command
 ) -> None:
     """`senro-stage` ended with 0, which only the script makes it: nothing is staged twice under a step that runs."""
-    monkeypatch.setattr(staging, "SETTLE_SECONDS", 30)
+    monkeypatch.setattr(upload, "SETTLE_SECONDS", 30)
 
     async def run(far: FarSide) -> ExecResult:
         result = await proof_lost(far)
@@ -344,7 +345,7 @@ async def test_what_a_whole_archive_took_is_told_whichever_try_shows_the_release
     assert await scene.stage(says(StatusLost(1006))) is None
     *_, event = scene.events
     assert isinstance(event, Transferred)
-    assert event.crossed == event.bytes == scene.staging.length
+    assert event.crossed == event.bytes == scene.upload.archive_bytes
 
 
 ENDS = [

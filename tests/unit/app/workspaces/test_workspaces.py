@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from senro.adapters.fs import FolderContentStore
+from senro.app.workspaces.mount_transfer import returning_workspaces
 from senro.domain.errors import PlanError, TreeError
 from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.targets import local
@@ -44,13 +45,13 @@ class Scene:
 
     async def open(self) -> None:
         await self.workspaces.open(self.app.plan)
-        await self.workspaces.prepare(self.step, again=False)
+        self.mounts = await self.workspaces.prepare(self.step, again=False)
 
     def place(self, name: str) -> Path:
         return self.folder / "runs" / RUN_ID / "workspaces" / name
 
     def folder_of(self, index: int) -> Path:
-        return Path(self.workspaces.place(self.step, self.step.mounts[index]).folder)
+        return Path(self.mounts[index].folder)
 
 
 FIRST = Tree((file("file", b"file"),))
@@ -111,7 +112,8 @@ async def test_an_ignore_file_holds_for_the_whole_run(tmp_path: Path) -> None:
     await app.workspaces.open(app.plan)
     step = app.plan.steps[0].step
     assert names(tmp_path / "runs" / RUN_ID / "workspaces" / "src") == [".senroignore", "sub"]
-    assert app.workspaces.rules(step) == {0: ContentRules((*DEFAULT_EXCLUDES, "keep", "**/*.o"))}
+    (src,) = app.workspaces.transfers(step)
+    assert src.rules == ContentRules((*DEFAULT_EXCLUDES, "keep", "**/*.o"))
 
 
 async def test_ignore_files_are_refused_at_once(tmp_path: Path) -> None:
@@ -150,8 +152,8 @@ async def test_links_of_a_first_content(tmp_path: Path) -> None:
     opened = [event for event in app.ledger.events if isinstance(event, WorkspaceOpened)]
     assert {event.workspace: event.digest for event in opened} == {name: tree.digest for name, tree in trees.items()}
     assert [event.sample for event in opened] == [("fifo: a fifo",)] * 2
-    packed = app.workspaces.packed(app.plan.steps[0].step)
-    assert [part.tree for part in packed] == list(trees.values())
+    mounts = app.workspaces.transfers(app.plan.steps[0].step)
+    assert [each.tree for each in mounts] == list(trees.values())
 
 
 async def test_a_scratch_cache_has_no_rules(tmp_path: Path) -> None:
@@ -159,7 +161,8 @@ async def test_a_scratch_cache_has_no_rules(tmp_path: Path) -> None:
     cache = ScratchCache("mod", key="x")
     app = App(tmp_path, pod_plan(mounts=[OUT.at("/out"), cache.at("/mod")]))
     await app.workspaces.open(app.plan)
-    assert app.workspaces.rules(app.plan.steps[0].step) == {0: ContentRules(DEFAULT_EXCLUDES), 1: WHOLE}
+    rules = [app.workspaces._rules_of(mount) for mount in app.plan.steps[0].step.mounts]
+    assert rules == [ContentRules(DEFAULT_EXCLUDES), WHOLE]
 
 
 async def test_the_folder_of_the_runs_is_no_part_of_what_runs(tmp_path: Path) -> None:
@@ -246,8 +249,8 @@ async def test_all_that_a_step_wrote_is_kept_or_nothing(scene: Scene, how: str) 
         (scene.folder_of(1) / "l").symlink_to("/etc/passwd")
     else:
         object.__setattr__(scene.app.services, "content", Full(str(scene.folder / "cache")))
-    came = {0: read_folder(scene.folder_of(0)), 1: Tree()}
-    calls: dict[str, Any] = {"come back": lambda: scene.workspaces.returned(scene.step, 1, came)}
+    came = [(scene.mounts[0].mount, read_folder(scene.folder_of(0))), (scene.mounts[1].mount, Tree())]
+    calls: dict[str, Any] = {"come back": lambda: scene.workspaces.take_snapshots(scene.step, 1, came)}
     with pytest.raises(TreeError):
         await calls.get(how, lambda: scene.workspaces.keep(scene.step, 1))()
     assert [event for event in scene.app.ledger.events if isinstance(event, SnapshotTaken)] == []
@@ -307,27 +310,30 @@ async def test_a_read_only_mount_with_kept_links(tmp_path: Path) -> None:
     await app.workspaces.open(app.plan)
     step = app.plan.steps[0].step
     assert await app.workspaces.written_through(step) == ()
-    (Path(app.workspaces.place(step, step.mounts[0]).folder) / "m").symlink_to("/etc")
+    (Path(app.workspaces.transfers(step)[0].folder) / "m").symlink_to("/etc")
     assert await app.workspaces.written_through(step) == ("a",)
 
 
 async def test_what_crosses_and_what_comes_back(scene: Scene) -> None:
     """All mounts go in, by index; only those mounted read-write come back, into the run's own folders."""
     await scene.open()
-    packed = scene.workspaces.packed(scene.step)
+    packed = [each.packed for each in scene.mounts]
     assert [(part.index, part.folder) for part in packed] == [
         (0, str(scene.place("src"))),
         (1, str(scene.place("out"))),
         (2, str(scene.folder_of(2))),
     ]
     assert packed[0].tree == FIRST
-    returning = scene.workspaces.returning(scene.step)
-    assert returning == {0: str(scene.place("src")), 1: str(scene.place("out"))}
+    returning = returning_workspaces(scene.mounts)
+    assert [(each.index, each.folder) for each in returning] == [
+        (0, str(scene.place("src"))),
+        (1, str(scene.place("out"))),
+    ]
     (scene.place("out") / "d").mkdir()
     came = Tree((directory("d"),))
-    await scene.workspaces.returned(scene.step, 1, {0: FIRST, 1: came})
+    await scene.workspaces.take_snapshots(scene.step, 1, [(returning[0].mount, FIRST), (returning[1].mount, came)])
     assert scene.app.recorder.progress.workspaces["out"] == came.digest
-    assert scene.workspaces.packed(scene.step)[1].tree == came
+    assert scene.workspaces.transfers(scene.step)[1].tree == came
 
 
 @pytest.mark.parametrize("how", ["changed", "added", "removed", "link"])
@@ -388,7 +394,7 @@ async def test_what_cannot_be_removed_after_a_restore_is_a_note(scene: Scene, ho
         assert "left" not in names(scene.folder_of(index))
     notes = [event.message for event in scene.app.ledger.events if isinstance(event, Noted)]
     assert notes == [f"{scene.folder_of(index)}: Permission denied" for index in put_right]
-    assert scene.workspaces.packed(scene.step)[0].tree == FIRST
+    assert scene.workspaces.transfers(scene.step)[0].tree == FIRST
 
 
 async def test_a_restore_that_failed_is_raised(scene: Scene) -> None:
@@ -415,9 +421,7 @@ async def test_readers_beside_each_other_have_copies_of_their_own(tmp_path: Path
     app = App(tmp_path, readers(after=False))
     await app.workspaces.open(app.plan)
     one, other = (planned.step for planned in app.plan.steps)
-    for step in (one, other):
-        await app.workspaces.prepare(step, again=False)
-    folders = [Path(app.workspaces.place(step, step.mounts[0]).folder) for step in (one, other)]
+    folders = [Path((await app.workspaces.prepare(step, again=False))[0].folder) for step in (one, other)]
     shared = tmp_path / "runs" / RUN_ID / "workspaces" / "out"
     assert len({*folders, shared}) == 3
     (folders[0] / "made").write_bytes(b"")
@@ -433,6 +437,5 @@ async def test_a_reader_of_its_own_needs_no_copy(tmp_path: Path) -> None:
         app = App(tmp_path / folder, plan)
         await app.workspaces.open(app.plan)
         for planned in app.plan.steps:
-            await app.workspaces.prepare(planned.step, again=False)
-            place = app.workspaces.place(planned.step, planned.step.mounts[0])
-            assert place.folder == str(tmp_path / folder / "runs" / RUN_ID / "workspaces" / "out")
+            (mount,) = await app.workspaces.prepare(planned.step, again=False)
+            assert mount.folder == str(tmp_path / folder / "runs" / RUN_ID / "workspaces" / "out")
