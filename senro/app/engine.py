@@ -19,7 +19,7 @@ from senro.domain.pipeline.step_mounts import claim_mounts, pod_target
 from senro.domain.pipeline.targets import Pod
 from senro.domain.run.events import AttemptEnded, AttemptStarted, CancelRequested, RunEnded, StepEnded
 from senro.domain.run.outcome import Outcome, repeats
-from senro.domain.run.state import FINAL, Progress, final_state, next_moves, roll_up
+from senro.domain.run.state import FINAL, Progress, final_run_state, final_state, next_moves
 from senro.domain.run.state_names import RunState, StepState
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Engine:
                 await self._end_the_rest()
             raise
         await self._end_the_rest()
-        return roll_up(self._plan, self._recorder.progress)
+        return final_run_state(self._plan, self._recorder.progress)
 
     async def _request_cancel(self, reason: str) -> None:
         await self._recorder.record(CancelRequested(at=self._recorder.now(), reason=reason))
@@ -119,7 +119,7 @@ class Engine:
                 await self._end_attempt(step, known.attempts, Outcome(kind="cancelled", did_run=ran), None)
             if known.state not in FINAL:
                 await self._end(step, "cancelled", known.attempts)
-        state = roll_up(self._plan, self._recorder.progress)
+        state = final_run_state(self._plan, self._recorder.progress)
         await self._recorder.record(RunEnded(at=self._recorder.now(), state=state))
 
     async def _advance(self, steps: TaskGroup, removals: TaskGroup) -> None:

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from senro.domain.transfer.compression import Coding
-from senro.domain.tree.content_rules import PLAIN, ContentRules
+from senro.domain.tree.content_rules import DEFAULT_RULES, ContentRules
 from senro.domain.tree.tree import Tree
 
 
@@ -105,7 +105,7 @@ class Unpacking(Protocol):
 class Trees(Protocol):
     """Folders of this machine. Blocking work happens in worker threads; every call may be cancelled."""
 
-    async def walk(self, folder: str, *, rules: ContentRules = PLAIN) -> Tree:
+    async def walk(self, folder: str, *, rules: ContentRules = DEFAULT_RULES) -> Tree:
         """The folder as a tree with the digest of every file, what is excluded left away. It only reads.
 
         Sockets, fifos, devices and mode bits that do not travel are named in `Tree.left_out`. Links are told as they
@@ -162,7 +162,7 @@ class Trees(Protocol):
         """
         ...
 
-    async def copy(self, tree: Tree, source: str, destination: str, *, rules: ContentRules = PLAIN) -> Tree:
+    async def copy(self, tree: Tree, source: str, destination: str, *, rules: ContentRules = DEFAULT_RULES) -> Tree:
         """Make `destination`, which must not exist or be empty, hold exactly `tree`, read from `source`; returns it.
 
         Where the rules follow links, that is the tree with copies in their place, but for those that are excluded

@@ -28,7 +28,7 @@ from senro.app.runtime.services import ClusterServices
 from senro.app.workspaces.workspaces import Workspaces
 from senro.devcluster import DevCluster
 from senro.domain.claims.lease import Lease
-from senro.domain.claims.lease_protocol import CERTAIN
+from senro.domain.claims.lease_protocol import EXCLUSIVE_FRACTION
 from senro.domain.kube.pod import Pod
 from senro.domain.pipeline.targets import Pod as Target
 from senro.domain.pipeline.workspace import Workspace
@@ -91,7 +91,7 @@ class Racer:
 
     calls: int = 0
     died: float | None = None
-    certain: list[tuple[float, float]] = field(default_factory=list)
+    is_exclusive: list[tuple[float, float]] = field(default_factory=list)
     """When it may be certain of the lease, by the rules alone: from each answer until its ninth tenth."""
 
     pods: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -112,9 +112,9 @@ class Racer:
     def saw(self, kind: type[Any]) -> bool:
         return any(isinstance(event, kind) for event in self.app.ledger.events)
 
-    def certain_until(self, moment: float) -> None:
+    def exclusive_until(self, moment: float) -> None:
         """It asked for something by which it cannot be certain later than now."""
-        self.certain = [(start, min(end, moment)) for start, end in self.certain if start < moment]
+        self.is_exclusive = [(start, min(end, moment)) for start, end in self.is_exclusive if start < moment]
 
     async def call(self, request: Callable[[], Any]) -> Any:
         """One request of its; the last one before it dies may take effect."""
@@ -128,7 +128,7 @@ class Racer:
             with anyio.CancelScope(shield=True):
                 await request()
         self.died = time.monotonic()
-        self.certain_until(self.died)
+        self.exclusive_until(self.died)
         self.app.cleanup_scopes.cancel_all()
         self.scope.cancel()
         return await anyio.sleep_forever()
@@ -227,13 +227,15 @@ class Dying:
         return await self._held(lambda: self._cluster.replace_lease(manifest))
 
     async def delete_lease(self, namespace: str, name: str, *, uid: str, version: str) -> None:
-        self._racer.certain_until(time.monotonic())
+        self._racer.exclusive_until(time.monotonic())
         await self._racer.call(lambda: self._cluster.delete_lease(namespace, name, uid=uid, version=version))
 
     async def _held(self, write: Callable[[], Any]) -> Lease:
         asked = time.monotonic()
         lease: Lease = await self._racer.call(write)
-        self._racer.certain.append((time.monotonic(), asked + CERTAIN * LEASE_SECONDS / self._racer.clock.rate))
+        self._racer.is_exclusive.append(
+            (time.monotonic(), asked + EXCLUSIVE_FRACTION * LEASE_SECONDS / self._racer.clock.rate)
+        )
         return lease
 
 
@@ -297,7 +299,7 @@ async def race(dev: DevCluster, cluster: Cluster, number: int, folder: Path, cou
 def check_holders(racers: list[Racer]) -> None:
     """No moment at which two may be certain of the lease."""
     for one, other in itertools.combinations(racers, 2):
-        for here, there in itertools.product(one.certain, other.certain):
+        for here, there in itertools.product(one.is_exclusive, other.is_exclusive):
             assert here[1] <= there[0] or there[1] <= here[0], (here, there)
 
 
@@ -313,7 +315,7 @@ def check_pods(racers: list[Racer], counted: Counter[str]) -> None:
 def judge(one: Racer, two: list[Racer], counted: Counter[str]) -> None:
     """What became of one of them."""
     if one.died is not None:
-        counted["killed holding" if one.certain else "killed waiting"] += 1
+        counted["killed holding" if one.is_exclusive else "killed waiting"] += 1
         return
     assert one.ended
     assert one.saw(LeaseAcquired)

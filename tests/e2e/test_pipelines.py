@@ -18,7 +18,7 @@ from senro.domain.run.events import (
     StepEnded,
     WorkspaceOpened,
 )
-from senro.domain.run.state import at_start, fold, roll_up
+from senro.domain.run.state import at_start, final_run_state, fold
 from senro.testing import Bench
 
 
@@ -388,6 +388,6 @@ def test_the_ledger_tells_the_whole_run(bench: Bench) -> None:
     progress = at_start(plan)
     for event in bench.events():
         progress = fold(progress, event)
-    assert roll_up(plan, progress) == result.state
+    assert final_run_state(plan, progress) == result.state
     assert progress.workspaces["src"] == result.workspaces["src"].digest
     assert len(bench.of(WorkspaceOpened)) == 1

@@ -26,7 +26,7 @@ from senro.domain.caches.lookup import ScratchEntry
 from senro.domain.caches.record import FORMAT, LARGEST, ScratchRecord, decode_record, encode_record
 from senro.domain.errors import ConfigurationError, Refusal, StoreError, StoreUnavailable, TreeError
 from senro.domain.transfer.retry_policy import LOCAL_RULES
-from senro.domain.tree.content_rules import WHOLE
+from senro.domain.tree.content_rules import KEEP_EVERYTHING
 from senro.ports.trees import Packed
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class BucketScratchStore:
         record = self._found.pop((cache, key), None) or await self._asked(self._record(cache, key))
         if record is None:
             raise StoreError(_entry(cache, key), "the entry is not there any more")
-        async with self._trees.unpack({0: folder}, rules={0: WHOLE}) as unpacking:
+        async with self._trees.unpack({0: folder}, rules={0: KEEP_EVERYTHING}) as unpacking:
             try:
                 tree = await self._receive(record, unpacking)
             except TreeError as error:

@@ -19,9 +19,9 @@ from senro.adapters.fs.walk import prune, read_file, walk
 from senro.adapters.fs.work import run_in_slices, tree_errors
 from senro.domain.errors import TreeError
 from senro.domain.transfer.compression import SAMPLE_BYTES
-from senro.domain.tree.content_rules import PLAIN, ContentRules
+from senro.domain.tree.content_rules import DEFAULT_RULES, ContentRules
 from senro.domain.tree.excludes import compile_excludes
-from senro.domain.tree.follow_links import followed
+from senro.domain.tree.follow_links import resolve_links
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class FolderTrees:
     """Walks, packs, unpacks and copies folders. Has no state: one serves everybody."""
 
-    async def walk(self, folder: str, *, rules: ContentRules = PLAIN) -> Tree:
+    async def walk(self, folder: str, *, rules: ContentRules = DEFAULT_RULES) -> Tree:
         """See `ports.trees.Trees.walk`. Raises `PlanError` for an exclude that cannot be compiled."""
         return await run_in_slices(walk(folder, rules))
 
@@ -73,7 +73,7 @@ class FolderTrees:
             await unpacking.begin()
             yield unpacking
 
-    async def copy(self, tree: Tree, source: str, destination: str, *, rules: ContentRules = PLAIN) -> Tree:
+    async def copy(self, tree: Tree, source: str, destination: str, *, rules: ContentRules = DEFAULT_RULES) -> Tree:
         """See `ports.trees.Trees.copy`. Built beside the destination, which appears whole."""
         return await run_in_slices(_copy(tree, source, destination, rules))
 
@@ -103,7 +103,7 @@ def _copy(tree: Tree, source: str, destination: str, rules: ContentRules) -> Gen
             pass
     copies: Mapping[str, str] = {}
     if rules.follow:
-        tree, copies = yield from followed(tree, compile_excludes(rules.exclude))
+        tree, copies = yield from resolve_links(tree, compile_excludes(rules.exclude))
     folder = StagedDirectory(destination)
     with discarding(folder):
         with tree_errors(source):

@@ -16,7 +16,7 @@ from senro.adapters.fs.prefetch import Buffers, WriteBehind
 from senro.adapters.fs.staged_directory import StagedDirectory, raise_leftovers, swap_all
 from senro.adapters.fs.work import io_error, run_in_slices, tree_errors
 from senro.domain.errors import TreeError
-from senro.domain.tar import ArchiveReader, Data, EndOfArchive, Manifest, Member, Placement
+from senro.domain.tar import ArchiveAdmission, ArchiveReader, Data, EndOfArchive, Member, Placement
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -41,7 +41,7 @@ class FolderUnpacking:
         self._reader = ArchiveReader(destinations)
         self._unpacker = Unpacker()
         self._unpacked = 0
-        self._manifest = Manifest(destinations, rules=rules)
+        self._manifest = ArchiveAdmission(destinations, rules=rules)
         self._buffers = Buffers()
         self._behind = WriteBehind(self._take)
         self._received = 0

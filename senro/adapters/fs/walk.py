@@ -14,7 +14,7 @@ from senro.adapters.fs.work import PIECE, io_error
 from senro.domain.errors import TreeError
 from senro.domain.text.printable import printable
 from senro.domain.tree.excludes import compile_excludes
-from senro.domain.tree.follow_links import followed
+from senro.domain.tree.follow_links import resolve_links
 from senro.domain.tree.paths import MAX_PATH, raw
 from senro.domain.tree.tree import EXECUTABLE, Entry, Tree, lost_bits
 
@@ -47,7 +47,7 @@ def prune(folder: str, rules: ContentRules) -> Generator[None, None, Tree]:
     try:
         walked = _Walk(root, rules)
         before = yield from walked.run()
-        tree, copies = (yield from followed(before, walked.excludes)) if rules.follow else (before, {})
+        tree, copies = (yield from resolve_links(before, walked.excludes)) if rules.follow else (before, {})
         opened = OpenFolder(root)
         links = [entry.path for entry in before.entries if rules.follow and entry.kind == "link"]
         if links:

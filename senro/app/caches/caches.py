@@ -23,10 +23,10 @@ from senro.domain.kube.names import label_value
 from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.targets import Local
 from senro.domain.pipeline.workspace import ScratchMount
-from senro.domain.plan.cache_handover import Handing, caches_of, handing_of
+from senro.domain.plan.cache_handover import CacheHandover, cache_handover, cache_names
 from senro.domain.plan.plan import Plan
 from senro.domain.run.events import ScratchMissed, ScratchNotSaved, ScratchRestored, ScratchSaved
-from senro.domain.tree.content_rules import WHOLE
+from senro.domain.tree.content_rules import KEEP_EVERYTHING
 from senro.domain.tree.tree import Tree
 
 
@@ -73,7 +73,7 @@ class Scratches:
     """Made once a run; `open` it first. Without a scratch cache in the plan nothing of it does anything."""
 
     _stores: ScratchStores
-    _handing: Handing
+    _handover: CacheHandover
     _uploads: TaskGroup
     _folder: str
 
@@ -90,7 +90,7 @@ class Scratches:
         scratch = self._services.scratch
         if scratch is None:
             raise RuntimeError("a plan with scratch caches is run without a store for them")
-        self._handing, self._uploads = handing_of(plan), uploads
+        self._handover, self._uploads = cache_handover(plan), uploads
         self._stores = ScratchStores(scratch.local, scratch.remote, self._recorder)
         self._caches = {name: _Cache(name, keys) for name, keys in scratch.keys.items()}
         self._folder = self._services.ledger.scratch("scratch-caches")
@@ -99,13 +99,13 @@ class Scratches:
 
     async def prepare(self, step: Step) -> None:
         """Give the step what its caches start from. Call it before every attempt. Raises `TreeError`."""
-        for name in caches_of(step):
+        for name in cache_names(step):
             cache = self._caches[name]
             async with cache.lock:
                 content = await self._current(cache)
                 if isinstance(step.on, Local):
                     content = await self._for_local(step, cache, content)
-                elif self._handing.starts_from_local(step.id, name):
+                elif self._handover.starts_from_local(step.id, name):
                     content = await self._left_by_local(step, cache, content)
                 self._given[step.id, name] = content
 
@@ -119,7 +119,7 @@ class Scratches:
         What nobody would save or get is not asked for; where another step's came first, the ledger says so.
         """
         cache = self._caches[name]
-        if self._to_be_saved(cache) or self._handing.hands_on(step.id, name):
+        if self._to_be_saved(cache) or self._handover.is_passed_on(step.id, name):
             return self._new_folder(cache)
         if cache.saver:
             await self._not_saved(cache, step, attempt, _first(cache))
@@ -139,7 +139,7 @@ class Scratches:
         """Save what a local step, which succeeded, left in its caches."""
         if step.no_snapshot:
             return
-        for name in caches_of(step):
+        for name in cache_names(step):
             cache = self._caches[name]
             if not self._to_be_saved(cache):
                 if cache.saver:
@@ -147,7 +147,7 @@ class Scratches:
                 continue
             folder = self._given[step.id, name].folder
             try:
-                tree = await self._services.trees.walk(folder, rules=WHOLE)
+                tree = await self._services.trees.walk(folder, rules=KEEP_EVERYTHING)
             except TreeError as error:
                 await self._not_saved(cache, step, attempt, f"it cannot be read as the step left it: {error}")
             else:
@@ -168,7 +168,7 @@ class Scratches:
         """The folder that local steps work in; one of its own for a step whose changes are not kept."""
         cache.left = None
         given = [
-            returned for pod, returned in cache.returned.items() if pod in self._handing.before[step.id, cache.name]
+            returned for pod, returned in cache.returned.items() if pod in self._handover.providers[step.id, cache.name]
         ]
         if given:
             # Of several pods before it, the one that came back last.
@@ -178,7 +178,7 @@ class Scratches:
             return content
         try:
             # Another local step may write there just now.
-            tree = await self._services.trees.walk(content.folder, rules=WHOLE)
+            tree = await self._services.trees.walk(content.folder, rules=KEEP_EVERYTHING)
             return Content(await self._copied(cache, Content(content.folder, tree)), tree)
         except TreeError as error:
             return await self._nothing(step, cache, error)
@@ -187,7 +187,9 @@ class Scratches:
         """What local steps left, as a pod can be given it. No local step runs now: needs put them in order."""
         if cache.left is None:
             try:
-                cache.left = Content(content.folder, await self._services.trees.walk(content.folder, rules=WHOLE))
+                cache.left = Content(
+                    content.folder, await self._services.trees.walk(content.folder, rules=KEEP_EVERYTHING)
+                )
             except TreeError as error:
                 return await self._nothing(step, cache, error)
         return cache.left

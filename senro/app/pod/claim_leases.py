@@ -22,9 +22,9 @@ from senro.domain.claims.lease_protocol import (
     ANSWERED,
     Create,
     Holding,
+    LeaseObservation,
     Lost,
     Renew,
-    Sighting,
     TakeOver,
     Wait,
     after_conflict,
@@ -168,7 +168,7 @@ class Claims:
         """Raise `ClaimRefused` where another may have a claim by now; ask just before the pod's create is sent."""
         now = self._clock.monotonic()
         for claim in self._claims:
-            if claim.lost or claim.holding is None or not claim.holding.certain(now):
+            if claim.lost or claim.holding is None or not claim.holding.is_exclusive(now):
                 why = claim.why or f"the lease of the claim {claim.terms.claim} could not be renewed in time"
                 raise ClaimRefused(Infra(InfraKind.CLAIM, DidRun.NO, message=f"no pod was made: {why}"))
 
@@ -187,7 +187,7 @@ class Claims:
 
     async def _acquire(self, claim: _Claim, deadline: float) -> None:
         clock, terms, began = self._clock, claim.terms, self._clock.monotonic()
-        sighting, awaited, shown, previous, pause = Sighting(), "", "", "", FIRST_PAUSE
+        sighting, awaited, shown, previous, pause = LeaseObservation(), "", "", "", FIRST_PAUSE
         failing_since: float | None = None
         while True:
             try:
@@ -297,7 +297,7 @@ class Claims:
         then no more than its duration.
         """
         asked, terms, holding = _asked_for(error), claim.terms, claim.holding
-        left = holding.certain_until - self._clock.monotonic() if holding is not None else 0.0
+        left = holding.exclusive_until - self._clock.monotonic() if holding is not None else 0.0
         return min(asked, left / 2 if left > 0 else terms.seconds)
 
     async def _renew_due(self, claim: _Claim) -> None:
@@ -329,7 +329,7 @@ class Claims:
     async def _watch(self, claim: _Claim) -> None:
         """Say so once it is not certain any more, also while a request for its renewal hangs."""
         while claim.holding is not None and not claim.lost:
-            left = claim.holding.certain_until - self._clock.monotonic()
+            left = claim.holding.exclusive_until - self._clock.monotonic()
             if left > 0:
                 await self._clock.sleep(left)
                 continue

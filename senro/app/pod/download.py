@@ -17,8 +17,8 @@ from senro.domain.kube.pod import Pod
 from senro.domain.run.conclusion import DownloadFailure
 from senro.domain.transfer.compression import Direction
 from senro.domain.transfer.retry_policy import LOCAL_RULES, PATIENCE_SECONDS, TRIES
-from senro.domain.transfer.scripts import IO_CONTAINER, FarCount, far_count, reading_command
-from senro.domain.tree.excludes import compile_excludes, far_excludes
+from senro.domain.transfer.scripts import IO_CONTAINER, RemoteCount, reading_command, remote_count
+from senro.domain.tree.excludes import compile_excludes, remote_excludes
 from senro.domain.tree.tree import Tree
 from senro.ports.cluster import Cluster, ExecSession
 from senro.ports.trees import Unpacking
@@ -136,7 +136,7 @@ class Download(Transfer[Mapping[int, Tree]]):
             raise TransferFailure(end_words(result, stderr, ""))
         found = await unpacking.finish()
         self.content_bytes, self.members = unpacking.unpacked, unpacking.members
-        counted = far_count(stderr)
+        counted = remote_count(stderr)
         if counted is None or counted.members != unpacking.members:
             number = "no" if counted is None else counted.members
             raise TransferFailure(f"the far side counted {number} members, {unpacking.members} came")
@@ -146,9 +146,9 @@ class Download(Transfer[Mapping[int, Tree]]):
     def _remote_excludes(self) -> tuple[str, ...]:
         """The patterns that the remote tar can apply; all rules are applied again to what arrives."""
         excludes = [each.rules.exclude for each in self.mounts.values()]
-        return far_excludes(excludes, [str(index) for index in self.mounts])
+        return remote_excludes(excludes, [str(index) for index in self.mounts])
 
-    def _with_sockets(self, trees: Mapping[int, Tree], counted: FarCount) -> Mapping[int, Tree]:
+    def _with_sockets(self, trees: Mapping[int, Tree], counted: RemoteCount) -> Mapping[int, Tree]:
         """The trees, with the sockets that the remote script reported among what they left out.
 
         Excluded ones are not listed. Sockets that the script counted without naming them are listed with the first

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from senro.app.attempt import Attempt
 from senro.app.pod.observer import PodObserver
-from senro.domain.claims.messages import waits_for
+from senro.domain.claims.messages import pending_message
 from senro.domain.pipeline.step_mounts import claim_names
 from senro.domain.run.events import PodPending, StepRunning
 from senro.domain.verdict import Answer, Ending, Pending, PendingKind, Running
@@ -28,7 +28,7 @@ async def report_progress(attempt: Attempt, observer: PodObserver) -> None:
                         **attempt.moment,
                         kind=str(answer.kind),
                         container=answer.container,
-                        message=waits_for(answer, claims, waited=observer.waiting_seconds),
+                        message=pending_message(answer, claims, waited=observer.waiting_seconds),
                     )
                 )
             elif isinstance(answer, Running) and not answer.finishing:
@@ -48,7 +48,7 @@ def _phase(answer: Answer, claims: tuple[str, ...], waited: float) -> str:
     """What a person reads of an answer that is not settled."""
     match answer:
         case Pending(kind=kind):
-            message = waits_for(answer, claims, waited=waited)
+            message = pending_message(answer, claims, waited=waited)
             return f"waiting: {kind}" + (f" ({message})" if message else "")
         case Running():
             return "running"

@@ -12,7 +12,13 @@ from senro.app.pod.transfer_failure import TransferFailure, end_words
 from senro.domain.errors import ClusterError, TreeError
 from senro.domain.kube.exec_protocol import Ended, ExitCode, Stderr, Stdout
 from senro.domain.transfer.compression import PROBE_FROM, PROBE_TO, Coding
-from senro.domain.transfer.scripts import MISSING_PROGRAM, StagingProof, coding_line, lacks, missing_program
+from senro.domain.transfer.scripts import (
+    MISSING_PROGRAM,
+    StagingProof,
+    coding_line,
+    missing_program,
+    missing_program_message,
+)
 from senro.ports.cluster import ExecSession
 from senro.ports.trees import Archive
 
@@ -109,5 +115,5 @@ class StageReplies:
                 case Ended(result=result):
                     program = missing_program(self._stderr) if result == ExitCode(MISSING_PROGRAM) else None
                     if program is not None:
-                        raise TransferFailure(lacks(self._image, program), permanent=True)
+                        raise TransferFailure(missing_program_message(self._image, program), permanent=True)
                     raise TransferFailure(end_words(result, self._stderr, "no proof line came"))

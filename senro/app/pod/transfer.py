@@ -14,7 +14,7 @@ from senro.app.pod.transfer_failure import TransferFailure
 from senro.domain.errors import ClusterError, TreeError
 from senro.domain.kube.pod import Pod
 from senro.domain.transfer.compression import Coding, Direction
-from senro.domain.transfer.retry_policy import TRIES, Break, Pace, after_break
+from senro.domain.transfer.retry_policy import TRIES, RetryDecision, TransferBackoff, decide_retry
 from senro.ports.cluster import Cluster, ExecSession
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ class BrokenTry:
     """
 
     error: ClusterError | TransferFailure | TreeError
-    decision: Break
+    decision: RetryDecision
     tries: int
     message: str
 
@@ -69,7 +69,7 @@ class Transfer(ABC, Generic[T]):
         Opens the exec again after a pause while the policy of `senro.domain.transfer.retry_policy` allows it. Raises
         what `_check_pod` or `_failure` make of the error that ended it.
         """
-        clock, pace = self.attempt.services.clock, Pace()
+        clock, pace = self.attempt.services.clock, TransferBackoff()
         began = clock.monotonic()
         while True:
             try:
@@ -83,7 +83,7 @@ class Transfer(ABC, Generic[T]):
             else:
                 await self._record(pace.tries + 1, clock.monotonic() - began)
                 return result
-            decision = after_break(failed)
+            decision = decide_retry(failed)
             wait = pace.pause(decision, clock.monotonic())
             broken = BrokenTry(failed, decision, pace.tries, f"{failed} ({self._progress()})")
             await self.attempt.transfer_broke(self.direction, pace.tries, broken.message)

@@ -18,10 +18,10 @@ from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.step_mounts import TransferredMount, claims_by_name, transferred_mounts, workspace_mounts
 from senro.domain.pipeline.targets import Local
 from senro.domain.pipeline.workspace import AnyMount, Mount, ScratchMount, Workspace
-from senro.domain.plan.concurrency import beside
+from senro.domain.plan.concurrency import concurrent_steps
 from senro.domain.plan.plan import Plan
 from senro.domain.run.events import SnapshotTaken, WorkspaceOpened
-from senro.domain.tree.content_rules import WHOLE, ContentRules, rules_of
+from senro.domain.tree.content_rules import KEEP_EVERYTHING, ContentRules, rules_of
 from senro.domain.tree.excludes import IGNORE_BYTES, IGNORE_FILE, ignored
 from senro.domain.tree.run_folders import runs_inside
 from senro.domain.tree.tree import Tree
@@ -182,7 +182,7 @@ class Workspaces:
         return self._places[_own_name(step, mount) if self._has_own(step, mount) else mount.name]
 
     def _rules_of(self, mount: AnyMount) -> ContentRules:
-        return self._rules[mount.name] if isinstance(mount, Mount) else WHOLE
+        return self._rules[mount.name] if isinstance(mount, Mount) else KEEP_EVERYTHING
 
     async def keep(self, step: Step, attempt: int) -> None:
         """Take a snapshot of each workspace that a local step mounted read-write.
@@ -265,7 +265,7 @@ def _shared(plan: Plan) -> frozenset[tuple[str, str]]:
     mounted = {planned.step.id: {mount.name for mount in workspace_mounts(planned.step)} for planned in plan.steps}
     return frozenset(
         (step, name)
-        for step, others in beside(plan).items()
+        for step, others in concurrent_steps(plan).items()
         for name in mounted[step]
         if any(name in mounted[other] for other in others)
     )

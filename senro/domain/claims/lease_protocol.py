@@ -5,9 +5,9 @@ long it has been in one and the same state (uid, resourceVersion) on the clock o
 when that state is first seen.
 
 What this guarantees: two coordinators whose clocks run alike, to five seconds in a hundred, never both find
-`Holding.certain` true, whatever is delayed, lost or repeated between them and the apiserver. For a waiter counts a full
-duration from when it saw the last renewal, and takes the lease on that very resourceVersion; the holder stops being
-certain after nine tenths of a duration from when it sent that renewal, which was before.
+`Holding.is_exclusive` true, whatever is delayed, lost or repeated between them and the apiserver. A waiter counts a
+full duration from when it saw the last renewal, and takes the lease on that very resourceVersion; the holder stops
+being exclusive after nine tenths of a duration from when it sent that renewal, which was before.
 
 What it does not guarantee: that a holder which is not certain any more has stopped. Its pod may still write to the
 claim, and nothing tells the storage to refuse it: the lease is unfenced (docs/design/leases.md#unfenced).
@@ -26,12 +26,12 @@ RENEWALS: Final = 3
 ANSWERED: Final = 6
 """A write is given up after its duration by this, so that three renewals fit in before a holder is not certain."""
 
-CERTAIN: Final = 0.9
+EXCLUSIVE_FRACTION: Final = 0.9
 """The part of its duration for which a holder is certain. The rest is for clocks that do not run alike."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class LeaseObservation:
     """What a waiter knows: the state in which it last saw the lease, and since when, on its own monotonic clock."""
 
     state: tuple[str, str] = ("", "")
@@ -69,19 +69,21 @@ Move = Create | TakeOver | Renew | Wait
 """What a coordinator does that wants a lease."""
 
 
-def next_move(sighting: Sighting, lease: Lease | None, *, at: float, holder: str) -> tuple[Move, Sighting]:
+def next_move(
+    sighting: LeaseObservation, lease: Lease | None, *, at: float, holder: str
+) -> tuple[Move, LeaseObservation]:
     """What `holder` does about a lease that it just read, None where there is none, and what to remember.
 
     `at` is the monotonic clock once the answer had come: counted from there, a full duration ends after the one that
     the holder counts, which began before its renewal was sent.
     """
     if lease is None:
-        return Create(), Sighting()
+        return Create(), LeaseObservation()
     if lease.holder == holder:
-        return Renew(lease), Sighting()
+        return Renew(lease), LeaseObservation()
     if not lease.holder:
-        return TakeOver(lease), Sighting()
-    seen = sighting if sighting.state == lease.state else Sighting(lease.state, at)
+        return TakeOver(lease), LeaseObservation()
+    seen = sighting if sighting.state == lease.state else LeaseObservation(lease.state, at)
     left = seen.since + lease.seconds - at
     return (Wait(lease.holder, left) if left > 0 else TakeOver(lease)), seen
 
@@ -99,13 +101,13 @@ class Holding:
         return self.asked + self.lease.seconds / RENEWALS
 
     @property
-    def certain_until(self) -> float:
+    def exclusive_until(self) -> float:
         """Until when nobody else can have it."""
-        return self.asked + CERTAIN * self.lease.seconds
+        return self.asked + EXCLUSIVE_FRACTION * self.lease.seconds
 
-    def certain(self, at: float) -> bool:
+    def is_exclusive(self, at: float) -> bool:
         """Whether nobody else can have it."""
-        return at < self.certain_until
+        return at < self.exclusive_until
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ _UNBOUND: Final = re.compile(
 docs/design/pod-states.md#row-109-unbound-claim)."""
 
 
-def with_claims(message: str, claims: Sequence[str]) -> str:
+def add_claim_advice(message: str, claims: Sequence[str]) -> str:
     """The cluster's `message` about a pod that mounts `claims`, and a sentence that names the claim it is about."""
     missing = _MISSING.search(message)
     if missing is not None and missing[1] in claims:
@@ -39,7 +39,7 @@ def with_claims(message: str, claims: Sequence[str]) -> str:
     return message
 
 
-def waits_for(pending: Pending, claims: Sequence[str], *, waited: float) -> str:
+def pending_message(pending: Pending, claims: Sequence[str], *, waited: float) -> str:
     """What a pod that mounts `claims` waits for, in the cluster's words where there are any; `waited` is in seconds.
 
     A node that attaches a volume says nothing in the pod, and only an Event tells that it cannot: who may not list
@@ -48,12 +48,12 @@ def waits_for(pending: Pending, claims: Sequence[str], *, waited: float) -> str:
     silent = pending.kind is PendingKind.CREATING and not pending.message
     if claims and silent and waited >= EVENTS_AFTER:
         return _silent(claims)
-    return with_claims(pending.message, claims)
+    return add_claim_advice(pending.message, claims)
 
 
-def given_up(infra: Infra, claims: Sequence[str]) -> str:
+def failure_message(infra: Infra, claims: Sequence[str]) -> str:
     """The message of a step that did not start, or failed otherwise, in a pod that mounts `claims`."""
-    message = with_claims(infra.message, claims)
+    message = add_claim_advice(infra.message, claims)
     if claims and message == infra.message and infra.kind is InfraKind.START_TIMEOUT:
         told = _silent(claims)
         return _and(message, told[0].upper() + told[1:] + ".")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from senro.domain.plan.plan import Plan
 
 
-def before(plan: Plan) -> Mapping[str, frozenset[str]]:
+def predecessors(plan: Plan) -> Mapping[str, frozenset[str]]:
     """For each step, by id, the steps that have ended when it begins: all that it needs, however indirectly."""
     earlier: dict[str, frozenset[str]] = {}
     for planned in plan.steps:
@@ -16,9 +16,9 @@ def before(plan: Plan) -> Mapping[str, frozenset[str]]:
     return earlier
 
 
-def beside(plan: Plan) -> Mapping[str, frozenset[str]]:
+def concurrent_steps(plan: Plan) -> Mapping[str, frozenset[str]]:
     """For each step, by id, the steps that may run while it runs: neither needs the other, however indirectly."""
-    earlier = before(plan)
+    earlier = predecessors(plan)
     every = frozenset(earlier)
     after = {step: frozenset(other for other in every if step in earlier[other]) for step in every}
     return {step: every - earlier[step] - after[step] - {step} for step in every}

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Mapping, Sequence
 
 
-def ordered(needs: Mapping[str, Sequence[str]]) -> tuple[list[str], list[list[str]]]:
+def topological_order(needs: Mapping[str, Sequence[str]]) -> tuple[list[str], list[list[str]]]:
     """The keys of `needs` in a stable topological order, and every cycle that had to be broken for it.
 
     Every value of `needs` must be a key. Of the keys whose needs have all come, the one that stands first in `needs`

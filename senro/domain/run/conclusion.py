@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from senro.domain.claims.messages import given_up
+from senro.domain.claims.messages import failure_message
 from senro.domain.errors import AlreadyExists, ClusterError
 from senro.domain.kube.pod import Pod
 from senro.domain.run.deletion import Deletion, may_still_start
@@ -110,7 +110,7 @@ def _refined(evidence: Evidence) -> SettledAnswer:
         return answer
     return replace(
         answer,
-        message=given_up(answer, evidence.claims),
+        message=failure_message(answer, evidence.claims),
         did_run=answer.did_run if evidence.released else DidRun.NO,
     )
 

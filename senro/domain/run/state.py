@@ -24,7 +24,7 @@ FINAL: frozenset[StepState] = frozenset(
 )
 """The states that a step never leaves."""
 
-WELL: frozenset[StepState] = frozenset({"succeeded", "recovered"})
+SATISFYING: frozenset[StepState] = frozenset({"succeeded", "recovered"})
 """The states that satisfy a need."""
 
 _OWN_FAILURES: frozenset[StepState] = frozenset({"failed", "timed_out"})
@@ -123,7 +123,7 @@ def next_moves(plan: Plan, progress: Progress) -> Moves:
 
 
 def _satisfies(need: str, state: StepState, tolerated: set[str]) -> bool:
-    return state in WELL or (state in _OWN_FAILURES and need in tolerated)
+    return state in SATISFYING or (state in _OWN_FAILURES and need in tolerated)
 
 
 def final_state(outcome: Outcome, attempts: int) -> StepState:
@@ -139,13 +139,13 @@ def final_state(outcome: Outcome, attempts: int) -> StepState:
             return "failed"
 
 
-def roll_up(plan: Plan, progress: Progress) -> RunState:
+def final_run_state(plan: Plan, progress: Progress) -> RunState:
     """What the run is called. A step without a final state counts as cancelled."""
     tolerated = {planned.step.id for planned in plan.steps if planned.step.continue_on_error}
     states = {step: known.state for step, known in progress.steps.items()}
     if progress.cancelling or any(state == "cancelled" or state not in FINAL for state in states.values()):
         return "cancelled"
-    failed = {step for step, state in states.items() if state not in WELL}
+    failed = {step for step, state in states.items() if state not in SATISFYING}
     if any(states[step] in _OWN_FAILURES and step not in tolerated for step in failed):
         return "failed"
     if failed:

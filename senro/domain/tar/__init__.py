@@ -7,19 +7,19 @@ No file is touched here.
 
 from __future__ import annotations
 
-from senro.domain.tar.admission import Content, Manifest, Placement
+from senro.domain.tar.admission import AdmittedTree, ArchiveAdmission, Placement
 from senro.domain.tar.reader import ArchiveReader, Data, EndOfArchive, EndOfMember, Event, Member
 from senro.domain.tar.writer import END, archive_length, member_header, padding
 
 __all__ = [
     "END",
+    "AdmittedTree",
+    "ArchiveAdmission",
     "ArchiveReader",
-    "Content",
     "Data",
     "EndOfArchive",
     "EndOfMember",
     "Event",
-    "Manifest",
     "Member",
     "Placement",
     "archive_length",

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from senro.domain.errors import TreeError
 from senro.domain.text.printable import printable
-from senro.domain.tree.content_rules import PLAIN, ContentRules
+from senro.domain.tree.content_rules import DEFAULT_RULES, ContentRules
 from senro.domain.tree.excludes import compile_excludes
-from senro.domain.tree.follow_links import COPIES_FACTOR, COPIES_FREE, followed
+from senro.domain.tree.follow_links import COPIES_FACTOR, COPIES_FREE, resolve_links
 from senro.domain.tree.tree import Entry, Tree, check_links
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ directory before what is in it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class AdmittedTree:
     """What of the members of one tree stays, once its rules are applied.
 
     `excluded` are files and directories that were made, each with all that it holds, and must go: until the archive
@@ -57,7 +57,7 @@ class Content:
     copies: Mapping[str, str]
 
 
-class Manifest:
+class ArchiveAdmission:
     """What came of each tree. `admit` every member before anything of it is made, `digested` each file after it.
 
     `rules` has those of each tree; without any, everything stays and links may not leave.
@@ -71,7 +71,7 @@ class Manifest:
         copies_free: int = COPIES_FREE,
     ) -> None:
         known = rules or {}
-        self._parts = {index: _Part(known.get(index, PLAIN)) for index in indexes}
+        self._parts = {index: _Part(known.get(index, DEFAULT_RULES)) for index in indexes}
         self._copies_free = copies_free
         self._bytes = 0
         self._copies = 0
@@ -112,7 +112,7 @@ class Manifest:
         entry = entries[path]
         entries[path] = replace(entry, digest=digest)
 
-    def contents(self) -> Generator[None, None, Mapping[int, Content]]:
+    def contents(self) -> Generator[None, None, Mapping[int, AdmittedTree]]:
         """What came, by index; it may be left at each yield.
 
         Raises one `TreeError` (rule `link`) that names every link that may not stay.
@@ -193,7 +193,7 @@ class _Part:
         replaces = before is not None and before.kind != "directory"
         return Placement(directories, entry, replaces, copy_of)
 
-    def content(self) -> Generator[None, None, Content]:
+    def content(self) -> Generator[None, None, AdmittedTree]:
         kept, excluded = [], {}
         for path, entry in self.entries.items():
             if self.excludes.matches(path, directory=entry.kind == "directory"):
@@ -207,13 +207,13 @@ class _Part:
         yield
         copies: Mapping[str, str] = {}
         if rules.follow:
-            tree, copies = yield from followed(tree, self.excludes)
+            tree, copies = yield from resolve_links(tree, self.excludes)
         elif rules.links == "refuse":
             yield from check_links(tree.entries)
         outermost = (
             path for path, entry in excluded.items() if entry.kind != "link" and path.rpartition("/")[0] not in excluded
         )
-        return Content(tree, tuple(outermost), copies)
+        return AdmittedTree(tree, tuple(outermost), copies)
 
 
 def _missing_parents(path: str, entries: Mapping[str, Entry], special: Mapping[str, str]) -> tuple[str, ...]:

@@ -40,33 +40,33 @@ LOCAL_RULES = frozenset({"case", "changed", "destination", "io", "leftover", "un
 
 
 @dataclass(frozen=True, slots=True)
-class Break:
+class RetryDecision:
     """`wait`: not a try, open it again after at least `after` seconds. `retry`: a try. `end`: no other try helps."""
 
     move: Literal["wait", "retry", "end"]
     after: float = 0.0
 
 
-def after_break(error: Exception) -> Break:
+def decide_retry(error: Exception) -> RetryDecision:
     """The move after `error`, which ended one opening or one try of a transfer."""
     match error:
         case Throttled(response=response):
-            return Break("wait", 1.0 if response.retry_after is None else response.retry_after)
+            return RetryDecision("wait", 1.0 if response.retry_after is None else response.retry_after)
         case Unavailable(response=response):
-            return Break("wait", response.retry_after or 0.0)
+            return RetryDecision("wait", response.retry_after or 0.0)
         case Unreachable():
-            return Break("wait")
+            return RetryDecision("wait")
         case NotFound() | Forbidden() | Unauthorized() | Rejected() | Conflict() | ProtocolError():
-            return Break("end")
+            return RetryDecision("end")
         case TreeError(rule=rule):
-            return Break("retry" if rule in BROKEN_RULES else "end")
+            return RetryDecision("retry" if rule in BROKEN_RULES else "end")
         case ClusterError():
-            return Break("retry")
+            return RetryDecision("retry")
         case _:
-            return Break("retry")
+            return RetryDecision("retry")
 
 
-class Pace:
+class TransferBackoff:
     """Counts the tries of one transfer and paces its openings, in the coordinator's monotonic seconds."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Pace:
         self._pause = FIRST_PAUSE
         self._waiting_since: float | None = None
 
-    def pause(self, taken: Break, at: float) -> float | None:
+    def pause(self, taken: RetryDecision, at: float) -> float | None:
         """Seconds to wait before the next opening, at `at`; None where there is none.
 
         Ask once for each opening that failed. A `retry` counts and ends an unbroken wait.

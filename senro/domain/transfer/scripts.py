@@ -69,7 +69,7 @@ def missing_program(stderr: bytes) -> str | None:
     return None
 
 
-def lacks(image: str, program: str) -> str:
+def missing_program_message(image: str, program: str) -> str:
     """The sentence about an image without one of the three programs."""
     return f"the image {image} has no {program}; {HELPER_ADVICE}"
 
@@ -278,7 +278,7 @@ class StagingProof:
 
 
 @dataclass(frozen=True, slots=True)
-class FarCount:
+class RemoteCount:
     """What the far side counted: members without the roots, and sockets, which tar passes over, with some names."""
 
     members: int
@@ -286,7 +286,7 @@ class FarCount:
     named: tuple[str, ...] = ()
 
 
-def far_count(stderr: bytes) -> FarCount | None:
+def remote_count(stderr: bytes) -> RemoteCount | None:
     """What a read-back's stderr says; None where no line of it gives the count."""
     found, named = None, []
     for line in stderr.split(b"\n")[:-1]:
@@ -296,4 +296,4 @@ def far_count(stderr: bytes) -> FarCount | None:
             named.append(printable(text(rest)))
         elif word == MEMBERS_WORD.encode() and len(numbers) == 2 and all(map(_NUMBER.fullmatch, numbers)):
             found = numbers
-    return None if found is None else FarCount(int(found[0]), int(found[1]), tuple(named))
+    return None if found is None else RemoteCount(int(found[0]), int(found[1]), tuple(named))

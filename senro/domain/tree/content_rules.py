@@ -26,10 +26,10 @@ class ContentRules:
     follow: bool = False
 
 
-PLAIN = ContentRules()
+DEFAULT_RULES = ContentRules()
 """Nothing is excluded, and no link may leave."""
 
-WHOLE = ContentRules(links="keep")
+KEEP_EVERYTHING = ContentRules(links="keep")
 """The rules of what has none, such as a scratch cache: everything is kept, links as the text that they are."""
 
 

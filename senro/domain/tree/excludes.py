@@ -97,7 +97,7 @@ def ignored(where: str, content: bytes) -> tuple[tuple[str, ...], tuple[Refusal,
     return tuple(patterns), tuple(refusals)
 
 
-def far_excludes(excludes: Sequence[Collection[str]], roots: Collection[str]) -> tuple[str, ...]:
+def remote_excludes(excludes: Sequence[Collection[str]], roots: Collection[str]) -> tuple[str, ...]:
     """What a pod's tar may be told by `--exclude=` to leave out of an archive of the folders `roots`.
 
     `excludes` holds the patterns of each of these folders; only one that all of them have can be told. Of those,

@@ -41,13 +41,13 @@ _REMEDY = "point it at something inside, exclude it, or leave preserve_symlinks=
 _PAUSE = 2000
 """Entries looked at, and names gone through, between two yields: some milliseconds."""
 
-Followed = tuple[Tree, "Mapping[str, str]"]
+ResolvedTree = tuple[Tree, "Mapping[str, str]"]
 """A tree without links; and for each path that stands in place of a link or below one, what it copies."""
 
 
-def followed(
+def resolve_links(
     tree: Tree, excludes: Excludes | None = None, *, copies_free: int = COPIES_FREE, entries_free: int = ENTRIES_FREE
-) -> Generator[None, None, Followed]:
+) -> Generator[None, None, ResolvedTree]:
     """The tree with its links followed. A copy that is excluded where it would lie is left out, with all below it.
 
     It may be left at each yield. Raises one `TreeError` (rule `link`) that names each link that leads out of the tree,
@@ -86,7 +86,7 @@ class _Following:
         self._names = 0
         self._next_pause = _PAUSE
 
-    def run(self) -> Generator[None, None, Followed]:
+    def run(self) -> Generator[None, None, ResolvedTree]:
         within: Counter[str] = Counter()  # the directories that are being copied, by their places in the tree as it is
         waiting = [("", "", True)]
         while waiting:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from senro.domain.kube.pod import parse_time
-from senro.domain.transfer.scripts import lacks
+from senro.domain.transfer.scripts import missing_program_message
 from senro.domain.verdict.answers import Exited, Running, TimedOut
 from senro.domain.verdict.kinds import DidRun, InfraKind, Note
 from senro.domain.verdict.signals.container_state import exit_notes, is_invented
@@ -53,7 +53,9 @@ def failed_start(seen: Seen, name: str, terminated: ContainerStateTerminated) ->
     program = missing_for_staging(terminated) if kind is InfraKind.STAGE_FAILED else None
     if program is not None:
         image = _image_of(seen.pod, name)
-        return 3, replace(answer, kind=InfraKind.CONFIG, message=f"{name} could not run: {lacks(image, program)}")
+        return 3, replace(
+            answer, kind=InfraKind.CONFIG, message=f"{name} could not run: {missing_program_message(image, program)}"
+        )
     words = f": {terminated.message}" if terminated.message else ""
     return 3, replace(answer, message=f"init container {name} ended with code {terminated.exit_code}{words}")
 

@@ -17,7 +17,7 @@ import pytest
 from senro.domain.errors import PlanError, TreeError
 from senro.domain.transfer.compression import Coding
 from senro.domain.transfer.retry_policy import BROKEN_RULES
-from senro.domain.tree.content_rules import WHOLE, ContentRules
+from senro.domain.tree.content_rules import KEEP_EVERYTHING, ContentRules
 from senro.domain.tree.paths import MAX_PATH
 from senro.domain.tree.tree import Tree
 from senro.ports.trees import Archive, Packed, Trees
@@ -250,7 +250,7 @@ class TreesSuite:
             await trees.walk(str(folder))
         assert "bad: the link is absolute" in str(caught.value)
         assert "d/worse: the link leaves" in str(caught.value)
-        tree = await trees.walk(str(folder), rules=WHOLE)
+        tree = await trees.walk(str(folder), rules=KEEP_EVERYTHING)
         assert tree == Tree((*SMALL.entries, link("bad", "/etc/passwd"), link("d/worse", "../../y")), links="keep")
 
     async def test_walk_names_mode_bits(self, trees: Trees, tmp_path: Path) -> None:
@@ -531,7 +531,7 @@ class TreesSuite:
             + bytes(1024)
         )
         destinations = {index: str(tmp_path / f"ws{index}") for index in (0, 1)}
-        async with trees.unpack(destinations, rules={0: ContentRules(("**/out",)), 1: WHOLE}) as unpacking:
+        async with trees.unpack(destinations, rules={0: ContentRules(("**/out",)), 1: KEEP_EVERYTHING}) as unpacking:
             await unpacking.write(data)
             found = await unpacking.finish()
             assert unpacking.members == 6

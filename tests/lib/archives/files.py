@@ -14,11 +14,20 @@ import pytest
 from hypothesis import strategies as st
 
 from senro.domain.errors import TreeError
-from senro.domain.tar import END, ArchiveReader, Data, EndOfArchive, EndOfMember, Manifest, Member, member_header
+from senro.domain.tar import (
+    END,
+    ArchiveAdmission,
+    ArchiveReader,
+    Data,
+    EndOfArchive,
+    EndOfMember,
+    Member,
+    member_header,
+)
 from senro.domain.tar import padding as padding_of
 from senro.domain.tree.content_rules import ContentRules
 from senro.domain.tree.excludes import Excludes
-from senro.domain.tree.follow_links import Followed, followed
+from senro.domain.tree.follow_links import ResolvedTree, resolve_links
 from senro.domain.tree.paths import raw
 from senro.domain.tree.tree import Entry, Tree
 
@@ -58,9 +67,9 @@ def ended(work: Generator[None, None, T]) -> T:
             return cast("T", end.value)
 
 
-def follow(tree: Tree, excludes: Excludes | None = None, **bounds: int) -> Followed:
-    """`followed`, without a pause."""
-    return ended(followed(tree, excludes, **bounds))
+def follow(tree: Tree, excludes: Excludes | None = None, **bounds: int) -> ResolvedTree:
+    """`resolve_links`, without a pause."""
+    return ended(resolve_links(tree, excludes, **bounds))
 
 
 def _segments() -> st.SearchStrategy[str]:
@@ -188,7 +197,7 @@ def read_events(pieces: list[bytes], indexes: tuple[int, ...] = (0,)) -> list[Ha
 
 def read_tree(data: bytes, rules: ContentRules | None = None) -> Tree:
     """The tree 0 of an archive, by the domain's reader and manifest."""
-    manifest = Manifest((0,), rules={} if rules is None else {0: rules})
+    manifest = ArchiveAdmission((0,), rules={} if rules is None else {0: rules})
     contents: dict[str, bytes] = {}
     current = ""
     for event in read_events([data]):

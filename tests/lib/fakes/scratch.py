@@ -10,7 +10,7 @@ import anyio.lowlevel
 from senro.adapters.fs import FolderTrees
 from senro.domain.caches.lookup import ScratchEntry
 from senro.domain.errors import StoreError
-from senro.domain.tree.content_rules import WHOLE
+from senro.domain.tree.content_rules import KEEP_EVERYTHING
 from senro.domain.tree.tree import Tree
 from senro.ports.trees import Packed
 
@@ -62,7 +62,7 @@ class FakeScratchStore:
             raise StoreError(key, "the entry is not there")
         if key in self.damaged:
             raise StoreError(key, "the entry is damaged")
-        async with self._trees.unpack({0: folder}, rules={0: WHOLE}) as unpacking:
+        async with self._trees.unpack({0: folder}, rules={0: KEEP_EVERYTHING}) as unpacking:
             await unpacking.write(held[2])
             tree = (await unpacking.finish())[0]
             await unpacking.replace()

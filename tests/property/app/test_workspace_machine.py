@@ -27,9 +27,9 @@ from senro.domain.pipeline.targets import local
 from senro.domain.pipeline.workspace import Links, Workspace
 from senro.domain.plan.pipeline import Pipeline
 from senro.domain.run.events import SnapshotTaken, WorkspaceOpened
-from senro.domain.transfer.scripts import STAGE_COMMAND, far_count, reading_command, sentinel_name
+from senro.domain.transfer.scripts import STAGE_COMMAND, reading_command, remote_count, sentinel_name
 from senro.domain.tree.content_rules import ContentRules
-from senro.domain.tree.excludes import compile_excludes, far_excludes
+from senro.domain.tree.excludes import compile_excludes, remote_excludes
 from senro.domain.tree.tree import Entry, Tree
 from tests.lib.archives.files import BUSYBOX, directory, file, follow, link, read_folder_as_is
 from tests.lib.builders.plans import RUNNER
@@ -267,14 +267,14 @@ class WorkspaceMachine(RuleBasedStateMachine):
         """As `senro.app.pod.download` does it."""
         mounts = [each for each in self.app.workspaces.transfers(self.there) if each.returns]
         rules = {each.index: each.rules for each in mounts}
-        told = far_excludes([one.exclude for one in rules.values()], ("0",))
+        told = remote_excludes([one.exclude for one in rules.values()], ("0",))
         code, data, stderr = image.run(reading_command((0,), excludes=told))
         assert code == 0, stderr
         folders = {each.index: each.folder for each in mounts}
         async with self.app.services.trees.unpack(folders, rules=rules) as unpacking:
             await unpacking.write(data)
             trees = await unpacking.finish()
-            counted = far_count(stderr)
+            counted = remote_count(stderr)
             assert counted is not None
             assert counted.members == unpacking.members
             await unpacking.replace()

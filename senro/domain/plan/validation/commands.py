@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from senro.domain.plan.validation.field_reader import Reader, is_a, shown
+from senro.domain.plan.validation.field_reader import FieldReader, is_instance, quote
 
 STRING_BYTES: Final = 128 * 1024
 """The longest argument or `NAME=value` that Linux passes to a program, its NUL included (MAX_ARG_STRLEN)."""
@@ -20,12 +20,12 @@ MANIFEST_BYTES: Final = 1_250_000
 answered by a 500 that looks as if it might pass (docs/design/api-rules.md#request-size)."""
 
 
-def read_command(value: object, reader: Reader) -> tuple[str, ...]:
+def read_command(value: object, reader: FieldReader) -> tuple[str, ...]:
     """The command's words; a harmless one where there is none."""
-    if is_a(value, str):
+    if is_instance(value, str):
         reader.refuse(
             "command-text",
-            f"the command is one string, {shown(value)}; write a list of words, e.g. ['sh', '-c', {shown(value)}]",
+            f"the command is one string, {quote(value)}; write a list of words, e.g. ['sh', '-c', {quote(value)}]",
         )
         return ("x",)
     before = len(reader.refusals)
@@ -39,7 +39,7 @@ def read_command(value: object, reader: Reader) -> tuple[str, ...]:
     return words
 
 
-def read_workdir(value: object, reader: Reader, *, in_pod: bool) -> str | None:
+def read_workdir(value: object, reader: FieldReader, *, in_pod: bool) -> str | None:
     """The folder to run in; a pod has no working folder that it could be relative to."""
     if value is None:
         return None
@@ -50,11 +50,11 @@ def read_workdir(value: object, reader: Reader, *, in_pod: bool) -> str | None:
     if not workdir:
         reader.refuse("workdir-empty", "workdir is empty; leave it out, or write a folder")
     elif in_pod and not workdir.startswith("/"):
-        reader.refuse("workdir-relative", f"workdir {shown(workdir)} is not absolute; in a pod, begin it with `/`")
+        reader.refuse("workdir-relative", f"workdir {quote(workdir)} is not absolute; in a pod, begin it with `/`")
     return workdir
 
 
-def refuse_manifest(size: int, reader: Reader) -> None:
+def refuse_manifest(size: int, reader: FieldReader) -> None:
     """Refuse a pod whose manifest has more bytes than a cluster stores."""
     if size > MANIFEST_BYTES:
         reader.refuse(
@@ -64,7 +64,7 @@ def refuse_manifest(size: int, reader: Reader) -> None:
         )
 
 
-def refuse_sizes(command: Sequence[str], environment: Mapping[str, str], reader: Reader) -> None:
+def refuse_sizes(command: Sequence[str], environment: Mapping[str, str], reader: FieldReader) -> None:
     """Refuse what no Linux kernel starts (E2BIG): one string of more than 128 KiB, or more than 2 MiB together."""
     strings = [(f"word {place} of the command", word) for place, word in enumerate(command)]
     strings += [(f"the variable {name} with its name", f"{name}={value}") for name, value in environment.items()]

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from senro.domain.kube.names import OWN_VARIABLES, SUBDOMAIN_BYTES, is_secret_key, is_variable
-from senro.domain.plan.validation.field_reader import Reader, is_a, shown
+from senro.domain.plan.validation.field_reader import FieldReader, is_instance, quote
 
 
-def read_environment(value: object, what: str, reader: Reader) -> dict[str, str]:
+def read_environment(value: object, what: str, reader: FieldReader) -> dict[str, str]:
     """The variables and their values; those that are refused are left out."""
     found = {}
     for name, text in reader.mapping(value, what).items():
         if not _is_refused(name, what, reader):
-            found[name] = _read_value(text, f"{what}[{shown(name)}]", reader)
+            found[name] = _read_value(text, f"{what}[{quote(name)}]", reader)
     return found
 
 
-def read_secrets(value: object, reader: Reader) -> dict[str, str]:
+def read_secrets(value: object, reader: FieldReader) -> dict[str, str]:
     """The variables that hold the path of a secret's file, with the secret's name; the refused are left out."""
     found = {}
     for variable, name in reader.mapping(value, "secrets").items():
         refused = _is_refused(variable, "secrets", reader)
-        what = f"secrets[{shown(variable)}]"
+        what = f"secrets[{quote(variable)}]"
         before = len(reader.refusals)
         text = reader.text(name, what)
         if len(reader.refusals) > before:
@@ -28,7 +28,7 @@ def read_secrets(value: object, reader: Reader) -> dict[str, str]:
         if not is_secret_key(text):
             reader.refuse(
                 "secret-name",
-                f"{what} names the secret {shown(text)}; a name is 1 to {SUBDOMAIN_BYTES} letters, digits, `-`, `_` "
+                f"{what} names the secret {quote(text)}; a name is 1 to {SUBDOMAIN_BYTES} letters, digits, `-`, `_` "
                 "and `.`, not beginning with `..`",
             )
         elif not refused:
@@ -36,7 +36,7 @@ def read_secrets(value: object, reader: Reader) -> dict[str, str]:
     return found
 
 
-def refuse_overlap(target: dict[str, str], step: dict[str, str], secrets: dict[str, str], reader: Reader) -> None:
+def refuse_overlap(target: dict[str, str], step: dict[str, str], secrets: dict[str, str], reader: FieldReader) -> None:
     """Refuse each variable that is both a text and the path of a secret: one of the two would be lost."""
     for variable in secrets:
         if variable in step or variable in target:
@@ -46,22 +46,22 @@ def refuse_overlap(target: dict[str, str], step: dict[str, str], secrets: dict[s
             )
 
 
-def _is_refused(name: str, what: str, reader: Reader) -> bool:
+def _is_refused(name: str, what: str, reader: FieldReader) -> bool:
     if name.startswith(OWN_VARIABLES):
-        reader.refuse("env-reserved", f"{what} sets {shown(name)}; names that begin with SENRO_ are senro's; rename it")
+        reader.refuse("env-reserved", f"{what} sets {quote(name)}; names that begin with SENRO_ are senro's; rename it")
         return True
     if not is_variable(name):
         reader.refuse(
             "env-name",
-            f"{what} sets {shown(name)}; a name is letters, digits, `_`, `-` and `.`, not beginning with a digit or "
+            f"{what} sets {quote(name)}; a name is letters, digits, `_`, `-` and `.`, not beginning with a digit or "
             "`..`; rename it",
         )
         return True
     return False
 
 
-def _read_value(value: object, what: str, reader: Reader) -> str:
-    if is_a(value, str):
+def _read_value(value: object, what: str, reader: FieldReader) -> str:
+    if is_instance(value, str):
         return reader.text(value, what)
-    reader.refuse("env-value", f"{what} is {shown(value)}; write text, in quotes")
+    reader.refuse("env-value", f"{what} is {quote(value)}; write text, in quotes")
     return "x"

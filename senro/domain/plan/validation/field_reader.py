@@ -22,27 +22,27 @@ _SHOWN_CHARACTERS: Final = 60
 _LARGE_BITS: Final = 64
 
 
-def is_a(value: object, kind: type[T]) -> TypeGuard[T]:
+def is_instance(value: object, kind: type[T]) -> TypeGuard[T]:
     """`isinstance` by the value's true type: what only claims a class by its `__class__` is refused."""
     return issubclass(type(value), kind)
 
 
-def shown(value: object) -> str:
+def quote(value: object) -> str:
     """A value in a message, short. The `repr` of an unknown type is never asked: it may raise, or tell a secret."""
-    if is_a(value, str):
+    if is_instance(value, str):
         text = str.__str__(value)
         return repr(text) if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]!r}..."
-    if value is None or is_a(value, bool):
+    if value is None or is_instance(value, bool):
         return str(value)
-    if is_a(value, int):
+    if is_instance(value, int):
         return int.__repr__(value) if value.bit_length() <= _LARGE_BITS else f"a number of {value.bit_length()} bits"
-    if is_a(value, float):
+    if is_instance(value, float):
         return float.__repr__(value)
     return f"a value of type {type(value).__name__}"
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class FieldReader:
     """Reads what belongs to one step, target or workflow, called `where`; refusals are added to `refusals`.
 
     `also` ends every message: it names the other steps that the same value belongs to.
@@ -58,8 +58,8 @@ class Reader:
 
     def text(self, value: object, what: str, otherwise: str = "x") -> str:
         """`value` as text that can be handed to a process and to the apiserver; `otherwise` where it is none."""
-        if not is_a(value, str):
-            self.refuse("type", f"{what} is {shown(value)}; write text, in quotes")
+        if not is_instance(value, str):
+            self.refuse("type", f"{what} is {quote(value)}; write text, in quotes")
             return otherwise
         text = str.__str__(value)
         if "\0" in text:
@@ -98,8 +98,8 @@ class Reader:
 
     def items(self, value: object, what: str) -> tuple[object, ...]:
         """`value`, a list, a tuple or another sequence, as a tuple."""
-        if not _is_sequence(value) or any(is_a(value, kind) for kind in (str, bytes, bytearray)):
-            self.refuse("type", f"{what} is {shown(value)}; write a list")
+        if not _is_sequence(value) or any(is_instance(value, kind) for kind in (str, bytes, bytearray)):
+            self.refuse("type", f"{what} is {quote(value)}; write a list")
             return ()
         try:
             return tuple(value)
@@ -124,7 +124,7 @@ class Reader:
         except Exception:  # noqa: BLE001 - a mapping that is not ours may raise anything
             entries = None
         if entries is None:
-            self.refuse("type", f"{what} is {shown(value)}; write a mapping such as {{'NAME': 'value'}}")
+            self.refuse("type", f"{what} is {quote(value)}; write a mapping such as {{'NAME': 'value'}}")
             return {}
         found: dict[str, object] = {}
         for key, entry in entries.items():
@@ -136,39 +136,39 @@ class Reader:
 
     def flag(self, value: object, what: str) -> bool:
         """`value` as True or False."""
-        if not is_a(value, bool):
-            self.refuse("type", f"{what} is {shown(value)}; write True or False")
+        if not is_instance(value, bool):
+            self.refuse("type", f"{what} is {quote(value)}; write True or False")
         return value is True
 
     def choice(self, value: object, what: str, choices: Sequence[str], rule: str) -> str:
         """`value` as one of `choices`; the first of them where it is none."""
-        if is_a(value, str) and value in choices:
+        if is_instance(value, str) and value in choices:
             return str.__str__(value)
-        self.refuse(rule, f"{what} is {shown(value)}; write one of {', '.join(map(repr, choices))}")
+        self.refuse(rule, f"{what} is {quote(value)}; write one of {', '.join(map(repr, choices))}")
         return choices[0]
 
     def whole(self, value: object, what: str, rule: str, least: int, most: int) -> int:
         """`value` as a whole number from `least` to `most`, both included."""
-        if is_a(value, int) and not is_a(value, bool) and least <= value <= most:
+        if is_instance(value, int) and not is_instance(value, bool) and least <= value <= most:
             return int(value)
-        self.refuse(rule, f"{what} is {shown(value)}; write a whole number from {least} to {most}")
+        self.refuse(rule, f"{what} is {quote(value)}; write a whole number from {least} to {most}")
         return least
 
     def number(self, value: object, what: str, rule: str, least: float, most: float) -> float:
         """`value` as a finite number from `least` to `most`, both included."""
         if _is_number(value) and least <= value <= most:
             return float(value)
-        self.refuse(rule, f"{what} is {shown(value)}; write a number from {least:g} to {most:g}")
+        self.refuse(rule, f"{what} is {quote(value)}; write a number from {least:g} to {most:g}")
         return least
 
     def seconds(self, value: object, what: str, rule: str, *, zero: bool = False) -> float:
         """`value`, a number or a timedelta, as seconds: more than 0 (or 0, with `zero`) and at most 68 years."""
-        if is_a(value, timedelta):
+        if is_instance(value, timedelta):
             value = value.total_seconds()
         if _is_number(value) and value <= LONGEST_SECONDS and (value > 0 or (zero and value == 0)):
             return float(value)
         least = "0 or more" if zero else "more than 0"
-        self.refuse(rule, f"{what} is {shown(value)}; write seconds, {least}, at most {LONGEST_SECONDS}")
+        self.refuse(rule, f"{what} is {quote(value)}; write seconds, {least}, at most {LONGEST_SECONDS}")
         return 1.0
 
 
@@ -184,6 +184,6 @@ def _is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:
-    if is_a(value, float):
+    if is_instance(value, float):
         return math.isfinite(value)
-    return is_a(value, int) and not is_a(value, bool)
+    return is_instance(value, int) and not is_instance(value, bool)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from senro.domain.errors import Refusal
 from senro.domain.pipeline.step import Step
-from senro.domain.plan.topological_order import ordered
-from senro.domain.plan.validation.field_reader import shown
+from senro.domain.plan.topological_order import topological_order
+from senro.domain.plan.validation.field_reader import quote
 from senro.domain.plan.validation.workflows import ReadWorkflow
 
 
@@ -64,7 +64,7 @@ def read_graph(workflows: Sequence[ReadWorkflow], refusals: list[Refusal]) -> Gr
         needs[step_id] = tuple(dict.fromkeys((*shared[step.workflow], *own)))
         if unknown or step.workflow in unclear:
             unsure.add(step_id)
-    order, cycles = ordered(needs)
+    order, cycles = topological_order(needs)
     for cycle in cycles:
         refusals.append(_cycle_refusal(cycle, "step", list(steps)))
         unsure.update(cycle)
@@ -116,9 +116,9 @@ def _workflow_needs(
                 wanted[workflow.name].append(need)
                 continue
             unclear.add(workflow.name)
-            message = f"needs {shown(need)}, and there is no such workflow{_hint(need, by_workflow)}"
+            message = f"needs {quote(need)}, and there is no such workflow{_hint(need, by_workflow)}"
             refusals.append(Refusal(workflow.name, "unknown-need", message))
-    order, cycles = ordered(wanted)
+    order, cycles = topological_order(wanted)
     for cycle in cycles:
         refusals.append(_cycle_refusal(cycle, "workflow", list(by_workflow)))
         unclear.update(cycle)
@@ -148,14 +148,14 @@ def _step_needs(
                 hint = "; that is a workflow: name its steps, or let this workflow need it"
             else:
                 hint = _hint(need, [*(step_id.removeprefix(f"{step.workflow}.") for step_id in steps)])
-            message = f"needs {shown(need)}, which is no step of its workflow and no id '<workflow>.<step>'{hint}"
+            message = f"needs {quote(need)}, which is no step of its workflow and no id '<workflow>.<step>'{hint}"
             refusals.append(Refusal(step.id, "unknown-need", message))
     return found, refusals
 
 
 def _hint(need: str, names: Iterable[str]) -> str:
     near = difflib.get_close_matches(need, list(names), n=1)
-    return f"; did you mean {shown(near[0])}?" if near else "; add it, or take it out of needs"
+    return f"; did you mean {quote(near[0])}?" if near else "; add it, or take it out of needs"
 
 
 def _cycle_refusal(cycle: Sequence[str], kind: str, written: Sequence[str]) -> Refusal:

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Final, cast
 
 from senro.domain.pipeline.workspace import AnyMount, Mode, Mount, ScratchMount
-from senro.domain.plan.validation.field_reader import Reader, is_a, shown
+from senro.domain.plan.validation.field_reader import FieldReader, is_instance, quote
 from senro.domain.plan.validation.workspace_fields import Known, read_cache, read_workspace
 from senro.domain.tree.paths import MAX_NAME
 
@@ -30,33 +30,33 @@ _RESERVED_PATHS: Final = {
 """Nothing may be mounted at these; what lies under them is free."""
 
 
-def read_mounts(value: object, reader: Reader, known: Known) -> tuple[AnyMount, ...]:
+def read_mounts(value: object, reader: FieldReader, known: Known) -> tuple[AnyMount, ...]:
     """The mounts that are some, each normal; refuses each that cannot be, and those that do not fit together.
 
     `known` holds what was read of each Workspace and ScratchCache: one that many steps mount is refused once.
     """
     mounts: list[AnyMount] = []
     for place, item in enumerate(reader.items(value, "mounts")):
-        if is_a(item, Mount):
+        if is_instance(item, Mount):
             path = _read_path(item.path, reader, place)
             mode = reader.choice(item.mode, f"the mode of entry {place} of mounts", ("rw", "ro"), "mount-mode")
             mounts.append(Mount(read_workspace(item.workspace, reader, place, known), path, cast("Mode", mode)))
-        elif is_a(item, ScratchMount):
+        elif is_instance(item, ScratchMount):
             path = _read_path(item.path, reader, place)
             mounts.append(ScratchMount(read_cache(item.cache, reader, place, known), path))
         else:
-            reader.refuse("type", f"entry {place} of mounts is {shown(item)}; write workspace.at('/src')")
+            reader.refuse("type", f"entry {place} of mounts is {quote(item)}; write workspace.at('/src')")
     _refuse_together(mounts, reader)
     return tuple(mounts)
 
 
-def _read_path(value: object, reader: Reader, place: int) -> str:
+def _read_path(value: object, reader: FieldReader, place: int) -> str:
     # No path that is accepted has a NUL: what stands in for a refused one is equal to no other.
     refused = f"/\0{place}"
     path = reader.path(value, f"the path of entry {place} of mounts", refused)
     rule, message = ("", "") if path == refused else _path_problem(path)
     if rule:
-        reader.refuse(rule, f"the mount path {shown(path)} {message}")
+        reader.refuse(rule, f"the mount path {quote(path)} {message}")
         return refused
     return path
 
@@ -77,23 +77,23 @@ def _path_problem(path: str) -> tuple[str, str]:
         if f"{normal}/".startswith(f"{tree}/"):
             return "mount-reserved", f"is {whose}; choose a folder of its own such as `/src`"
     if path != normal:
-        return "mount-normal", f"is not in its shortest form; write {shown(normal)}"
+        return "mount-normal", f"is not in its shortest form; write {quote(normal)}"
     if len(path.encode()) > MAX_NAME or any(len(segment.encode()) > _SEGMENT_BYTES for segment in segments):
         return "mount-long", "is longer than Linux allows; shorten it"
     return "", ""
 
 
-def _refuse_together(mounts: list[AnyMount], reader: Reader) -> None:
+def _refuse_together(mounts: list[AnyMount], reader: FieldReader) -> None:
     for path, count in Counter(mount.path for mount in mounts).items():
         if count > 1:
-            reader.refuse("mount-twice", f"{shown(path)} is mounted {count} times; give each mount its own path")
+            reader.refuse("mount-twice", f"{quote(path)} is mounted {count} times; give each mount its own path")
     paths = sorted({mount.path for mount in mounts})
     for outer in paths:
         for inner in paths:
             if inner.startswith(f"{outer}/"):
                 reader.refuse(
                     "mount-nested",
-                    f"the mount {shown(inner)} lies inside the mount {shown(outer)}; put them side by side",
+                    f"the mount {quote(inner)} lies inside the mount {quote(outer)}; put them side by side",
                 )
     named = ((mount.name, isinstance(mount, ScratchMount)) for mount in mounts if mount.name)
     for (name, is_cache), count in Counter(named).items():
@@ -101,6 +101,6 @@ def _refuse_together(mounts: list[AnyMount], reader: Reader) -> None:
             kind = "scratch cache" if is_cache else "workspace"
             reader.refuse(
                 "workspace-twice",
-                f"the {kind} {shown(name)} is mounted {count} times, and each would have its own content; "
+                f"the {kind} {quote(name)} is mounted {count} times, and each would have its own content; "
                 "mount it once",
             )

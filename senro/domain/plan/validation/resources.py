@@ -7,24 +7,24 @@ from typing import Final
 
 from senro.domain.kube.names import is_label_key
 from senro.domain.kube.quantities import parse_quantity
-from senro.domain.plan.validation.field_reader import Reader, is_a, shown
+from senro.domain.plan.validation.field_reader import FieldReader, is_instance, quote
 
 _KINDS: Final = ("requests", "limits")
 _NATIVE: Final = ("cpu", "memory", "ephemeral-storage")
 _HUGE_PAGES: Final = "hugepages-"
 
 
-def read_resources(value: object, what: str, reader: Reader) -> dict[str, dict[str, str]]:
+def read_resources(value: object, what: str, reader: FieldReader) -> dict[str, dict[str, str]]:
     """`resources`, each quantity as text; what is refused is left out."""
     found: dict[str, dict[str, str]] = {}
     amounts: dict[str, dict[str, Fraction]] = {kind: {} for kind in _KINDS}
     for kind, quantities in reader.mapping(value, what).items():
         if kind not in _KINDS:
-            reader.refuse("resources", f"{what} has {shown(kind)}; it may have 'requests' and 'limits'")
+            reader.refuse("resources", f"{what} has {quote(kind)}; it may have 'requests' and 'limits'")
             continue
         found[kind] = {}
         for name, quantity in reader.mapping(quantities, f"{what}[{kind!r}]").items():
-            here = f"{what}[{kind!r}][{shown(name)}]"
+            here = f"{what}[{kind!r}][{quote(name)}]"
             amount = _read_amount(name, quantity, here, reader)
             if amount is not None:
                 found[kind][name], amounts[kind][name] = amount
@@ -32,7 +32,7 @@ def read_resources(value: object, what: str, reader: Reader) -> dict[str, dict[s
     return found
 
 
-def _read_amount(name: str, quantity: object, here: str, reader: Reader) -> tuple[str, Fraction] | None:
+def _read_amount(name: str, quantity: object, here: str, reader: FieldReader) -> tuple[str, Fraction] | None:
     if not _is_resource(name):
         reader.refuse(
             "resource-name",
@@ -43,16 +43,18 @@ def _read_amount(name: str, quantity: object, here: str, reader: Reader) -> tupl
     amount = None if text is None else parse_quantity(text)
     if text is None or amount is None or amount < 0:
         reader.refuse(
-            "quantity", f"{here} is {shown(quantity)}, which is no quantity; write one such as '500m' or '2Gi'"
+            "quantity", f"{here} is {quote(quantity)}, which is no quantity; write one such as '500m' or '2Gi'"
         )
         return None
     if _is_countable(name) and amount.denominator != 1:
-        reader.refuse("quantity", f"{here} is {shown(quantity)}; {name} is given out whole, so write a whole number")
+        reader.refuse("quantity", f"{here} is {quote(quantity)}; {name} is given out whole, so write a whole number")
         return None
     return text, amount
 
 
-def _refuse_together(requests: dict[str, Fraction], limits: dict[str, Fraction], what: str, reader: Reader) -> None:
+def _refuse_together(
+    requests: dict[str, Fraction], limits: dict[str, Fraction], what: str, reader: FieldReader
+) -> None:
     for name, request in requests.items():
         limit = limits.get(name)
         if _is_countable(name) and limit != request:
@@ -66,13 +68,13 @@ def _refuse_together(requests: dict[str, Fraction], limits: dict[str, Fraction],
 
 def _spelled(quantity: object) -> str | None:
     """The quantity as text; the apiserver takes JSON numbers as well."""
-    if is_a(quantity, str):
+    if is_instance(quantity, str):
         return str.__str__(quantity)
-    if is_a(quantity, bool):
+    if is_instance(quantity, bool):
         return None
-    if is_a(quantity, float):
+    if is_instance(quantity, float):
         return float.__repr__(quantity)
-    if is_a(quantity, int) and quantity.bit_length() <= 64:
+    if is_instance(quantity, int) and quantity.bit_length() <= 64:
         return int.__repr__(quantity)
     return None
 

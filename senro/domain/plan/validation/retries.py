@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, cast
 
 from senro.domain.pipeline.retry import Retry, RetryOn
-from senro.domain.plan.validation.field_reader import Reader, is_a, shown
+from senro.domain.plan.validation.field_reader import FieldReader, is_instance, quote
 
 MOST_ATTEMPTS: Final = 1000
 """A bound against typing errors; with the default waits this many take most of a day."""
@@ -14,18 +14,18 @@ LARGEST_FACTOR: Final = 1000
 """The largest base whose 64th power is a float: see `Retry.wait_before`."""
 
 
-def read_retry(value: object, reader: Reader) -> Retry | None:
+def read_retry(value: object, reader: FieldReader) -> Retry | None:
     """The policy, or None where there is none or it is refused as a whole."""
     if value is None:
         return None
-    if not is_a(value, Retry):
-        reader.refuse("type", f"retry is {shown(value)}; write senro.retry.on_infra(attempts=3)")
+    if not is_instance(value, Retry):
+        reader.refuse("type", f"retry is {quote(value)}; write senro.retry.on_infra(attempts=3)")
         return None
     attempts = value.attempts
-    if is_a(attempts, int) and attempts < 2:
+    if is_instance(attempts, int) and attempts < 2:
         reader.refuse(
             "retry-attempts",
-            f"retry has attempts={shown(attempts)}, which repeats nothing; attempts counts the first try too, "
+            f"retry has attempts={quote(attempts)}, which repeats nothing; attempts counts the first try too, "
             "so write 2 or more, or leave retry out",
         )
         attempts = 2
@@ -41,7 +41,7 @@ def read_retry(value: object, reader: Reader) -> Retry | None:
     if policy.delay > policy.max_delay and len(reader.refusals) == before:
         reader.refuse(
             "retry-delay",
-            f"delay={shown(policy.delay)} of retry is above max_delay={shown(policy.max_delay)}, which would cut it; "
+            f"delay={quote(policy.delay)} of retry is above max_delay={quote(policy.max_delay)}, which would cut it; "
             "raise max_delay",
         )
     return policy

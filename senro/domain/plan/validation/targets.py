@@ -16,7 +16,7 @@ from senro.domain.kube.names import (
 )
 from senro.domain.pipeline.targets import Local, Pod, Security, Target
 from senro.domain.plan.validation.environment import read_environment
-from senro.domain.plan.validation.field_reader import LONGEST_SECONDS, Reader, is_a, shown
+from senro.domain.plan.validation.field_reader import LONGEST_SECONDS, FieldReader, is_instance, quote
 from senro.domain.plan.validation.resources import read_resources
 from senro.domain.plan.validation.tolerations import read_tolerations
 
@@ -29,17 +29,17 @@ _ANNOTATIONS_BYTES: Final = 256 * 1024 - 4096
 _LARGEST_COUNT: Final = 1_000_000
 
 
-def read_target(value: object, reader: Reader) -> Target:
+def read_target(value: object, reader: FieldReader) -> Target:
     """The target, with mappings of its own; refuses what is none."""
-    if is_a(value, Local):
+    if is_instance(value, Local):
         return Local()
-    if is_a(value, Pod):
+    if is_instance(value, Pod):
         return _read_pod(value, reader)
-    reader.refuse("type", f"the target is {shown(value)}; write senro.local() or senro.k8s.Pod(...)")
+    reader.refuse("type", f"the target is {quote(value)}; write senro.local() or senro.k8s.Pod(...)")
     return Local()
 
 
-def _read_pod(pod: Pod, reader: Reader) -> Pod:
+def _read_pod(pod: Pod, reader: FieldReader) -> Pod:
     security = reader.choice(pod.security, "security", ("baseline", "restricted"), "security")
     before = len(reader.refusals)
     user = _read_id(pod.user, "user", reader)
@@ -81,18 +81,18 @@ def _read_pod(pod: Pod, reader: Reader) -> Pod:
     )
 
 
-def _read_image(value: object, what: str, reader: Reader) -> str:
+def _read_image(value: object, what: str, reader: FieldReader) -> str:
     before = len(reader.refusals)
     image = reader.text(value, what)
     if len(reader.refusals) == before:
         try:
             parse_image(image)
         except ValueError as problem:
-            reader.refuse("image", f"{what} {shown(image)} is refused: {problem}")
+            reader.refuse("image", f"{what} {quote(image)} is refused: {problem}")
     return image
 
 
-def _read_namespace(value: object, reader: Reader) -> str:
+def _read_namespace(value: object, reader: FieldReader) -> str:
     if value is None:
         reader.refuse("namespace", "the target has no namespace, and there is no default; write namespace='...'")
         return "x"
@@ -101,17 +101,17 @@ def _read_namespace(value: object, reader: Reader) -> str:
     if len(reader.refusals) == before and not is_dns_label(namespace):
         reader.refuse(
             "namespace",
-            f"the namespace {shown(namespace)} is not up to 63 lower-case letters, digits and `-`, with no `-` at an "
+            f"the namespace {quote(namespace)} is not up to 63 lower-case letters, digits and `-`, with no `-` at an "
             "end; write the name of one that exists",
         )
     return namespace
 
 
-def _read_id(value: object, what: str, reader: Reader) -> int | None:
+def _read_id(value: object, what: str, reader: FieldReader) -> int | None:
     return None if value is None else reader.whole(value, what, what, 0, LARGEST_ID)
 
 
-def _read_object_name(value: object, what: str, reader: Reader, *, optional: bool = True) -> str | None:
+def _read_object_name(value: object, what: str, reader: FieldReader, *, optional: bool = True) -> str | None:
     if value is None and optional:
         return None
     before = len(reader.refusals)
@@ -119,35 +119,35 @@ def _read_object_name(value: object, what: str, reader: Reader, *, optional: boo
     if len(reader.refusals) == before and not is_dns_subdomain(name):
         reader.refuse(
             "object-name",
-            f"{what} is {shown(name)}, which no object can be called; write lower-case letters, digits, `-` and `.`",
+            f"{what} is {quote(name)}, which no object can be called; write lower-case letters, digits, `-` and `.`",
         )
     return name
 
 
-def _read_claims(value: object, reader: Reader) -> dict[str, str]:
+def _read_claims(value: object, reader: FieldReader) -> dict[str, str]:
     """The claims, by the workspaces in whose place they are mounted; one claim stands for one workspace."""
     found: dict[str, str] = {}
     for workspace, item in reader.mapping(value, "claims").items():
         if not is_dns_label(workspace):
-            reader.refuse("claims", f"claims has the key {shown(workspace)}; a key is the name of a workspace")
-        claim = _read_object_name(item, f"claims[{shown(workspace)}]", reader, optional=False)
+            reader.refuse("claims", f"claims has the key {quote(workspace)}; a key is the name of a workspace")
+        claim = _read_object_name(item, f"claims[{quote(workspace)}]", reader, optional=False)
         if claim in found.values():
             reader.refuse(
                 "claims",
-                f"the claim {shown(claim)} stands for two workspaces, and each would think that it has it alone; "
+                f"the claim {quote(claim)} stands for two workspaces, and each would think that it has it alone; "
                 "mount one of them",
             )
         found[workspace] = claim or "x"
     return found
 
 
-def _read_labels(value: object, what: str, reader: Reader, *, reserved: bool = False) -> dict[str, str]:
+def _read_labels(value: object, what: str, reader: FieldReader, *, reserved: bool = False) -> dict[str, str]:
     found = _read_pairs(value, what, reader, is_label_key, "label-key")
     for key, label in found.items():
         if not is_label_value(label):
             reader.refuse(
                 "label-value",
-                f"{what}[{shown(key)}] is {shown(label)}; a label's value is up to 63 letters, digits, `-`, `_` and "
+                f"{what}[{quote(key)}] is {quote(label)}; a label's value is up to 63 letters, digits, `-`, `_` and "
                 "`.`, a letter or digit at each end; put longer texts in annotations",
             )
     if reserved:
@@ -155,7 +155,7 @@ def _read_labels(value: object, what: str, reader: Reader, *, reserved: bool = F
     return found
 
 
-def _read_annotations(value: object, reader: Reader) -> dict[str, str]:
+def _read_annotations(value: object, reader: FieldReader) -> dict[str, str]:
     found = _read_pairs(value, "annotations", reader, is_annotation_key, "annotation-key")
     _refuse_reserved(found, "annotations", reader)
     size = sum(len(key.encode()) + len(text.encode()) for key, text in found.items())
@@ -167,22 +167,24 @@ def _read_annotations(value: object, reader: Reader) -> dict[str, str]:
     return found
 
 
-def _read_pairs(value: object, what: str, reader: Reader, is_key: Callable[[str], bool], rule: str) -> dict[str, str]:
+def _read_pairs(
+    value: object, what: str, reader: FieldReader, is_key: Callable[[str], bool], rule: str
+) -> dict[str, str]:
     found = {}
     for key, text in reader.mapping(value, what).items():
         if is_key(key):
-            found[key] = reader.text(text, f"{what}[{shown(key)}]")
+            found[key] = reader.text(text, f"{what}[{quote(key)}]")
         else:
             reader.refuse(
                 rule,
-                f"{what} has the key {shown(key)}; a key is up to 63 letters, digits, `-`, `_` and `.`, after an "
+                f"{what} has the key {quote(key)}; a key is up to 63 letters, digits, `-`, `_` and `.`, after an "
                 "optional prefix such as `example.com/`",
             )
     return found
 
 
-def _refuse_reserved(found: Mapping[str, Any], what: str, reader: Reader) -> None:
+def _refuse_reserved(found: Mapping[str, Any], what: str, reader: FieldReader) -> None:
     for key in found:
         prefix = key.rpartition("/")[0].lower()
         if prefix == OWN_PREFIX or prefix.endswith(f".{OWN_PREFIX}"):
-            reader.refuse("own-key", f"{what} has {shown(key)}; keys in {OWN_PREFIX}/ are senro's; use your own prefix")
+            reader.refuse("own-key", f"{what} has {quote(key)}; keys in {OWN_PREFIX}/ are senro's; use your own prefix")

@@ -13,7 +13,7 @@ from senro.domain.pipeline.targets import Pod, Target
 from senro.domain.pipeline.workflow import Workflow
 from senro.domain.plan.validation.commands import read_command, read_workdir, refuse_manifest, refuse_sizes
 from senro.domain.plan.validation.environment import read_environment, read_secrets, refuse_overlap
-from senro.domain.plan.validation.field_reader import Reader, is_a, shown
+from senro.domain.plan.validation.field_reader import FieldReader, is_instance, quote
 from senro.domain.plan.validation.mounts import read_mounts
 from senro.domain.plan.validation.retries import MOST_ATTEMPTS, read_retry
 from senro.domain.plan.validation.targets import read_target
@@ -59,21 +59,23 @@ class _Draft:
 
 def read_workflows(name: object, workflows: object, refusals: list[Refusal]) -> tuple[str, tuple[ReadWorkflow, ...]]:
     """The pipeline's name and its workflows; what is none is refused and left out."""
-    read_name = Reader("pipeline", refusals).name(name, "the pipeline's name", "pipeline")
-    reader = Reader(read_name, refusals)
+    read_name = FieldReader("pipeline", refusals).name(name, "the pipeline's name", "pipeline")
+    reader = FieldReader(read_name, refusals)
     known = _Known()
     drafts = []
     for number, item in enumerate(reader.items(workflows, "the workflows"), start=1):
-        if is_a(item, Workflow):
+        if is_instance(item, Workflow):
             drafts.append(_read_names(item, number, known, refusals))
         else:
-            reader.refuse("type", f"workflow {number} is {shown(item)}; add workflows by pipeline.workflow(...)")
+            reader.refuse("type", f"workflow {number} is {quote(item)}; add workflows by pipeline.workflow(...)")
     if not known.users and not any(refusal.rule == "type" for refusal in refusals):
         reader.refuse(
             "empty", "the pipeline has no steps; add one by pipeline.workflow('build').step('make', ['make'])"
         )
     return read_name, tuple(
-        ReadWorkflow(workflow, needs, tuple(_read_step(draft, known, Reader(draft.id, refusals)) for draft in steps))
+        ReadWorkflow(
+            workflow, needs, tuple(_read_step(draft, known, FieldReader(draft.id, refusals)) for draft in steps)
+        )
         for workflow, needs, steps in drafts
     )
 
@@ -83,24 +85,24 @@ def _read_names(
 ) -> tuple[str, tuple[str, ...], list[_Draft]]:
     """The workflow's name, its needs, and its steps with their names."""
     place = f"workflow {number}"
-    name = Reader(place, refusals).name(workflow.name, "the workflow's name", place)
-    reader = Reader(name, refusals)
+    name = FieldReader(place, refusals).name(workflow.name, "the workflow's name", place)
+    reader = FieldReader(name, refusals)
     needs = _read_needs(workflow.needs, "['build']", reader)
     drafts = []
     for count, item in enumerate(reader.items(workflow.steps, "the steps"), start=1):
         place = f"step {count}"
-        if not is_a(item, Step):
-            reader.refuse("type", f"{place} is {shown(item)}; add steps by workflow.step(...)")
+        if not is_instance(item, Step):
+            reader.refuse("type", f"{place} is {quote(item)}; add steps by workflow.step(...)")
             continue
-        if item.workflow is not workflow.name and not (is_a(item.workflow, str) and item.workflow == name):
-            reader.refuse("workflow", f"{place} is of workflow {shown(item.workflow)}; add it to that one")
-        draft = _Draft(item, name, Reader(f"{name}.{place}", refusals).name(item.name, "the step's name", place))
+        if item.workflow is not workflow.name and not (is_instance(item.workflow, str) and item.workflow == name):
+            reader.refuse("workflow", f"{place} is of workflow {quote(item.workflow)}; add it to that one")
+        draft = _Draft(item, name, FieldReader(f"{name}.{place}", refusals).name(item.name, "the step's name", place))
         known.users.setdefault(id(item.on), []).append(draft.id)
         drafts.append(draft)
     return name, needs, drafts
 
 
-def _read_step(draft: _Draft, known: _Known, reader: Reader) -> Step:
+def _read_step(draft: _Draft, known: _Known, reader: FieldReader) -> Step:
     step = draft.step
     key = id(step.on)
     if key not in known.targets:
@@ -131,9 +133,9 @@ def _read_step(draft: _Draft, known: _Known, reader: Reader) -> Step:
     return read
 
 
-def _read_needs(value: object, example: str, reader: Reader) -> tuple[str, ...]:
-    if is_a(value, str):
-        reader.refuse("type", f"needs is one string, {shown(value)}; write a list, e.g. {example}")
+def _read_needs(value: object, example: str, reader: FieldReader) -> tuple[str, ...]:
+    if is_instance(value, str):
+        reader.refuse("type", f"needs is one string, {quote(value)}; write a list, e.g. {example}")
         return ()
     return tuple(dict.fromkeys(reader.texts(value, "needs")))
 

@@ -9,7 +9,7 @@ from senro.domain.caches.key import key_problem
 from senro.domain.kube.names import is_dns_label
 from senro.domain.kube.quantities import parse_quantity
 from senro.domain.pipeline.workspace import Links, Scope, ScratchCache, Workspace
-from senro.domain.plan.validation.field_reader import Reader, is_a, shown
+from senro.domain.plan.validation.field_reader import FieldReader, is_instance, quote
 from senro.domain.tree.excludes import exclude_refusals
 
 _LARGEST: Final = 2**63 - 1
@@ -23,7 +23,7 @@ class Known:
     caches: dict[int, ScratchCache] = field(default_factory=dict)
 
 
-def read_workspace(value: object, reader: Reader, place: int, known: Known) -> Workspace:
+def read_workspace(value: object, reader: FieldReader, place: int, known: Known) -> Workspace:
     """The workspace of entry `place` of a step's mounts; refuses what is none, once."""
     key = id(value)
     if key not in known.workspaces:
@@ -31,7 +31,7 @@ def read_workspace(value: object, reader: Reader, place: int, known: Known) -> W
     return known.workspaces[key]
 
 
-def read_cache(value: object, reader: Reader, place: int, known: Known) -> ScratchCache:
+def read_cache(value: object, reader: FieldReader, place: int, known: Known) -> ScratchCache:
     """The scratch cache of entry `place` of a step's mounts; refuses what is none, once."""
     key = id(value)
     if key not in known.caches:
@@ -39,12 +39,12 @@ def read_cache(value: object, reader: Reader, place: int, known: Known) -> Scrat
     return known.caches[key]
 
 
-def _workspace(value: object, reader: Reader, place: int) -> Workspace:
-    if not is_a(value, Workspace):
-        reader.refuse("type", f"the workspace of entry {place} of mounts is {shown(value)}; write a senro.Workspace")
+def _workspace(value: object, reader: FieldReader, place: int) -> Workspace:
+    if not is_instance(value, Workspace):
+        reader.refuse("type", f"the workspace of entry {place} of mounts is {quote(value)}; write a senro.Workspace")
         return Workspace("")
     name = _name(value.name, "workspace", "'src'", reader)
-    what = f"of the workspace {shown(name)}"
+    what = f"of the workspace {quote(name)}"
     path = None if value.path is None else reader.path(value.path, f"the path {what}", "x")
     if path == "":
         reader.refuse("workspace-path", f"the path {what} is empty; write '.' for the working folder, or leave it out")
@@ -73,7 +73,7 @@ def _workspace(value: object, reader: Reader, place: int) -> Workspace:
     )
 
 
-def _bounds(value: Workspace, what: str, reader: Reader) -> tuple[float | None, int | None]:
+def _bounds(value: Workspace, what: str, reader: FieldReader) -> tuple[float | None, int | None]:
     """Both bounds of a persistent workspace, in seconds and bytes; refuses one that is missing, or out of place."""
     if value.scope != "persistent":
         for bound, given in (("max_age", value.max_age), ("max_size", value.max_size)):
@@ -93,22 +93,22 @@ def _bounds(value: Workspace, what: str, reader: Reader) -> tuple[float | None, 
     return age, None if value.max_size is None else _size(value.max_size, f"max_size {what}", reader)
 
 
-def _size(value: object, what: str, reader: Reader) -> int:
-    if is_a(value, str):
+def _size(value: object, what: str, reader: FieldReader) -> int:
+    if is_instance(value, str):
         quantity = parse_quantity(str.__str__(value))
         value = None if quantity is None or quantity.denominator != 1 else quantity.numerator
-    if is_a(value, int) and not is_a(value, bool) and 1 <= value <= _LARGEST:
+    if is_instance(value, int) and not is_instance(value, bool) and 1 <= value <= _LARGEST:
         return int(value)
     reader.refuse("workspace-bounds", f"{what} is no size; write bytes, or a quantity such as '10Gi'")
     return 1
 
 
-def _cache(value: object, reader: Reader, place: int) -> ScratchCache:
-    if not is_a(value, ScratchCache):
-        reader.refuse("type", f"the cache of entry {place} of mounts is {shown(value)}; write a senro.ScratchCache")
+def _cache(value: object, reader: FieldReader, place: int) -> ScratchCache:
+    if not is_instance(value, ScratchCache):
+        reader.refuse("type", f"the cache of entry {place} of mounts is {quote(value)}; write a senro.ScratchCache")
         return ScratchCache("", key="x")
     name = _name(value.name, "scratch cache", "'gomod'", reader)
-    what = f"of the scratch cache {shown(name)}"
+    what = f"of the scratch cache {quote(name)}"
     prefixes = reader.texts(value.restore_keys, f"restore_keys {what}")
     return ScratchCache(
         name,
@@ -119,7 +119,7 @@ def _cache(value: object, reader: Reader, place: int) -> ScratchCache:
     )
 
 
-def _key(text: str, what: str, reader: Reader) -> str:
+def _key(text: str, what: str, reader: FieldReader) -> str:
     problem = key_problem(text)
     if not problem:
         return text
@@ -127,13 +127,13 @@ def _key(text: str, what: str, reader: Reader) -> str:
     return "x"
 
 
-def _name(value: object, kind: str, example: str, reader: Reader) -> str:
+def _name(value: object, kind: str, example: str, reader: FieldReader) -> str:
     before = len(reader.refusals)
     name = reader.text(value, f"a {kind}'s name", "")
     if len(reader.refusals) == before and not is_dns_label(name):
         reader.refuse(
             f"{kind.split(maxsplit=1)[0]}-name",
-            f"the {kind} name {shown(name)} is not up to 63 lower-case letters, digits and `-`, with no `-` at an end; "
+            f"the {kind} name {quote(name)} is not up to 63 lower-case letters, digits and `-`, with no `-` at an end; "
             f"choose one such as {example}",
         )
         return ""

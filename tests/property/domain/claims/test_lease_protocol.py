@@ -22,9 +22,9 @@ from senro.domain.claims.lease import LEASE_SECONDS, Lease, LeaseSpec, Terms
 from senro.domain.claims.lease_protocol import (
     Create,
     Holding,
+    LeaseObservation,
     Lost,
     Renew,
-    Sighting,
     TakeOver,
     Wait,
     after_conflict,
@@ -86,7 +86,7 @@ class Coordinator:
     origin: float
     real: Callable[[], float]
     number: int = 0
-    sighting: Sighting = field(default_factory=Sighting)
+    sighting: LeaseObservation = field(default_factory=LeaseObservation)
     holding: Holding | None = None
     lost: bool = False
     request: Request | None = None
@@ -104,8 +104,8 @@ class Coordinator:
         return START + timedelta(seconds=self.skew + self.real())
 
     @property
-    def certain(self) -> bool:
-        return self.holding is not None and self.holding.certain(self.at)
+    def is_exclusive(self) -> bool:
+        return self.holding is not None and self.holding.is_exclusive(self.at)
 
     def send(self) -> None:
         """Whatever it does next."""
@@ -158,7 +158,7 @@ class Coordinator:
     def start_anew(self) -> None:
         """As another attempt, whose nonce is its own."""
         self.number += 1
-        self.sighting, self.holding, self.request = Sighting(), None, None
+        self.sighting, self.holding, self.request = LeaseObservation(), None, None
 
     def release(self) -> None:
         if self.holding is not None:
@@ -255,21 +255,21 @@ class Race(RuleBasedStateMachine):
     @invariant()
     def one_is_certain(self) -> None:
         """Never two holders that both believe they hold."""
-        assert sum(one.certain for one in self.two) <= 1
+        assert sum(one.is_exclusive for one in self.two) <= 1
 
     @invariant()
     def whoever_is_certain_has_it(self) -> None:
         """The apiserver knows the certain one as the holder."""
         for one in self.two:
             stored = self.server.read()
-            assert not one.certain or (stored is not None and stored.holder == one.terms.holder)
+            assert not one.is_exclusive or (stored is not None and stored.holder == one.terms.holder)
 
     def teardown(self) -> None:
         """Whatever became of the two, a third that comes then, and looks every second, has it after one duration."""
         third = Coordinator(self.server, "run-c", 1.0, 0.0, 0.0, lambda: self.now)
         before = self.server.read()
         looks = 0
-        while not third.certain:
+        while not third.is_exclusive:
             self.now += 1 if looks else 0
             looks += 1
             third.send()
@@ -302,7 +302,7 @@ moments = st.floats(0, 1e6)
 @given(st.lists(st.tuples(st.none() | leases, st.floats(0, 100)), max_size=8))
 def test_expired_is_what_was_seen_so_for_a_whole_duration(seen: list[tuple[Lease | None, float]]) -> None:
     """A lease of another is taken over only where each look of a whole duration found it in one and the same state."""
-    sighting, at = Sighting(), 0.0
+    sighting, at = LeaseObservation(), 0.0
     looks: list[tuple[tuple[str, str] | None, float]] = []
     for lease, later in seen:
         at += later
@@ -327,7 +327,7 @@ def test_expired_is_what_was_seen_so_for_a_whole_duration(seen: list[tuple[Lease
 @given(leases, moments)
 def test_a_first_observer_waits(lease: Lease, at: float) -> None:
     """Who sees a held lease for the first time waits one full duration of it, whatever its times say."""
-    move, _ = next_move(Sighting(), lease, at=at, holder="nobody else")
+    move, _ = next_move(LeaseObservation(), lease, at=at, holder="nobody else")
     if lease.holder:
         assert isinstance(move, Wait)
         assert move.seconds == pytest.approx(lease.seconds)
@@ -338,8 +338,8 @@ def test_a_holder_renews_while_it_is_certain(lease: Lease, asked: float, later: 
     """A renewal is due at a third of the duration, and nine tenths of it are certain."""
     holding = Holding(lease, asked)
     assert holding.due == asked + lease.seconds / 3
-    assert holding.certain(holding.due)
-    assert holding.certain(asked + later) == (asked + later < asked + 0.9 * lease.seconds)
+    assert holding.is_exclusive(holding.due)
+    assert holding.is_exclusive(asked + later) == (asked + later < asked + 0.9 * lease.seconds)
 
 
 @given(leases, st.none() | leases, moments)

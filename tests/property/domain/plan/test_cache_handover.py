@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from senro.domain.errors import PlanError
 from senro.domain.pipeline.targets import Local, local
 from senro.domain.pipeline.workspace import ScratchCache, Workspace
-from senro.domain.plan.cache_handover import caches_of, handing_of
+from senro.domain.plan.cache_handover import cache_handover, cache_names
 from senro.domain.plan.pipeline import Pipeline
 from senro.domain.plan.plan import Plan
 from tests.lib.builders.plans import RUNNER
@@ -44,30 +44,32 @@ def test_handed_across_where_needs_say_so(plan: Plan | None) -> None:
     def needs(step: str, other: str) -> bool:
         return any(need == other or needs(need, other) for need in steps[step].needs)
 
-    handing = handing_of(plan)
+    handover = cache_handover(plan)
     for step, planned in steps.items():
-        for cache in caches_of(planned.step):
+        for cache in cache_names(planned.step):
             given_by = {
                 other
                 for other, known in steps.items()
-                if cache in caches_of(known.step)
+                if cache in cache_names(known.step)
                 and isinstance(known.step.on, Local) != isinstance(planned.step.on, Local)
                 and needs(step, other)
             }
-            assert set(handing.before[step, cache]) == given_by
-            assert handing.starts_from_local(step, cache) is bool(given_by)
+            assert set(handover.providers[step, cache]) == given_by
+            assert handover.starts_from_local(step, cache) is bool(given_by)
             takers = {
                 other
                 for other, known in steps.items()
-                if cache in caches_of(known.step) and step in handing.before[other, cache]
+                if cache in cache_names(known.step) and step in handover.providers[other, cache]
             }
-            assert handing.hands_on(step, cache) is bool(takers)
+            assert handover.is_passed_on(step, cache) is bool(takers)
             # The plan refused everybody on the other side that is neither before nor after.
             other_side = {
                 other
                 for other, known in steps.items()
-                if cache in caches_of(known.step)
+                if cache in cache_names(known.step)
                 and isinstance(known.step.on, Local) != isinstance(planned.step.on, Local)
             }
             assert other_side == given_by | takers
-    assert set(handing.before) == {(step, cache) for step, known in steps.items() for cache in caches_of(known.step)}
+    assert set(handover.providers) == {
+        (step, cache) for step, known in steps.items() for cache in cache_names(known.step)
+    }

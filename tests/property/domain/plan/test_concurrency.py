@@ -5,7 +5,7 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from senro.domain.plan.concurrency import before, beside
+from senro.domain.plan.concurrency import concurrent_steps, predecessors
 from senro.domain.plan.pipeline import Pipeline
 from senro.domain.plan.plan import Plan
 from tests.lib.builders.events import plans
@@ -28,7 +28,7 @@ def test_it_equals_what_all_orders_say(plan: Plan) -> None:
     first = {(one, other) for order in possible for place, one in enumerate(order) for other in order[place + 1 :]}
     steps = [planned.step.id for planned in plan.steps]
     expected = {one: {other for other in steps if {(one, other), (other, one)} <= first} for one in steps}
-    assert {step: set(others) for step, others in beside(plan).items()} == expected
+    assert {step: set(others) for step, others in concurrent_steps(plan).items()} == expected
 
 
 @given(plans())
@@ -40,13 +40,13 @@ def test_what_comes_before_does_in_all_orders(plan: Plan) -> None:
         step: {other for other in steps if all(order.index(other) < order.index(step) for order in possible)}
         for step in steps
     }
-    assert {step: set(others) for step, others in before(plan).items()} == expected
+    assert {step: set(others) for step, others in predecessors(plan).items()} == expected
 
 
 @given(plans())
 def test_it_is_mutual_and_nobody_runs_beside_itself(plan: Plan) -> None:
     """The relation is symmetric and irreflexive, and every step of the plan is in it."""
-    found = beside(plan)
+    found = concurrent_steps(plan)
     assert set(found) == {planned.step.id for planned in plan.steps}
     for step, others in found.items():
         assert step not in others
@@ -61,7 +61,7 @@ def test_long_chains_run_beside_each_other_alone(length: int, chains: int) -> No
         workflow = pipeline.workflow(f"c{chain}")
         for place in range(length):
             workflow.step(f"s{place}", ["true"], needs=[f"s{place - 1}"] if place else [])
-    for step, others in beside(pipeline.build()).items():
+    for step, others in concurrent_steps(pipeline.build()).items():
         assert {other.split(".")[0] for other in others} == {f"c{chain}" for chain in range(chains)} - {
             step.split(".")[0]
         }

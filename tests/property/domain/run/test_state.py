@@ -10,7 +10,17 @@ from senro.domain.plan.pipeline import Pipeline
 from senro.domain.plan.plan import Plan
 from senro.domain.run.events import CancelRequested, Event, SnapshotTaken, WorkspaceOpened, decode_event, encode_event
 from senro.domain.run.outcome import Outcome, OutcomeKind
-from senro.domain.run.state import FINAL, WELL, Moves, Progress, at_start, final_state, fold, next_moves, roll_up
+from senro.domain.run.state import (
+    FINAL,
+    SATISFYING,
+    Moves,
+    Progress,
+    at_start,
+    final_run_state,
+    final_state,
+    fold,
+    next_moves,
+)
 from senro.domain.run.state_names import StepState
 from tests.lib.builders.events import AT, attempted, began, ended, events, outcome_kinds, plans, step_ids
 
@@ -82,7 +92,7 @@ def test_a_step_that_began_is_running_until_it_ends() -> None:
 def satisfied(plan: Plan, progress: Progress, need: str) -> bool:
     state = progress.steps[need].state
     tolerated = {planned.step.id for planned in plan.steps if planned.step.continue_on_error}
-    return state in WELL or (state in OWN_FAILURES and need in tolerated)
+    return state in SATISFYING or (state in OWN_FAILURES and need in tolerated)
 
 
 @given(plans(), st.lists(events(), max_size=30))
@@ -133,7 +143,7 @@ def test_every_run_ends(plan: Plan, data: st.DataObject) -> None:
             progress = fold(progress, cancel())
     assert len(ran) == len(set(ran))
     assert next_moves(plan, progress) == Moves()
-    assert (roll_up(plan, progress) == "cancelled") == (
+    assert (final_run_state(plan, progress) == "cancelled") == (
         progress.cancelling or any(known.state == "cancelled" for known in progress.steps.values())
     )
 
@@ -148,13 +158,13 @@ def test_a_run_is_called_by_the_worst_that_happened(plan: Plan, happened: list[E
     states = {step: known.state for step, known in progress.steps.items()}
     excused = {planned.step.id for planned in plan.steps if planned.step.continue_on_error}
     whole = all(state in FINAL and state != "cancelled" for state in states.values()) and not progress.cancelling
-    called = roll_up(plan, progress)
+    called = final_run_state(plan, progress)
     assert (called == "cancelled") == (not whole)
     assert (called == "failed") == (
         whole and any(state in OWN_FAILURES and step not in excused for step, state in states.items())
     )
     assert (called in ("succeeded", "succeeded_with_recovery")) == (
-        whole and all(state in WELL for state in states.values())
+        whole and all(state in SATISFYING for state in states.values())
     )
     assert (called == "succeeded") == (set(states.values()) == {"succeeded"} and not progress.cancelling)
 
@@ -198,7 +208,7 @@ def test_a_failure_skips_what_needs_it_unless_it_is_excused(state: StepState) ->
     progress = folded(at_start(plan), ended("a.x", state))
     assert next_moves(plan, progress) == Moves(("a.y", "a.z"))
     progress = folded(progress, *(ended(step, "succeeded") for step in ("a.y", "a.z", "b.x")))
-    assert roll_up(plan, progress) == "partial"
+    assert final_run_state(plan, progress) == "partial"
 
 
 def test_a_cancelled_run_starts_nothing_more() -> None:
@@ -207,7 +217,7 @@ def test_a_cancelled_run_starts_nothing_more() -> None:
     progress = folded(at_start(plan), ended("a.x", "succeeded"), began("a.y"), cancel())
     assert next_moves(plan, progress) == Moves((), (("a.z", "cancelled"), ("b.x", "cancelled")))
     progress = folded(progress, *(ended(step, "succeeded") for step in ("a.y", "a.z", "b.x")))
-    assert roll_up(plan, progress) == "cancelled"
+    assert final_run_state(plan, progress) == "cancelled"
 
 
 @pytest.mark.parametrize(
@@ -240,4 +250,4 @@ def test_a_recovery_shows_in_the_name_of_the_run(plan: Plan, step: str) -> None:
     for known in progress.steps:
         progress = fold(progress, ended(known, "recovered" if known == step else "succeeded"))
     wanted = "succeeded_with_recovery" if step in progress.steps else "succeeded"
-    assert roll_up(plan, progress) == wanted
+    assert final_run_state(plan, progress) == wanted

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from senro.domain.errors import TreeError
-from senro.domain.tar import END, ArchiveReader, Manifest, Member, archive_length, member_header, padding
+from senro.domain.tar import END, ArchiveAdmission, ArchiveReader, Member, archive_length, member_header, padding
 from senro.domain.tar import reader as reader_module
 from senro.domain.tar.admission import IMPLIED_FREE
 from senro.domain.tree.paths import MAX_PATH, raw
@@ -403,7 +403,7 @@ def test_members_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_hard_links_fill_no_disk() -> None:
     """Hard links come back as copies, so what they may repeat is bounded by what came and by a constant."""
-    manifest = Manifest((0,), copies_free=100)
+    manifest = ArchiveAdmission((0,), copies_free=100)
     manifest.admit(Member(0, "a", "file", size=10))
     manifest.digested(0, "a", "sha256:" + "0" * 64)
     for number in range(10):
@@ -417,14 +417,14 @@ def test_hard_links_fill_no_disk() -> None:
 
 def test_directories_that_no_member_is() -> None:
     """Directories that only stand in the names of others are made, and bounded: by a constant or by the members."""
-    manifest = Manifest((0, 1))
+    manifest = ArchiveAdmission((0, 1))
     deep = "/".join("d" * (IMPLIED_FREE // 2))
     for place, name in enumerate(("a", "b")):
         assert len(manifest.admit(Member(place, f"{deep}/{name}", "file")).directories) == IMPLIED_FREE // 2
     with pytest.raises(TreeError, match="stand in the names of its members alone") as caught:
         manifest.admit(Member(0, "x/f", "file"))
     assert (caught.value.path, caught.value.rule) == ("x/f", "limit")
-    manifest = Manifest((0,))
+    manifest = ArchiveAdmission((0,))
     for number in range(2 * IMPLIED_FREE):
         manifest.admit(Member(0, f"{number}/f", "file"))
 

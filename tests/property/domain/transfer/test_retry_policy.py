@@ -35,9 +35,9 @@ from senro.domain.transfer.retry_policy import (
     LONGEST_PAUSE,
     PATIENCE_SECONDS,
     TRIES,
-    Break,
-    Pace,
-    after_break,
+    RetryDecision,
+    TransferBackoff,
+    decide_retry,
 )
 
 ASKED = "exec in senro-io of pod ci/make-1"
@@ -47,35 +47,35 @@ def answered(kind: type[ApiError], code: int, retry_after: float | None = None) 
     return kind(ASKED, ErrorResponse(code=code, retry_after=retry_after))
 
 
-MOVES: list[tuple[Exception, Break]] = [
-    (answered(Throttled, 429), Break("wait", 1.0)),
-    (answered(Throttled, 429, 0.0), Break("wait", 0.0)),
-    (answered(Throttled, 429, 7.5), Break("wait", 7.5)),
-    (answered(Unavailable, 500), Break("wait")),
-    (answered(Unavailable, 503, 30.0), Break("wait", 30.0)),
-    (Unreachable(ASKED, cause="refused", sent=False), Break("wait")),
-    (Unreachable(ASKED, cause="reset", sent=True), Break("wait")),
-    (answered(NotFound, 404), Break("end")),
-    (answered(Forbidden, 403), Break("end")),
-    (answered(Unauthorized, 401), Break("end")),
-    (answered(Rejected, 400), Break("end")),
-    (answered(Conflict, 409), Break("end")),
-    (answered(AlreadyExists, 409), Break("retry")),
-    (answered(ApiError, 418), Break("retry")),
-    (ProtocolError(ASKED, rule="a", got="b"), Break("end")),
-    (StreamBroken(ASKED, cause="reset"), Break("retry")),
-    (ClusterError(ASKED), Break("retry")),
-    (TreeError("a", "truncated", "cut"), Break("retry")),
-    (TreeError("a", "link-escapes", "out"), Break("end")),
-    (TreeError("a", "io", "full"), Break("end")),
-    (TransferFailure("no proof line came"), Break("retry")),
+MOVES: list[tuple[Exception, RetryDecision]] = [
+    (answered(Throttled, 429), RetryDecision("wait", 1.0)),
+    (answered(Throttled, 429, 0.0), RetryDecision("wait", 0.0)),
+    (answered(Throttled, 429, 7.5), RetryDecision("wait", 7.5)),
+    (answered(Unavailable, 500), RetryDecision("wait")),
+    (answered(Unavailable, 503, 30.0), RetryDecision("wait", 30.0)),
+    (Unreachable(ASKED, cause="refused", sent=False), RetryDecision("wait")),
+    (Unreachable(ASKED, cause="reset", sent=True), RetryDecision("wait")),
+    (answered(NotFound, 404), RetryDecision("end")),
+    (answered(Forbidden, 403), RetryDecision("end")),
+    (answered(Unauthorized, 401), RetryDecision("end")),
+    (answered(Rejected, 400), RetryDecision("end")),
+    (answered(Conflict, 409), RetryDecision("end")),
+    (answered(AlreadyExists, 409), RetryDecision("retry")),
+    (answered(ApiError, 418), RetryDecision("retry")),
+    (ProtocolError(ASKED, rule="a", got="b"), RetryDecision("end")),
+    (StreamBroken(ASKED, cause="reset"), RetryDecision("retry")),
+    (ClusterError(ASKED), RetryDecision("retry")),
+    (TreeError("a", "truncated", "cut"), RetryDecision("retry")),
+    (TreeError("a", "link-escapes", "out"), RetryDecision("end")),
+    (TreeError("a", "io", "full"), RetryDecision("end")),
+    (TransferFailure("no proof line came"), RetryDecision("retry")),
 ]
 
 
 @pytest.mark.parametrize(("error", "move"), MOVES, ids=lambda value: type(value).__name__)
-def test_moves(error: Exception, move: Break) -> None:
+def test_moves(error: Exception, move: RetryDecision) -> None:
     """What moved nothing is waited for, what broke is a try, what no repetition mends is the end."""
-    assert after_break(error) == move
+    assert decide_retry(error) == move
 
 
 def test_every_error_of_a_transfer_has_its_move_here() -> None:
@@ -114,37 +114,37 @@ def test_every_rule_is_of_one_kind() -> None:
 @pytest.mark.parametrize("rule", sorted(BROKEN_RULES | LOCAL_RULES | CONTENT_RULES))
 def test_only_a_broken_archive_is_asked_for_again(rule: str) -> None:
     """The other rules end the same each time."""
-    assert after_break(TreeError("a", rule, "words")).move == ("retry" if rule in BROKEN_RULES else "end")
+    assert decide_retry(TreeError("a", rule, "words")).move == ("retry" if rule in BROKEN_RULES else "end")
 
 
 afters = st.floats(0, 600)
-breaks = st.builds(Break, st.sampled_from(["wait", "retry", "end"]), afters)
+breaks = st.builds(RetryDecision, st.sampled_from(["wait", "retry", "end"]), afters)
 
 
 @given(st.lists(afters, min_size=TRIES, max_size=TRIES), st.lists(st.tuples(st.integers(0, TRIES - 1), afters)))
 def test_three_retries_end(retries: list[float], waits: list[tuple[int, float]]) -> None:
     """Whatever was waited in between, the third break that counts is the last, and no wait is a try."""
-    pace, at = Pace(), 0.0
+    pace, at = TransferBackoff(), 0.0
     for number, after in enumerate(retries):
         for _, wait in [entry for entry in waits if entry[0] == number]:
             before = pace.tries
             assume(wait < PATIENCE_SECONDS)
-            assert pace.pause(Break("wait", wait), at) is not None
+            assert pace.pause(RetryDecision("wait", wait), at) is not None
             assert pace.tries == before
-        pause = pace.pause(Break("retry", after), at)
+        pause = pace.pause(RetryDecision("retry", after), at)
         assert pace.tries == number + 1
         assert (pause is None) == (number + 1 == TRIES)
         at += pause or 0.0
 
 
 @given(st.lists(breaks, max_size=5))
-def test_an_end_ends(before: list[Break]) -> None:
+def test_an_end_ends(before: list[RetryDecision]) -> None:
     """There is no pause after it, it is no try, whatever came before."""
-    pace = Pace()
+    pace = TransferBackoff()
     for taken in before:
         pace.pause(taken, 0.0)
     tries = pace.tries
-    assert pace.pause(Break("end", 5.0), 0.0) is None
+    assert pace.pause(RetryDecision("end", 5.0), 0.0) is None
     assert pace.tries == tries
 
 
@@ -152,27 +152,27 @@ def test_an_end_ends(before: list[Break]) -> None:
 @example([PATIENCE_SECONDS])
 def test_a_quarter_of_an_hour_of_waits_ends(gaps: list[float]) -> None:
     """Unbroken waits end with the first that comes so long after the first of them, and not before."""
-    pace, at = Pace(), 5000.0
-    assert pace.pause(Break("wait"), at) is not None
+    pace, at = TransferBackoff(), 5000.0
+    assert pace.pause(RetryDecision("wait"), at) is not None
     for gap in gaps:
         at += gap
-        assert (pace.pause(Break("wait"), at) is None) == (at - 5000.0 >= PATIENCE_SECONDS)
+        assert (pace.pause(RetryDecision("wait"), at) is None) == (at - 5000.0 >= PATIENCE_SECONDS)
 
 
 @given(st.floats(0, 2 * PATIENCE_SECONDS), st.floats(0, PATIENCE_SECONDS - 1))
 def test_a_try_begins_the_patience_anew(first: float, later: float) -> None:
     """An exec that was opened shows that the control plane is back: the next refusals have their own quarter."""
-    pace = Pace()
-    pace.pause(Break("wait"), 0.0)
-    assert pace.pause(Break("retry"), first) is not None
-    assert pace.pause(Break("wait"), first) is not None
-    assert pace.pause(Break("wait"), first + later) is not None
+    pace = TransferBackoff()
+    pace.pause(RetryDecision("wait"), 0.0)
+    assert pace.pause(RetryDecision("retry"), first) is not None
+    assert pace.pause(RetryDecision("wait"), first) is not None
+    assert pace.pause(RetryDecision("wait"), first + later) is not None
 
 
 @given(st.lists(breaks.filter(lambda taken: taken.move != "end"), max_size=40))
-def test_pauses_are_bounded_and_never_shorter_than_asked(taken: list[Break]) -> None:
+def test_pauses_are_bounded_and_never_shorter_than_asked(taken: list[RetryDecision]) -> None:
     """Retry-After is respected; what the table itself adds doubles from the first pause to the longest."""
-    pace, own = Pace(), FIRST_PAUSE
+    pace, own = TransferBackoff(), FIRST_PAUSE
     for each in taken:
         pause = pace.pause(each, 0.0)
         if pause is None:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from senro.adapters.fs.walk import walk
 from senro.domain.errors import TreeError
-from senro.domain.tar import END, Manifest, Member
-from senro.domain.tree.content_rules import WHOLE, ContentRules
+from senro.domain.tar import END, ArchiveAdmission, Member
+from senro.domain.tree.content_rules import KEEP_EVERYTHING, ContentRules
 from senro.domain.tree.tree import Tree
 from tests.lib.archives.files import (
     BUSYBOX_TAR,
@@ -164,9 +164,9 @@ def test_links_are_refused_each_by_name() -> None:
 def test_links_are_kept_as_text() -> None:
     """With `links="keep"` they come as they are, and nothing may be written through one all the same."""
     members = [tar_member("0/a", b"2", target="/etc"), tar_member("0/b", b"2", target="../..")]
-    assert kept(*members, rules=WHOLE).entries == (link("a", "/etc"), link("b", "../.."))
+    assert kept(*members, rules=KEEP_EVERYTHING).entries == (link("a", "/etc"), link("b", "../.."))
     with pytest.raises(TreeError) as caught:
-        kept(*members, tar_member("0/a/passwd", content=b"x"), rules=WHOLE)
+        kept(*members, tar_member("0/a/passwd", content=b"x"), rules=KEEP_EVERYTHING)
     assert caught.value.rule == "parent"
 
 
@@ -202,7 +202,7 @@ def test_very_many_links_are_looked_at_in_slices(*, follow: bool) -> None:
     """However many links came, what is done between two yields is bounded."""
 
     def slices(count: int) -> int:
-        manifest = Manifest((0,), rules={0: ContentRules(follow=follow)})
+        manifest = ArchiveAdmission((0,), rules={0: ContentRules(follow=follow)})
         manifest.admit(Member(0, "f", "file"))
         manifest.digested(0, "f", digest_of(b""))
         for number in range(count):
@@ -214,7 +214,7 @@ def test_very_many_links_are_looked_at_in_slices(*, follow: bool) -> None:
 
 def test_what_was_made_and_must_go() -> None:
     """The outermost of what is excluded, and no link: links are made at the end, of what stays."""
-    manifest = Manifest((0, 1), rules={0: OUT})
+    manifest = ArchiveAdmission((0, 1), rules={0: OUT})
     for member in (
         Member(0, "out", "directory"),
         Member(0, "out/x", "directory"),

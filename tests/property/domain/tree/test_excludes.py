@@ -21,8 +21,8 @@ from senro.domain.tree.excludes import (
     Excludes,
     compile_excludes,
     exclude_refusals,
-    far_excludes,
     ignored,
+    remote_excludes,
 )
 from senro.domain.tree.paths import raw
 from senro.domain.tree.tree import Entry, Tree
@@ -253,13 +253,13 @@ def test_the_rules_of_a_workspace() -> None:
 )
 def test_what_a_far_tar_is_told(patterns: tuple[str, ...], told: tuple[str, ...]) -> None:
     """Only patterns that both tars take as they are meant here, and that match no root."""
-    assert far_excludes([patterns, patterns], ("0", "1", "12")) == told
+    assert remote_excludes([patterns, patterns], ("0", "1", "12")) == told
 
 
 def test_a_far_tar_is_told_what_all_folders_exclude() -> None:
     """One tar packs all folders, so a pattern of one alone would take from the others; without folders none is told."""
-    assert far_excludes([("**/a", "**/b"), ("**/b", "**/c")], ("0", "1")) == ("b",)
-    assert far_excludes([], ()) == ()
+    assert remote_excludes([("**/a", "**/b"), ("**/b", "**/c")], ("0", "1")) == ("b",)
+    assert remote_excludes([], ()) == ()
 
 
 _FARPATTERNS = st.lists(
@@ -296,7 +296,7 @@ def test_a_far_tar_leaves_out_what_is_excluded(
     """GNU and busybox tar, told what may be told, leave out exactly what those patterns leave out here."""
     if not _takes_excludes(*command):
         pytest.skip("this tar was built without --exclude")
-    told = far_excludes([patterns], ("0",))
+    told = remote_excludes([patterns], ("0",))
     with tempfile.TemporaryDirectory() as folder:
         make_folder(Path(folder) / "0", *drawn)
         data = subprocess.run(
@@ -328,7 +328,7 @@ def _busybox_leaves_out(name: str, path: str) -> bool:
 @given(drawn=trees(_FAR_SEGMENTS), patterns=_FARPATTERNS)
 def test_busybox_rule_leaves_out_what_is_excluded(drawn: tuple[Tree, dict[str, bytes]], patterns: list[str]) -> None:
     """So does busybox' own rule with the system's fnmatch: not every busybox at hand was built with the option."""
-    told = far_excludes([patterns], ("0",))
+    told = remote_excludes([patterns], ("0",))
     excludes = compile_excludes([f"**/{name}" for name in told])
     for entry in drawn[0].entries:
         left_out = any(_busybox_leaves_out(name, f"0/{entry.path}") for name in told)

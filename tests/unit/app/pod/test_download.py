@@ -20,7 +20,7 @@ from senro.domain.run.events import Event, TransferBroken, Transferred
 from senro.domain.transfer.compression import LinkRates
 from senro.domain.transfer.retry_policy import BROKEN_RULES, LOCAL_RULES, PATIENCE_SECONDS, TRIES
 from senro.domain.transfer.scripts import reading_command
-from senro.domain.tree.content_rules import PLAIN, ContentRules
+from senro.domain.tree.content_rules import DEFAULT_RULES, ContentRules
 from senro.domain.tree.tree import Tree
 from tests.lib.archives.files import archive, directory, file, make_folder, members, names, read_folder, tar_member
 from tests.lib.fakes.clock import pass_time
@@ -126,7 +126,7 @@ class Scene:
                 mount=Workspace(f"w{index}").at(f"/w{index}"),
                 folder=folder,
                 tree=OLD,
-                rules=self.rules.get(index, PLAIN),
+                rules=self.rules.get(index, DEFAULT_RULES),
                 returns=True,
             )
             for index, folder in self.folders.items()

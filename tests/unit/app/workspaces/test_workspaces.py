@@ -15,7 +15,7 @@ from senro.domain.pipeline.workspace import ScratchCache, Workspace
 from senro.domain.plan.pipeline import Pipeline
 from senro.domain.plan.plan import Plan
 from senro.domain.run.events import Noted, SnapshotTaken, WorkspaceOpened
-from senro.domain.tree.content_rules import WHOLE, ContentRules
+from senro.domain.tree.content_rules import KEEP_EVERYTHING, ContentRules
 from senro.domain.tree.excludes import DEFAULT_EXCLUDES
 from senro.domain.tree.tree import Tree
 from tests.lib.archives.files import directory, file, link, mode_of, names, read_folder
@@ -162,7 +162,7 @@ async def test_a_scratch_cache_has_no_rules(tmp_path: Path) -> None:
     app = App(tmp_path, pod_plan(mounts=[OUT.at("/out"), cache.at("/mod")]))
     await app.workspaces.open(app.plan)
     rules = [app.workspaces._rules_of(mount) for mount in app.plan.steps[0].step.mounts]
-    assert rules == [ContentRules(DEFAULT_EXCLUDES), WHOLE]
+    assert rules == [ContentRules(DEFAULT_EXCLUDES), KEEP_EVERYTHING]
 
 
 async def test_the_folder_of_the_runs_is_no_part_of_what_runs(tmp_path: Path) -> None:

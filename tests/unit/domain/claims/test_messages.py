@@ -9,7 +9,7 @@ import pytest
 
 from senro.domain.claims.lease import LEASE_SECONDS
 from senro.domain.claims.lease_protocol import RENEWALS
-from senro.domain.claims.messages import given_up, waits_for, with_claims
+from senro.domain.claims.messages import add_claim_advice, failure_message, pending_message
 from senro.domain.kube.names import CLAIM_ANNOTATION, WORKSPACE_ANNOTATION
 from senro.domain.pipeline.step_mounts import claim_names
 from senro.domain.run.events import LeaseAcquired, LeaseAwaited, LeaseLost, LeaseReleased
@@ -29,18 +29,18 @@ NO_VOLUME = "0/1 nodes are available: 1 node(s) didn't find available persistent
 @pytest.mark.parametrize("words", [MULTI_ATTACH, IN_USE])
 def test_a_claim_in_use_elsewhere(words: str) -> None:
     """The attach controller's and the scheduler's words end with what ReadWriteOnce means, and name the claim."""
-    told = with_claims(words, ["cache"])
+    told = add_claim_advice(words, ["cache"])
     assert told.startswith(words.rstrip("."))
     assert told.endswith(
         ". The claim cache is in use elsewhere: a ReadWriteOnce claim is on one node at a time, so the pods that mount "
         "it run one after the other."
     )
-    assert ". The claims cache and other are in use elsewhere: " in with_claims(words, ["cache", "other"])
+    assert ". The claims cache and other are in use elsewhere: " in add_claim_advice(words, ["cache", "other"])
 
 
 def test_a_claim_that_is_not_there() -> None:
     """The scheduler's words end with the claim's name, and that senro creates none."""
-    assert with_claims(MISSING, ["cache"]) == (
+    assert add_claim_advice(MISSING, ["cache"]) == (
         MISSING.rstrip(".") + ". Create the claim cache in the pod's namespace: senro creates none."
     )
 
@@ -48,15 +48,15 @@ def test_a_claim_that_is_not_there() -> None:
 @pytest.mark.parametrize("words", [UNBOUND, NO_VOLUME])
 def test_a_claim_that_is_not_bound(words: str) -> None:
     """The scheduler's words end with the claim's name, and that senro binds none."""
-    assert with_claims(words, ["cache"]).endswith(". The claim cache must be bound to a volume: senro binds none.")
+    assert add_claim_advice(words, ["cache"]).endswith(". The claim cache must be bound to a volume: senro binds none.")
 
 
 def test_words_about_something_else() -> None:
     """What is not about the step's claims stays as it is."""
     for words in (MISSING, "0/1 nodes are available: 1 Insufficient cpu.", ""):
-        assert with_claims(words, ["other"]) == words
+        assert add_claim_advice(words, ["other"]) == words
     for words in (MULTI_ATTACH, IN_USE, UNBOUND):
-        assert with_claims(words, []) == words
+        assert add_claim_advice(words, []) == words
 
 
 @pytest.mark.parametrize(
@@ -70,35 +70,35 @@ def test_words_about_something_else() -> None:
 )
 def test_words_that_only_sound_like_it(words: str) -> None:
     """Who cannot bind something else says nothing of a claim."""
-    assert with_claims(words, ["cache"]) == words
-    assert given_up(Infra(InfraKind.RUNTIME, DidRun.NO, message=words), ["cache"]) == words
+    assert add_claim_advice(words, ["cache"]) == words
+    assert failure_message(Infra(InfraKind.RUNTIME, DidRun.NO, message=words), ["cache"]) == words
 
 
 def test_a_node_that_says_nothing() -> None:
     """Where the pod shows no cause it is told after a while what it may be; a cause is quoted."""
     silent = Pending(PendingKind.CREATING, "step")
     told = "it mounts the claim cache; a ReadWriteOnce claim that is in use on another node"
-    assert waits_for(silent, ["cache"], waited=5).startswith(told)
-    assert waits_for(silent, ["cache"], waited=4.9) == ""
-    assert waits_for(silent, [], waited=5) == ""
-    assert waits_for(Pending(PendingKind.CREATING, "step", "pulling"), ["cache"], waited=5) == "pulling"
-    assert waits_for(Pending(PendingKind.SCHEDULING), ["cache"], waited=5) == ""
+    assert pending_message(silent, ["cache"], waited=5).startswith(told)
+    assert pending_message(silent, ["cache"], waited=4.9) == ""
+    assert pending_message(silent, [], waited=5) == ""
+    assert pending_message(Pending(PendingKind.CREATING, "step", "pulling"), ["cache"], waited=5) == "pulling"
+    assert pending_message(Pending(PendingKind.SCHEDULING), ["cache"], waited=5) == ""
     attached = Pending(PendingKind.VOLUME, message=MULTI_ATTACH)
-    assert waits_for(attached, ["cache"], waited=0) == with_claims(MULTI_ATTACH, ["cache"])
+    assert pending_message(attached, ["cache"], waited=0) == add_claim_advice(MULTI_ATTACH, ["cache"])
 
 
 def test_a_step_that_was_given_up() -> None:
     """What is said of the claim stands at the end; where nobody said why a pod did not start, what it may be."""
     timeout = Infra(InfraKind.START_TIMEOUT, DidRun.NO, message="the pod did not start in 300 s (creating).")
-    assert given_up(timeout, ["cache"]) == (
+    assert failure_message(timeout, ["cache"]) == (
         "the pod did not start in 300 s (creating). It mounts the claim cache; a ReadWriteOnce claim that is in use on "
         "another node keeps a pod waiting here, and only its Events say so."
     )
-    assert given_up(timeout, []) == timeout.message
+    assert failure_message(timeout, []) == timeout.message
     volume = Infra(InfraKind.VOLUME, DidRun.NO, message=MULTI_ATTACH)
-    assert given_up(volume, ["cache"]) == with_claims(MULTI_ATTACH, ["cache"])
+    assert failure_message(volume, ["cache"]) == add_claim_advice(MULTI_ATTACH, ["cache"])
     lost = Infra(InfraKind.NODE_LOST, DidRun.YES, message="the node fell silent")
-    assert given_up(lost, ["cache"]) == lost.message
+    assert failure_message(lost, ["cache"]) == lost.message
 
 
 def test_the_page_on_claims() -> None:

@@ -33,14 +33,14 @@ from senro.domain.transfer.scripts import (
     SENTINEL_PREFIX,
     STAGE_COMMAND,
     VOLUMES_MOUNT,
-    FarCount,
+    RemoteCount,
     StagingProof,
     coding_line,
-    far_count,
-    lacks,
     missing_program,
+    missing_program_message,
     proof_line,
     reading_command,
+    remote_count,
     sentinel_name,
     staging_command,
 )
@@ -386,7 +386,7 @@ def test_a_tree_comes_back_and_is_counted(image: Image) -> None:
     code, out, err = image.run(reading_command((0,)))
     assert (code, err) == (0, f"senro-members {len(TREE.entries)} 0\n".encode())
     assert read_tree(out) == TREE
-    assert far_count(err) == FarCount(len(members_of(out, (0,)))) == FarCount(len(TREE.entries))
+    assert remote_count(err) == RemoteCount(len(members_of(out, (0,)))) == RemoteCount(len(TREE.entries))
 
 
 def test_odd_names_are_counted_right(image: Image) -> None:
@@ -422,7 +422,7 @@ def test_odd_names_are_counted_right(image: Image) -> None:
     assert code == 0
     with tarfile.open(fileobj=io.BytesIO(out)) as tar:
         found = [member.name for member in tar if member.name not in ("0", "1")]
-    assert far_count(err) == FarCount(len(found)) == FarCount(13 + 4 + 12 + 1)
+    assert remote_count(err) == RemoteCount(len(found)) == RemoteCount(13 + 4 + 12 + 1)
 
 
 @contextmanager
@@ -443,7 +443,7 @@ def test_sockets_are_left_out_and_not_counted(image: Image) -> None:
     with sockets(image.volumes / "0", "s"):
         code, out, err = image.run(reading_command((0,)))
     assert (code, members_of(out, (0,))) == (0, ["kept"])
-    assert far_count(err) == FarCount(1, 1, ("0/s",))
+    assert remote_count(err) == RemoteCount(1, 1, ("0/s",))
 
 
 def test_a_socket_is_told_by_the_name_that_it_has(image: Image) -> None:
@@ -451,7 +451,7 @@ def test_a_socket_is_told_by_the_name_that_it_has(image: Image) -> None:
     with sockets(image.volumes / "0", r"a\nb%s\c"):
         code, out, err = image.run(reading_command((0,)))
     assert (code, members_of(out, (0,))) == (0, [])
-    assert far_count(err) == FarCount(0, 1, (r"0/a\nb%s\c",))
+    assert remote_count(err) == RemoteCount(0, 1, (r"0/a\nb%s\c",))
 
 
 def test_a_shell_without_printf_tells_what_echo_cannot_spoil(image: Image) -> None:
@@ -462,7 +462,7 @@ def test_a_shell_without_printf_tells_what_echo_cannot_spoil(image: Image) -> No
             assert "command -v printf" in script
             script = script.replace("command -v printf", "command -v no-such-program")
             code, _, err = image.run((sh, option, script, *words))
-        assert (code, far_count(err)) == (0, FarCount(0, 2, told))
+        assert (code, remote_count(err)) == (0, RemoteCount(0, 2, told))
         for name in called:
             (image.volumes / "0" / name).unlink()
 
@@ -495,7 +495,7 @@ def test_a_reader_that_has_gone_ends_the_count(image: Image) -> None:
         code = process.returncode
     assert code != 0
     assert b"senro: tar exited " in told
-    assert far_count(told) is None
+    assert remote_count(told) is None
 
 
 def test_links_are_counted_whatever_they_lead_to(image: Image) -> None:
@@ -511,7 +511,7 @@ def test_links_are_counted_whatever_they_lead_to(image: Image) -> None:
         code, out, err = image.run(reading_command((0,)))
     found = members_of(out, (0,))
     assert (code, len(found)) == (0, 9)
-    assert far_count(err) == FarCount(9, 1, ("0/s",))
+    assert remote_count(err) == RemoteCount(9, 1, ("0/s",))
 
 
 def test_a_tree_comes_back_packed(image: Image) -> None:
@@ -521,7 +521,7 @@ def test_a_tree_comes_back_packed(image: Image) -> None:
         code, out, err = image.run(reading_command((0,), coding=coding))
         unpacker = Unpacker()
         data = b"".join(unpacker.feed(out)) + unpacker.finish()
-        assert (code, far_count(err), read_tree(data)) == (0, FarCount(len(TREE.entries)), TREE)
+        assert (code, remote_count(err), read_tree(data)) == (0, RemoteCount(len(TREE.entries)), TREE)
         assert image.run(reading_command((0, 7), coding=coding))[0] not in (0, MISSING_PROGRAM)
 
 
@@ -540,13 +540,13 @@ def test_what_is_excluded_does_not_cross_and_is_not_counted(image: Image) -> Non
         kept |= {"node_modules", "node_modules/a", "node_modules/a/b", "t~", "t~/f", "x/y.pyc"}
         kept |= {"x/node_modules", "x/node_modules/c"}
     assert (code, set(found)) == (0, kept)
-    assert far_count(err) == FarCount(len(found))
+    assert remote_count(err) == RemoteCount(len(found))
 
 
 def test_an_empty_volume_has_no_members(image: Image) -> None:
     """No file, no member; the patterns that match nothing count as nothing."""
     code, out, err = image.run(reading_command((0, 1)))
-    assert (code, members_of(out, (0, 1)), far_count(err)) == (0, [], FarCount(0))
+    assert (code, members_of(out, (0, 1)), remote_count(err)) == (0, [], RemoteCount(0))
 
 
 def test_only_the_volumes_that_were_asked_for_are_read(image: Image) -> None:
@@ -554,7 +554,7 @@ def test_only_the_volumes_that_were_asked_for_are_read(image: Image) -> None:
     (image.volumes / "0" / "not-me").write_bytes(b"")
     (image.volumes / "1" / "me").write_bytes(b"")
     code, out, err = image.run(reading_command((1,)))
-    assert (code, members_of(out, (1,)), far_count(err)) == (0, ["me"], FarCount(1))
+    assert (code, members_of(out, (1,)), remote_count(err)) == (0, ["me"], RemoteCount(1))
 
 
 def test_senro_io_lives_until_it_is_told_to_end(image: Image) -> None:
@@ -614,9 +614,9 @@ def test_nothing_else_is_a_proof(printed: bytes, data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("stderr", "count"),
     [
-        (b"senro-members 12 0\n", FarCount(12)),
-        (b"tar: 0/s: socket ignored\nsenro-socket 0/s\nsenro-members 0 1\n", FarCount(0, 1, ("0/s",))),
-        (b"senro-socket a\nsenro-members 9 9\nsenro-members 0 1\n", FarCount(0, 1, ("a",))),
+        (b"senro-members 12 0\n", RemoteCount(12)),
+        (b"tar: 0/s: socket ignored\nsenro-socket 0/s\nsenro-members 0 1\n", RemoteCount(0, 1, ("0/s",))),
+        (b"senro-socket a\nsenro-members 9 9\nsenro-members 0 1\n", RemoteCount(0, 1, ("a",))),
         (b"", None),
         (b"senro-members 12 0", None),
         (b"senro-members 12\n", None),
@@ -628,16 +628,16 @@ def test_nothing_else_is_a_proof(printed: bytes, data: st.DataObject) -> None:
         (b"xsenro-members 1 0\n", None),
     ],
 )
-def test_the_count_is_read_from_its_own_line(stderr: bytes, count: FarCount | None) -> None:
+def test_the_count_is_read_from_its_own_line(stderr: bytes, count: RemoteCount | None) -> None:
     """The last whole line with two numbers, among any others; a socket's name with a newline in it forges nothing."""
-    assert far_count(stderr) == count
+    assert remote_count(stderr) == count
 
 
 def test_the_missing_program_is_read_from_the_scripts_words() -> None:
     """The script's own line, among what a shell says; nothing else names one."""
     assert missing_program(b"sh: warning\nsenro: the image has no tar\n") == "tar"
     assert missing_program(b"sh: tar: not found\n") is None
-    assert lacks("an/image", "tar") == f"the image an/image has no tar; {HELPER_ADVICE}"
+    assert missing_program_message("an/image", "tar") == f"the image an/image has no tar; {HELPER_ADVICE}"
 
 
 def test_the_sentinel_is_known_by_its_name() -> None:
