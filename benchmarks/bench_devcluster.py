@@ -30,7 +30,7 @@ PIECE = 512 * 1024
 ROUNDS = 5
 EXECS = 50
 WANTED = 200
-"""MB/s, each way (issue B)."""
+"""MB/s, each way."""
 
 
 class Api:

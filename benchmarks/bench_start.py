@@ -3,7 +3,7 @@
     python benchmarks/bench_start.py
 
 Each is started twenty times in turns and the median is taken, so that a busy moment does not decide. More than 60 ms
-for the import or 150 ms for the help is a failure (issue A): a pod imports the pipeline file, people type the help.
+for the import or 150 ms for the help is a failure: a pod imports the pipeline file, people type the help.
 """
 
 from __future__ import annotations

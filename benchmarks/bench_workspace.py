@@ -3,7 +3,7 @@
     python benchmarks/bench_workspace.py [files]
 
 The embedded cluster runs in a process of its own. Memory is the coordinator's peak (VmHWM) above what it had when
-everything was imported; the run is refused as a failure where it passes 150 MiB (issue A).
+everything was imported; the run is refused as a failure where it passes 150 MiB.
 """
 
 from __future__ import annotations

@@ -111,7 +111,10 @@ class Faults:
         self._arm("early", _Armed(times, container, number=last_bytes, step=step))
 
     def truncate_stdout(self, last_bytes: int, *, times: int = 1, container: str = "", step: str = "") -> None:
-        """Lose the end of stdout, with status Success: what v5 does to slow readers (facts/measured.md)."""
+        """Lose the end of stdout, with status Success: what v5 does to slow readers.
+
+        See docs/design/measurements.md#slow-readers-lose-output-on-v5.
+        """
         self._arm("truncate", _Armed(times, container, number=last_bytes, step=step))
 
     def cut_log(self, after_bytes: int, *, times: int = 1, container: str = "") -> None:

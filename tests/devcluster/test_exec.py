@@ -281,14 +281,16 @@ def test_a_slow_reader_blocks_the_command(client: Client, pod: str) -> None:
 
 
 def test_messages_of_the_server_are_no_larger_than_32_kib(client: Client, pod: str) -> None:
-    """As a real server cuts them (facts/measured.md)."""
+    """As a real server cuts them (docs/design/measurements.md#message-sizes)."""
     result = client.run(pod, ["head", "-c", "1000000", "/dev/zero"])
     assert max(len(message) for message in result.messages) == 32_769
     assert len(result.channel(1)) == 1_000_000
 
 
 def test_a_command_that_closes_its_output_loses_its_stdin(mapped: Client, name: str) -> None:
-    """Containerd closes the stdin of a process that closes its stderr (facts/measured.md).
+    """Containerd closes the stdin of a process that closes its stderr.
+
+    See docs/design/measurements.md#a-closed-output-closes-stdin.
 
     Mapped alone: under bubblewrap, nsenter holds the streams open beside the command.
     """

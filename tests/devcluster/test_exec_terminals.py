@@ -111,7 +111,10 @@ def test_what_a_resize_message_says(text: bytes, sizes: list[tuple[int, int]]) -
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize("closing", ["exec 1>&-", "exec 2>/dev/null"])
 def test_closing_an_output_loses_the_input(client: Client, pod: str, closing: str) -> None:
-    """A command that closes its stdout or stderr has its stdin closed (facts/measured.md), under bubblewrap too."""
+    """A command that closes its stdout or stderr has its stdin closed, under bubblewrap too.
+
+    See docs/design/measurements.md#a-closed-output-closes-stdin.
+    """
     script = f"{closing}; cat > /tmp/got; echo $? > /tmp/done"
     with client.exec(pod, ["sh", "-c", script], stdin=True) as session:
         assert session.frame() == (2, b"\x01")

@@ -21,7 +21,8 @@ READ_BYTES = 256 * 1024
 """Read at once, at most; the server's frames are at most 32 KiB, so several come together."""
 
 MESSAGE_BYTES = 128 * 1024
-"""The largest message to stdin: larger ones are slower (facts/measured.md), and the server fails at 32 MiB."""
+"""The largest message to stdin: larger ones are slower, and the server fails at 32 MiB
+(docs/design/measurements.md#message-sizes)."""
 
 WRITE_BYTES = 4 * MESSAGE_BYTES
 """Bytes of stdin that are written together: a write costs a turn of the event loop, whatever its size. A piece of an

@@ -57,7 +57,7 @@ FAILURES: dict[type[Exception], Failure] = {
     httpcore.ReadTimeout: Failure.MAYBE_SENT,
     httpcore.WriteError: Failure.MAYBE_SENT,
     httpcore.WriteTimeout: Failure.MAYBE_SENT,
-    # httpcore lets two of anyio's through (facts/httpx-upgrade.md, 7); the others stand here against a change of mind.
+    # httpcore lets two of anyio's errors through; the others are listed in case that changes.
     anyio.BusyResourceError: Failure.MAYBE_SENT,
     anyio.BrokenResourceError: Failure.MAYBE_SENT,
     anyio.ClosedResourceError: Failure.MAYBE_SENT,

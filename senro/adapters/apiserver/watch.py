@@ -12,13 +12,14 @@ from senro.ports.cluster import Pods
 from senro.ports.pod_watch import PodWatch
 
 SHORTEST, LONGEST = 0.05, 1.0
-"""Seconds between polls. The kubelet itself looks once a second; 50 ms costs a step about 30 (facts/measured.md)."""
+"""Seconds between polls. The kubelet itself looks once a second; 50 ms costs a step about 30
+(docs/design/measurements.md#polling)."""
 
 GROWTH = 1.5
 """Each quiet poll waits so much longer than the one before: from the shortest to the longest in 8 polls, 2.4 s."""
 
 PATIENCE_SECONDS = 900.0
-"""Unbroken failure that is put down to an upgrade of the control plane (design.md section 5)."""
+"""Unbroken failure that is put down to an upgrade of the control plane (docs/design/verdicts.md#failing-polls)."""
 
 
 def watch_pod(pods: Pods, namespace: str, name: str, *, uid: str, clock: Clock) -> PodWatch:

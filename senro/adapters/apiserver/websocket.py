@@ -1,7 +1,7 @@
 """RFC 6455 as senro needs it of an apiserver: a handshake, whole messages, no extensions.
 
-Framing and masking are those of the `websockets` package without its I/O; the connection is the one that httpx gives
-away on a 101 (facts/httpx-upgrade.md).
+Framing and masking are those of the `websockets` package without its I/O; the connection is the one that httpx
+hands over on a 101 (docs/design/exec-protocol.md#taking-over-the-connection-from-httpx).
 """
 
 from __future__ import annotations

@@ -236,7 +236,10 @@ class ExecSession:
         scope.cancel()
 
     async def _watch_closing(self, channel: int) -> None:
-        """A command that closes its stdout or stderr loses its stdin (facts/measured.md), whatever keeps the pipe."""
+        """Close the stdin of a command that closed its stdout or stderr, whoever else holds the pipe.
+
+        See docs/design/measurements.md#a-closed-output-closes-stdin.
+        """
         looks = 0
         while self._process.exit_code is None and not self._stdin.closed:
             await anyio.sleep(_LOOK_SECONDS[min(looks, len(_LOOK_SECONDS) - 1)])
@@ -270,7 +273,8 @@ class ExecSession:
             if cut is not None and cut.done:
                 scope.cancel()
                 return
-        # A command that closes stdout or stderr loses its stdin (facts/measured.md); one that has ended closed both.
+        # A command that closes stdout or stderr loses its stdin; one that has ended closed both.
+        # See docs/design/measurements.md#a-closed-output-closes-stdin.
         with anyio.move_on_after(_END_SECONDS):
             await self._process.wait()
         if self._process.exit_code is None:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 STATUS = 3
 _CHUNK = 32_768
-"""Bytes of output in one message at most, as a real server sends them (facts/measured.md)."""
+"""Bytes of output in one message at most, as a real server sends them
+(docs/design/measurements.md#message-sizes)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ DEFAULT_PACE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """Seconds of a real kubelet (medians of the recordings and facts/measured.md), each times `pace`."""
+    """Seconds of a real kubelet (medians of the recordings), each times `pace`."""
 
     pace: float = DEFAULT_PACE
 
@@ -23,7 +23,10 @@ class Delays:
         return 0.04 * self.pace
 
     def sandbox(self, *, volumes: bool) -> float:
-        """The first status to a sandbox that is ready; any volume costs a pod about 0.3 s (facts/measured.md)."""
+        """The first status to a sandbox that is ready; any volume costs a pod about 0.3 s.
+
+        See docs/design/measurements.md#volumes.
+        """
         return (0.42 if volumes else 0.12) * self.pace
 
     def start(self) -> float:

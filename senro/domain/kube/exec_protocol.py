@@ -24,7 +24,8 @@ from senro.domain.errors import ProtocolError, StreamBroken
 from senro.domain.kube.status import Status, bounded
 
 V4 = "v4.channel.k8s.io"
-"""Offered where there is no stdin: on v5 a slow reader silently loses the end of stdout (facts/measured.md)."""
+"""Offered where there is no stdin: on v5 a slow reader silently loses the end of stdout
+(docs/design/measurements.md#slow-readers-lose-output-on-v5)."""
 
 V5 = "v5.channel.k8s.io"
 """Offered where there is stdin: only v5 can end it."""

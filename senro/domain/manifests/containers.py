@@ -1,4 +1,4 @@
-"""The containers of an attempt's pod and their volumes (design.md section 4)."""
+"""The containers of an attempt's pod and their volumes (docs/design/attempt.md#containers)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pod and the Secret of one attempt, as the apiserver is asked for them (design.md section 4).
+"""The pod and the Secret of one attempt, as the apiserver is asked for them (docs/design/attempt.md#sequence).
 
 Every function takes steps as `build_plan` left them: validated, with a `k8s.Pod` as target. Same input, same bytes.
 """

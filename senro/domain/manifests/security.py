@@ -1,7 +1,8 @@
 """Whom the containers of a pod run as, and what they may.
 
 The step's container gets what was asked for and nothing that the Pod Security Standard `baseline` refuses. The
-containers that carry workspaces get the least with which they can do it (design.md section 4).
+containers that carry workspaces get the least with which they can do it
+(docs/design/attempt.md#security-contexts).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Every request that senro sends: whether it may be sent again unasked, and after which answers.
 
 One table. What is safe to repeat is repeated by whoever sends it, inside a budget. What is not goes back to the caller,
-who looks first what became of it (design.md section 4) and decides by a table of its own
+who looks first what became of it (docs/design/attempt.md#lost-answers) and decides by a table of its own
 (`senro.domain.verdict.creation`).
 """
 

@@ -1,7 +1,8 @@
 """What to do when a transfer breaks: wait and open it again, count a try, or give it up.
 
 An exec that could not be opened has moved nothing, so it is no try: a kubelet or an apiserver that restarts would
-otherwise throw away a finished step in a tenth of a second. What broke after the 101 is one (design.md section 4).
+otherwise throw away a finished step in a tenth of a second. What broke after the 101 is one
+(docs/design/transfers.md#refused-handshakes).
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from senro.domain.errors import (
 )
 
 TRIES = 3
-"""How often a transfer is tried while the pod lives (design.md section 4)."""
+"""How often a transfer is tried while the pod lives (docs/design/transfers.md#tries-of-a-transfer)."""
 
 PATIENCE_SECONDS = 900.0
-"""Unbroken refusals of the handshake that are put down to an upgrade of the control plane (design.md section 5)."""
+"""Unbroken refusals of the handshake that are put down to an upgrade of the control plane
+(docs/design/transfers.md#refused-handshakes)."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 """Seconds between two openings; each pause is twice the one before."""

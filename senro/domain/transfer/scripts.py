@@ -1,7 +1,8 @@
 """The scripts by which a workspace enters a pod and leaves it, and what proves that it did.
 
 Both run under the image's own `sh`, `tar` and `mkfifo`, GNU's or busybox'. Every redirection ends before the script
-does: a command that closes its stdout or stderr has its stdin closed by containerd (facts/measured.md).
+does: a command that closes its stdout or stderr has its stdin closed by containerd
+(docs/design/measurements.md#a-closed-output-closes-stdin).
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ STAGE_COMMAND = (
 IO_COMMAND = ("sh", "-c", "trap 'exit 143' TERM; while :; do sleep 3600 & wait $!; done")
 """The command of `senro-io`: it lives until the pod is deleted and exits 143 at once on TERM.
 
-143 and not 0, so that a pod that is evicted ends Failed, with its reason (design.md section 4).
+143 and not 0, so that a pod that is evicted ends Failed, with its reason
+(docs/design/attempt.md#exit-code-of-senro-io).
 """
 
 MISSING_PROGRAM = 127

@@ -1,8 +1,8 @@
 """What a pod proves about its step: the command's own verdict, or what the cluster did to it.
 
 Fold `observe` over what is seen of the pod; `Patience` says when waiting for its start is no use any more. The rules
-cite the table of design.md section 5 ("row 7"), the recordings under tests/contract by name, and the rows of
-docs/design/pod-states.md by their headings.
+cite the rows of docs/design/verdicts.md#the-table ("row 7"), the recordings under tests/contract by name, and the
+headings of docs/design/pod-states.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of design.md section 5 as a fold: from what was known and what is seen to an answer.
+"""The table of docs/design/verdicts.md#the-table as a fold: from what was known and what is seen to an answer.
 
 Rows are tried in the page's order and the first that matches decides: 0 to 2 here, 3 to 10 in `ended`, 11 to 14 in
 `alive`. Four places go beyond the page's letter, each to say more and never to say success: a disruption that is known

@@ -16,7 +16,8 @@ class Memory(NamedTuple):
     """What earlier observations left. Make the first with `start`; `observe` makes the others.
 
     `uid` is the pod's, `step` and `stage` name its containers, `own_deadline` is the activeDeadlineSeconds that
-    senro asked for. `answer` is the last one, given by row `rule` of design.md's table. `ran`, `waited`, `contained`:
+    senro asked for. `answer` is the last one, given by row `rule` of
+    docs/design/verdicts.md#the-table. `ran`, `waited`, `contained`:
     the step was seen running (or its state tells of it), was seen waiting, had a containerID. `sign` is the disruption
     seen, first at `sign_at`. `held` is the verdict of a finish whose last word is awaited, first seen at `held_since`.
     `lost_since`: when a step that had run was first seen without a running or ended container. `silent_since`: when

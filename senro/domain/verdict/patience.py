@@ -9,7 +9,8 @@ from senro.domain.verdict.answers import Answer, Infra, Pending
 from senro.domain.verdict.kinds import DidRun, InfraKind, PendingKind, about
 
 PERMANENT_GRACE = 20.0
-"""Seconds for what waiting cannot mend: a registry may be a moment behind a push (design.md section 5)."""
+"""Seconds for what waiting cannot mend: a registry may be a moment behind a push
+(docs/design/verdicts.md#permanent)."""
 
 MISSING_GRACE = 60.0
 """Seconds for a Secret or ConfigMap that is not found: somebody may be creating it."""
@@ -26,7 +27,8 @@ GROWING_LIMIT = 900.0
 It tries another group then, or says NotTriggerScaleUp."""
 
 _NO_START = frozenset({PendingKind.GATED, PendingKind.STAGING})
-"""A queue decides (docs/design/pod-states.md#row-80-schedulinggated), or bytes move (design.md section 4)."""
+"""A queue decides (docs/design/pod-states.md#row-80-schedulinggated), or bytes move
+(docs/design/verdicts.md#waits-that-belong-to-no-start)."""
 
 _MISSING_SOURCE = re.compile(r'(secret|configmap) "[^"]*" not found$')
 """docs/design/pod-states.md#row-120-failedmount: `MountVolume.SetUp failed for volume "v" : secret "s" not found`."""

@@ -57,7 +57,7 @@ PERMANENT = frozenset(
         PendingKind.IMAGE_PLATFORM,
     }
 )
-"""What can never be pulled, however long one waits (design.md section 5)."""
+"""What can never be pulled, however long one waits (docs/design/verdicts.md#permanent)."""
 
 
 def pull_words(message: str) -> str:

@@ -1,4 +1,4 @@
-"""What a step that does not run yet waits for (row 14 of design.md section 5)."""
+"""What a step that does not run yet waits for (docs/design/verdicts.md#row-14-the-step-does-not-run-yet)."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tests.lib.builders.plans import IMAGE, RUNNER, chain, one_step, planned
 
 
 def release() -> Pipeline:
-    """The pipeline of the public face, in design.md section 3."""
+    """The pipeline that the README shows first, with a second secret."""
     pipeline = Pipeline("release")
     src = Workspace("src", path=".", exclude=["dist/"])
     pipeline.workflow("build").step("make", ["make", "dist"], mounts=[src.at("/src")], workdir="/src")

@@ -1,4 +1,4 @@
-"""Each row of the table of design.md section 5, on pods made by hand.
+"""Each row of the table of docs/design/verdicts.md#the-table, on pods made by hand.
 
 More than 500 lines: it is read beside that table, from the first row to the last.
 """
