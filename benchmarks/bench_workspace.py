@@ -69,7 +69,7 @@ def coordinate(folder: Path) -> None:
     events = [json.loads(line) for line in Path(result.folder, "events.jsonl").read_text().splitlines()]
     digests = {event["digest"] for event in events if "digest" in event}
     for event in events:
-        if event["event"] == "transfer.done":
+        if event["event"] == "transfer.completed":
             rate = event["bytes"] / event["seconds"] / 1e6
             print(f"{event['step']} {event['direction']:>3}: {event['bytes'] / 1e6:.1f} MB, {rate:.0f} MB/s")
     print(f"state {result.state}, {len(digests)} digest, peak {above / 2**20:.1f} MiB above the start")

@@ -37,7 +37,7 @@ import senro
 from senro import k8s
 from senro.app.pod import attempt as pod_attempt
 from senro.devcluster.images import IMAGE
-from senro.domain.run.events import Transferred, decode_event
+from senro.domain.run.events import TransferCompleted, decode_event
 
 MIB = 1024 * 1024
 ROUNDS = int(sys.argv[1]) if sys.argv[1:] else 5
@@ -239,7 +239,7 @@ def side_by_side(
             results["kubectl out"].append(second)
             shutil.rmtree(target)
             shutil.rmtree(folder / "runs")
-    for direction in ("in", "out"):
+    for direction in ("upload", "download"):
         report.compare(
             f"{name}, {direction}", results[direction], results[f"kubectl {direction}"], size, at_least=at_least
         )
@@ -267,7 +267,9 @@ def left_behind(environ: dict[str, str], folder: Path, report: Report) -> None:
     command = "mkdir -p /out/node_modules/a && head -c 104857600 /dev/urandom >/out/node_modules/a/b && cp /src/* /out/"
     run, _ = senro_run(environ, folder, source, "sh", "-c", command)
     events = [decode_event(line) for line in (run / "events.jsonl").read_bytes().splitlines()]
-    crossed = sum(event.crossed for event in events if isinstance(event, Transferred) and event.direction == "out")
+    crossed = sum(
+        event.wire_bytes for event in events if isinstance(event, TransferCompleted) and event.direction == "download"
+    )
     print(f"100 MiB of node_modules in the pod: {crossed} bytes crossed on the way back (below {MIB})")
     report.expect("node_modules", crossed < MIB)
 

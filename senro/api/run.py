@@ -137,7 +137,7 @@ class _Run:
                 run=services.ledger.run_id,
                 pipeline=self._plan.name,
                 steps=tuple(planned.step.id for planned in self._plan.steps),
-                senro=__version__,
+                senro_version=__version__,
             )
         )
         async with anyio.create_task_group() as group:

@@ -13,7 +13,7 @@ from senro.app.workspaces.mount_transfer import MountTransfer
 from senro.app.workspaces.workspaces import Workspaces
 from senro.domain.manifests.identity import AttemptIdentity
 from senro.domain.pipeline.step import Step
-from senro.domain.run.events import TransferBroken, Transferred
+from senro.domain.run.events import TransferCompleted, TransferTryFailed
 from senro.domain.transfer.compression import Coding, Direction
 
 
@@ -65,7 +65,7 @@ class Attempt:
     async def transfer_broke(self, direction: Direction, tries: int, message: str) -> None:
         """Record that a try of a transfer, or the opening of its exec, failed; `tries` counts the tries so far."""
         await self.recorder.record(
-            TransferBroken(
+            TransferTryFailed(
                 **self.moment,
                 direction=direction,
                 tries=tries,
@@ -81,13 +81,13 @@ class Attempt:
         `wire_bytes` is the size of the stream, which was compressed by `coding`.
         """
         await self.recorder.record(
-            Transferred(
+            TransferCompleted(
                 **self.moment,
                 direction=direction,
                 bytes=size,
                 seconds=round(seconds, 3),
                 tries=tries,
                 coding=coding,
-                crossed=wire_bytes,
+                wire_bytes=wire_bytes,
             )
         )

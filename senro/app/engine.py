@@ -144,7 +144,7 @@ class Engine:
 
     async def _end_attempt(self, step: str, number: int, outcome: Outcome, wait: float | None) -> None:
         await self._recorder.record(
-            AttemptEnded(at=self._recorder.now(), step=step, attempt=number, outcome=outcome, again_in=wait)
+            AttemptEnded(at=self._recorder.now(), step=step, attempt=number, outcome=outcome, retry_in=wait)
         )
 
     async def _step(self, step: Step, removals: TaskGroup) -> None:
@@ -170,7 +170,7 @@ class Engine:
         async with self._limits(step):
             where = step.on.namespace or "" if isinstance(step.on, Pod) else "local"
             await self._recorder.record(
-                AttemptStarted(at=self._recorder.now(), step=step.id, attempt=number, where=where)
+                AttemptStarted(at=self._recorder.now(), step=step.id, attempt=number, location=where)
             )
             try:
                 mounts = await self._workspaces.prepare(step, again=number > 1)

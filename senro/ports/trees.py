@@ -108,7 +108,7 @@ class Trees(Protocol):
     async def walk(self, folder: str, *, rules: ContentRules = DEFAULT_RULES) -> Tree:
         """The folder as a tree with the digest of every file, what is excluded left away. It only reads.
 
-        Sockets, fifos, devices and mode bits that do not travel are named in `Tree.left_out`. Links are told as they
+        Sockets, fifos, devices and mode bits that do not travel are named in `Tree.omitted`. Links are told as they
         are; where the rules follow them, nothing is said here against any. Raises `TreeError` for links that the
         rules refuse, a file that cannot be read or that changes while it is read.
         """

@@ -326,7 +326,7 @@ def judge(one: Racer, two: list[Racer], counted: Counter[str]) -> None:
         return
     assert one.outcome.kind == "succeeded", one.outcome
     assert all(gone < float("inf") for _, gone in one.pods.values())
-    previous = next(event.previous for event in one.app.ledger.events if isinstance(event, LeaseAcquired))
+    previous = next(event.previous_holder for event in one.app.ledger.events if isinstance(event, LeaseAcquired))
     counted["took over" if previous else "had its turn"] += 1
     counted["lost its lease"] += one.saw(LeaseLost)
 

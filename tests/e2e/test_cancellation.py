@@ -23,7 +23,7 @@ SECRET_TEXT = "made-up-secret-text"
 
 
 class At(senro.Reporter):
-    """Calls `do` once, at a moment of the run: a phase, `in` or `out` while its bytes move, or a line of output."""
+    """Calls `do` once: in a phase, while bytes are uploaded or downloaded (`upload`, `download`), or at a line of output."""
 
     def __init__(self, moment: str) -> None:
         self._moment = moment
@@ -110,7 +110,7 @@ def check_nothing_is_left(bench: Bench, events: list[Event]) -> None:
     bench.check_nothing_is_left()
 
 
-@pytest.mark.parametrize("moment", ["creating", "staging", "in", "ready", "reading back", "out"])
+@pytest.mark.parametrize("moment", ["creating", "staging", "upload", "ready", "reading back", "download"])
 def test_a_run_that_is_cancelled_at(bench: Bench, moment: str) -> None:
     """`anyio.move_on_after` around a run, up at any moment of it, leaves no pod and no Secret."""
     script = ENDLESS if moment == "ready" else "true"

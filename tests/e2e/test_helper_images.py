@@ -12,7 +12,7 @@ import pytest
 import senro
 from senro import retry, secret
 from senro.devcluster.images import ORDINARY_USER, READ_ONLY_ROOT, WITHOUT_SHELL, WITHOUT_TAR
-from senro.domain.run.events import AttemptEnded, PodCreated, SnapshotTaken, Transferred
+from senro.domain.run.events import AttemptEnded, PodCreated, SnapshotTaken, TransferCompleted
 from senro.domain.transfer.scripts import HELPER_ADVICE
 from senro.testing import Bench
 
@@ -75,7 +75,7 @@ def test_a_helper_image_carries_for_one_that_cannot(bench: Bench, program: str) 
     )
     assert result.ok
     assert bench.tree("src") == {**BEFORE, "d/h": b"1\n"}
-    assert {event.direction for event in bench.of(Transferred)} == {"in", "out"}
+    assert {event.direction for event in bench.of(TransferCompleted)} == {"upload", "download"}
     (pod,) = bench.pods()
     spec = bench.states(pod)[0]["spec"]
     images = {entry["name"]: entry["image"] for entry in (*spec["initContainers"], *spec["containers"])}
@@ -191,7 +191,7 @@ def test_mounts_that_are_only_read(bench: Bench, *, helped: bool) -> None:
     )
     assert result.ok
     assert bench.log("w.s") == b"1\n2\n"
-    assert [event.direction for event in bench.of(Transferred)] == ["in"]
+    assert [event.direction for event in bench.of(TransferCompleted)] == ["upload"]
     assert bench.of(SnapshotTaken) == []
     assert bench.tree("src") == BEFORE
 

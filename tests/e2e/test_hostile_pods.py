@@ -17,7 +17,7 @@ import pytest
 
 import senro
 from senro import retry
-from senro.domain.run.events import AttemptEnded, SnapshotTaken, TransferBroken, Transferred
+from senro.domain.run.events import AttemptEnded, SnapshotTaken, TransferCompleted, TransferTryFailed
 from senro.testing import Bench
 
 pytestmark = [pytest.mark.slow, pytest.mark.bubblewrap]
@@ -119,7 +119,7 @@ def test_what_must_not_be_unpacked_is_refused_by_name(bench: Bench, name: str) -
     assert result.state == "failed"
     assert (outcome.code, outcome.did_run) == (0, "yes")
     assert words in outcome.message, outcome
-    assert len(bench.of(TransferBroken)) == 1
+    assert len(bench.of(TransferTryFailed)) == 1
     check_untouched(bench, result)
 
 
@@ -143,6 +143,6 @@ def test_what_looks_damaged_is_read_three_times_and_lost(bench: Bench, name: str
     (outcome,) = (event.outcome for event in bench.of(AttemptEnded))
     assert result.state == "failed"
     assert (outcome.kind, outcome.infra_kind, outcome.code, outcome.did_run) == ("infra", "transfer", 0, "yes")
-    assert [event.tries for event in bench.of(TransferBroken)] == [1, 2, 3]
-    assert [event.direction for event in bench.of(Transferred)] == ["in"]
+    assert [event.tries for event in bench.of(TransferTryFailed)] == [1, 2, 3]
+    assert [event.direction for event in bench.of(TransferCompleted)] == ["upload"]
     check_untouched(bench, result)

@@ -66,7 +66,7 @@ def test_persistent_bounds_are_kept(bench: Bench) -> None:
     result = bench.run(counting(bench, "head -c 2000 /dev/zero > large", max_size=1000))
     assert result.ok
     (evicted,) = bench.of(WorkspaceEvicted)
-    assert (evicted.workspace, evicted.bound, evicted.limit, evicted.when) == ("deps", "max_size", 1000, "release")
+    assert (evicted.workspace, evicted.bound, evicted.limit, evicted.when) == ("deps", "max_size", 1000, "after_run")
     assert evicted.measured == 2003
     assert isinstance(bench.events()[-1], RunEnded)
     assert result.workspaces["deps"].folder == ""
@@ -82,7 +82,7 @@ def test_persistent_content_that_is_too_old(bench: Bench) -> None:
     bench.run(counting(bench))
     bench.run(counting(bench, "! test -e pod && echo x >> local", max_age=0.001))
     evicted = bench.of(WorkspaceEvicted)[0]
-    assert (evicted.bound, evicted.when) == ("max_age", "lease")
+    assert (evicted.bound, evicted.when) == ("max_age", "before_run")
     assert bench.results[-1].ok
 
 

@@ -14,20 +14,20 @@ import pytest
 
 import senro
 from senro.domain.run.events import (
-    CacheDegraded,
     Event,
     Noted,
+    RemoteCacheDisabled,
     ScratchMissed,
     ScratchNotSaved,
     ScratchRestored,
     ScratchSaved,
-    Transferred,
+    TransferCompleted,
 )
 from senro.domain.transfer.scripts import IO_CONTAINER
 from senro.testing import Bench
 from tests.lib.harness.object_store import SeaweedFS, breakable, seaweedfs
 
-SCRATCH = (CacheDegraded, ScratchMissed, ScratchNotSaved, ScratchRestored, ScratchSaved)
+SCRATCH = (RemoteCacheDisabled, ScratchMissed, ScratchNotSaved, ScratchRestored, ScratchSaved)
 
 FILL = "cat /c/* 2>/dev/null; echo $0 >> /c/$1"
 """Print what the cache holds, and add a line to one of its files."""
@@ -66,17 +66,17 @@ def test_saved_once_and_restored(bench: Bench, go_sum: Path) -> None:
     missed, saved = told(bench)
     assert isinstance(missed, ScratchMissed)
     assert isinstance(saved, ScratchSaved)
-    assert (saved.cache, saved.step, saved.attempt, saved.where, saved.files) == ("gomod", "w.s", 1, "local", 1)
+    assert (saved.cache, saved.step, saved.attempt, saved.store, saved.files) == ("gomod", "w.s", 1, "local", 1)
     assert saved.key == missed.key
     assert saved.key.startswith("gomod-")
     assert len(saved.key) == len("gomod-") + 64
-    assert [event.direction for event in bench.of(Transferred)] == ["in", "out"]
+    assert [event.direction for event in bench.of(TransferCompleted)] == ["upload", "download"]
     assert fill(bench, "second").state == "succeeded"
     assert bench.log("w.s") == b"first\n"
     (restored,) = told(bench)
     assert isinstance(restored, ScratchRestored)
-    assert (restored.key, restored.entry, restored.where, restored.files) == (saved.key, saved.key, "local", 1)
-    assert [event.direction for event in bench.of(Transferred)] == ["in"]
+    assert (restored.key, restored.entry_key, restored.store, restored.files) == (saved.key, saved.key, "local", 1)
+    assert [event.direction for event in bench.of(TransferCompleted)] == ["upload"]
     go_sum.write_text("1")
     fill(bench, "third")
     assert bench.log("w.s") == b"first\n"
@@ -91,7 +91,7 @@ def test_another_key_starts_from_the_newest_under_a_prefix(bench: Bench, go_sum:
     restored, saved = told(bench)
     assert isinstance(restored, ScratchRestored)
     assert isinstance(saved, ScratchSaved)
-    assert restored.key == saved.key != restored.entry
+    assert restored.key == saved.key != restored.entry_key
     go_sum.write_text("2")
     fill(bench, "again")
     assert bench.log("w.s") == b"1\n2\n"
@@ -157,7 +157,7 @@ def test_handed_from_a_local_step_to_a_pod_and_back(bench: Bench) -> None:
     assert bench.log("c.back") == b"b\nb\n"
     assert bench.log("c.after") == b"b\nc\n"
     assert bench.log("d.pod") == b"b\nc\n"
-    assert [(event.step, event.where) for event in bench.of(ScratchSaved)] == [("a.local", "local")]
+    assert [(event.step, event.store) for event in bench.of(ScratchSaved)] == [("a.local", "local")]
     first = "what came back from a.local came first"
     said = [(event.step, event.reason) for event in bench.of(ScratchNotSaved)]
     assert said == [(step, first) for step in ("b.pod", "c.back", "c.after", "d.pod")]
@@ -197,7 +197,7 @@ def test_a_cache_that_does_not_come_back(bench: Bench) -> None:
     missed, lost = told(bench)
     assert isinstance(missed, ScratchMissed)
     assert isinstance(lost, ScratchNotSaved)
-    assert (lost.step, lost.attempt, lost.where) == ("w.s", 1, "local")
+    assert (lost.step, lost.attempt, lost.store) == ("w.s", 1, "local")
     assert lost.reason.startswith("it did not come back: ")
     assert "3 tries" in lost.reason
     fill(bench)
@@ -265,14 +265,14 @@ def remote(bench: Bench, seaweed: SeaweedFS, go_sum: Path) -> SeaweedFS:
 def test_shared_between_machines(bench: Bench) -> None:
     """What one machine saved is saved in the store too, and another one starts from it, and then has it itself."""
     fill(bench)
-    assert [event.where for event in bench.of(ScratchSaved)] == ["local", "remote"]
+    assert [event.store for event in bench.of(ScratchSaved)] == ["local", "remote"]
     elsewhere(bench, "other")
     for where in ("remote", "local"):
         fill(bench, "second")
         assert bench.log("w.s") == b"first\n"
         (restored,) = told(bench)
         assert isinstance(restored, ScratchRestored)
-        assert restored.where == where
+        assert restored.store == where
 
 
 @pytest.mark.slow
@@ -329,7 +329,7 @@ def test_two_coordinators_save_one_key_at_once(bench: Bench, remote: SeaweedFS) 
 
 @pytest.mark.slow
 def test_a_store_that_dies_midway(bench: Bench, remote: SeaweedFS) -> None:
-    """The run goes on and succeeds; the ledger has one `cache.degraded`, and nothing more is asked of the store."""
+    """The run succeeds, records one `scratch.remote-disabled`, and sends the store no more requests."""
     with breakable(remote, after=2_000_000) as way:
         bench.environ |= remote.environment(bench.folder.name, endpoint=way.endpoint, TIMEOUT="2")
         p = senro.Pipeline("p")
@@ -339,10 +339,10 @@ def test_a_store_that_dies_midway(bench: Bench, remote: SeaweedFS) -> None:
             cache = senro.ScratchCache(name, key="k")
             w.step(name, ["sh", "-c", big], mounts=[cache.at("/c")], workdir="/c", needs=["a"] * (name == "b"))
         assert bench.run(p).state == "succeeded"
-    (degraded,) = bench.of(CacheDegraded)
+    (degraded,) = bench.of(RemoteCacheDisabled)
     assert degraded.store == f"s3://cache/{bench.folder.name}"
-    assert [(event.cache, event.where) for event in bench.of(ScratchSaved)] == [("a", "local"), ("b", "local")]
-    assert [event.where for event in bench.of(ScratchNotSaved)].count("remote") >= 1
+    assert [(event.cache, event.store) for event in bench.of(ScratchSaved)] == [("a", "local"), ("b", "local")]
+    assert [event.store for event in bench.of(ScratchNotSaved)].count("remote") >= 1
 
 
 @pytest.mark.slow
@@ -424,7 +424,7 @@ def test_wrong_bytes_under_a_right_key(bench: Bench, remote: SeaweedFS) -> None:
     assert [type(event) for event in told(bench)] == [ScratchMissed, ScratchSaved, ScratchNotSaved]
     (noted,) = [event for event in bench.of(Noted) if "scratch" in event.message]
     assert "the entry is damaged" in noted.message
-    assert bench.of(CacheDegraded) == []
+    assert bench.of(RemoteCacheDisabled) == []
 
 
 @pytest.mark.slow
@@ -438,5 +438,5 @@ def test_read_only(bench: Bench, remote: SeaweedFS) -> None:
     assert bench.log("w.s") == b"first\n"
     (bench.folder / "go.sum").write_text("2")
     fill(bench, "third")
-    assert [event.where for event in bench.of(ScratchSaved)] == ["local"]
+    assert [event.store for event in bench.of(ScratchSaved)] == ["local"]
     assert remote.paths(bench.folder.name) == before

@@ -26,7 +26,7 @@ from senro.app.pod import transfer
 from senro.app.pod.compression import CompressionChoice
 from senro.devcluster import DevCluster, DevClusterThread
 from senro.domain.kube.names import label_value
-from senro.domain.run.events import AttemptEnded, PodCreated, TransferBroken, Transferred
+from senro.domain.run.events import AttemptEnded, PodCreated, TransferCompleted, TransferTryFailed
 from senro.domain.transfer.compression import Coding, Direction, LinkRates, choose
 from senro.domain.transfer.scripts import IO_CONTAINER, STAGE_CONTAINER
 from senro.testing import Bench
@@ -53,7 +53,7 @@ PLACES = 200
 Content = Literal["small", "text", "noise"]
 
 CODINGS: tuple[Coding, ...] = ("plain", "gzip", "zstd")
-DIRECTIONS: tuple[Direction, ...] = ("in", "out")
+DIRECTIONS: tuple[Direction, ...] = ("upload", "download")
 CONTENTS: dict[Coding, tuple[Content, ...]] = {
     "plain": ("small", "text", "noise"),
     "gzip": ("small", "text"),
@@ -61,8 +61,8 @@ CONTENTS: dict[Coding, tuple[Content, ...]] = {
 }
 """What crosses in each coding; what does not pack crosses plain, whatever the link is."""
 
-CONTAINERS: dict[Direction, str] = {"in": STAGE_CONTAINER, "out": IO_CONTAINER}
-CHANNELS: dict[Direction, Literal["stdin", "stdout"]] = {"in": "stdin", "out": "stdout"}
+CONTAINERS: dict[Direction, str] = {"upload": STAGE_CONTAINER, "download": IO_CONTAINER}
+CHANNELS: dict[Direction, Literal["stdin", "stdout"]] = {"upload": "stdin", "download": "stdout"}
 
 Counts = Callable[[str, object], None]
 
@@ -153,32 +153,38 @@ TALK = "i=0; while [ $i -lt 400 ]; do printf 'senro-members 7 0 %0900d\\n' $i; i
 """Some 370 KB: more than any pipe holds."""
 
 TARS: dict[str, dict[Direction, str]] = {
-    "fails at once": {"in": "echo sorry >&2; exit 2", "out": "echo sorry >&2; exit 2"},
+    "fails at once": {"upload": "echo sorry >&2; exit 2", "download": "echo sorry >&2; exit 2"},
     "fails midway": {
-        "in": 'head -c 9000 | "$real" "$@"; echo "tar: Exiting" >&2; exit 2',
-        "out": '"$real" "$@" | head -c 9000; echo "tar: Exiting" >&2; exit 2',
+        "upload": 'head -c 9000 | "$real" "$@"; echo "tar: Exiting" >&2; exit 2',
+        "download": '"$real" "$@" | head -c 9000; echo "tar: Exiting" >&2; exit 2',
     },
     "ends early with success": {
-        "in": "head -c 9000 > /dev/null; exit 0",
-        "out": '"$real" "$@" | head -c 9216; exit 0',
+        "upload": "head -c 9000 > /dev/null; exit 0",
+        "download": '"$real" "$@" | head -c 9216; exit 0',
     },
-    "is killed": {"in": "head -c 9000 > /dev/null; kill -9 $$", "out": '"$real" "$@" | head -c 9000; kill -9 $$'},
-    "finds the volume full": {"in": 'exec "$real" -x -O -f - > /dev/full'},
-    "finds a file changed": {"out": '"$real" "$@"; echo "tar: 0/a: file changed as we read it" >&2; exit 1'},
+    "is killed": {
+        "upload": "head -c 9000 > /dev/null; kill -9 $$",
+        "download": '"$real" "$@" | head -c 9000; kill -9 $$',
+    },
+    "finds the volume full": {"upload": 'exec "$real" -x -O -f - > /dev/full'},
+    "finds a file changed": {"download": '"$real" "$@"; echo "tar: 0/a: file changed as we read it" >&2; exit 1'},
     "is slow": {
-        "in": '{ i=0; while [ $i -lt 12 ]; do head -c 3000; sleep 0.05; i=$((i+1)); done; cat; } | "$real" "$@"',
-        "out": '"$real" "$@" | { i=0; while [ $i -lt 12 ]; do head -c 3000; sleep 0.05; i=$((i+1)); done; cat; }',
+        "upload": '{ i=0; while [ $i -lt 12 ]; do head -c 3000; sleep 0.05; i=$((i+1)); done; cat; } | "$real" "$@"',
+        "download": '"$real" "$@" | { i=0; while [ $i -lt 12 ]; do head -c 3000; sleep 0.05; i=$((i+1)); done; cat; }',
     },
     "talks while it is fed": {
-        "in": f'exec 5>&1; {{ head -c 3000; {{ {TALK}; }} >&5; {{ {TALK}; }} >&2; cat; }} | "$real" "$@"',
-        "out": f'{{ {TALK}; }} >&2 & "$real" "$@"; code=$?; wait; exit $code',
+        "upload": f'exec 5>&1; {{ head -c 3000; {{ {TALK}; }} >&5; {{ {TALK}; }} >&2; cat; }} | "$real" "$@"',
+        "download": f'{{ {TALK}; }} >&2 & "$real" "$@"; code=$?; wait; exit $code',
     },
     "is very slow": {
-        "in": '{ i=0; while [ $i -lt 200 ]; do head -c 3000; sleep 0.05; i=$((i+1)); done; cat; } | "$real" "$@"',
-        "out": '"$real" "$@" | { i=0; while [ $i -lt 200 ]; do head -c 3000; sleep 0.05; i=$((i+1)); done; cat; }',
+        "upload": '{ i=0; while [ $i -lt 200 ]; do head -c 3000; sleep 0.05; i=$((i+1)); done; cat; } | "$real" "$@"',
+        "download": '"$real" "$@" | { i=0; while [ $i -lt 200 ]; do head -c 3000; sleep 0.05; i=$((i+1)); done; cat; }',
     },
-    "is silent at first": {"in": "exec sleep 600", "out": "exec sleep 600"},
-    "stops midway": {"in": "head -c 5000 > /dev/null; exec sleep 600", "out": '"$real" "$@" | head -c 5000; sleep 600'},
+    "is silent at first": {"upload": "exec sleep 600", "download": "exec sleep 600"},
+    "stops midway": {
+        "upload": "head -c 5000 > /dev/null; exec sleep 600",
+        "download": '"$real" "$@" | head -c 5000; sleep 600',
+    },
 }
 """How a far side's tar misbehaves, the first times that it is called; afterwards it is the machine's own."""
 
@@ -212,7 +218,7 @@ def arm(bench: Bench, case: Case, step: str) -> None:
     """Arm the fault of one case for its step."""
     faults = bench.faults
     of: dict[str, Any] = {"container": CONTAINERS[case.direction], "step": step, "times": case.times}
-    last = MISSING[case.content] if case.direction == "out" else 5
+    last = MISSING[case.content] if case.direction == "download" else 5
     match case.fault:
         case "cut":
             faults.cut_exec(CHANNELS[case.direction], case.at, **of)
@@ -228,9 +234,9 @@ def arm(bench: Bench, case: Case, step: str) -> None:
             faults.refuse_handshake(**of)
         case "pod evicted" | "pod deleted" | "pod deleted by force":
             reason = {"pod evicted": "Evicted", "pod deleted": "Deleted"}.get(case.fault, "ForceDeleted")
-            faults.fail_pod(step=step, reason=reason, at="stage" if case.direction == "in" else "read-back")
+            faults.fail_pod(step=step, reason=reason, at="stage" if case.direction == "upload" else "read-back")
         case "pod vanished":
-            faults.vanish_pod(step=step, at="stage" if case.direction == "in" else "read-back")
+            faults.vanish_pod(step=step, at="stage" if case.direction == "upload" else "read-back")
         case fault:
             assert fault in TARS
 
@@ -252,14 +258,14 @@ def expected(case: Case) -> set[str]:
     """What a case may come to: `whole` at a try, or `lost` with its files as they were."""
     if case.fault in GONE:
         # An orderly deletion leaves a grace in which a small archive may come back.
-        return {"whole", "lost"} if case.direction == "out" else {"lost"}
+        return {"whole", "lost"} if case.direction == "download" else {"lost"}
     if case.fault == MIDWAY:
         return {"whole", "lost"}
     if case.fault in HARMLESS | {"handshake refused", "status late"}:
         return {"whole"}
     if case.times < 3:
         return {"whole"}
-    if case.direction == "in" and case.fault not in TARS:
+    if case.direction == "upload" and case.fault not in TARS:
         # All of it may have arrived although nothing said so: then the step is seen released.
         return {"whole", "lost"}
     return {"lost"}
@@ -293,33 +299,36 @@ def judge(bench: Bench, number: int, case: Case, before: dict[str, object]) -> s
     may_come_to = expected(case)
     step, result = f"w{number}.s", bench.results[-1]
     (outcome,) = (event.outcome for event in bench.of(AttemptEnded) if event.step == step)
-    broken = [event for event in bench.of(TransferBroken) if event.step == step]
-    crossed = {event.direction: event for event in bench.of(Transferred) if event.step == step}
+    broken = [event for event in bench.of(TransferTryFailed) if event.step == step]
+    crossed = {event.direction: event for event in bench.of(TransferCompleted) if event.step == step}
     folder = Path(result.workspaces[f"ws{number}"].folder)
     there, told = seen(folder), (case, outcome, broken)
     starts = starts_of(bench, step)
     assert starts <= 1, told
     # A fault that never happened proves nothing; what arrived although nothing said so needs no other try.
-    unused, may_arrive = bench.faults.pending(step=step), case.direction == "in" and case.fault != "handshake refused"
+    unused, may_arrive = (
+        bench.faults.pending(step=step),
+        case.direction == "upload" and case.fault != "handshake refused",
+    )
     assert unused == 0 or (may_arrive and unused < case.times), (unused, told)
     # A pod that is taken away may take its log along, which the outcome says.
     assert log_of(result, step) == b"ran\n" * starts or (not outcome.log_complete and not log_of(result, step)), told
-    assert broken or case.fault != "cut" or case.direction == "in", told
+    assert broken or case.fault != "cut" or case.direction == "upload", told
     if outcome.kind == "succeeded":
         assert "whole" in may_come_to, told
-        assert (there, starts, set(crossed)) == (after(before), 1, {"in", "out"}), told
+        assert (there, starts, set(crossed)) == (after(before), 1, {"upload", "download"}), told
         if case.content != "noise" and case.fault not in {*GONE, *UNSAID}:
             assert crossed[case.direction].coding == case.coding, told
         tries = len({event.tries for event in broken if event.tries and event.direction == case.direction}) + 1
-        assert tries == case.times + 1 or case.direction == "in" or case.fault not in BREAKING, told
+        assert tries == case.times + 1 or case.direction == "upload" or case.fault not in BREAKING, told
         return "whole" if tries == 1 else f"whole at try {tries}"
     assert "lost" in may_come_to, told
     assert there == before, told
     assert outcome.kind == "infra", told
     assert outcome.infra_kind in (BLAMED if case.fault in {*GONE, MIDWAY} else {"transfer"}), told
-    if case.direction == "out":
-        assert (starts, "in" in crossed) == (1, True), told
-    if outcome.infra_kind == "transfer" and case.direction == "out":
+    if case.direction == "download":
+        assert (starts, "upload" in crossed) == (1, True), told
+    if outcome.infra_kind == "transfer" and case.direction == "download":
         assert (outcome.code, outcome.did_run) == (0, "yes"), told
     if starts == 0:
         assert outcome.did_run in {"no", "maybe"}, told
@@ -430,13 +439,13 @@ def test_faults(bench: Bench, batch: list[Case], monkeypatch: pytest.MonkeyPatch
 def crossing(bench: Bench, coding: Coding, monkeypatch: pytest.MonkeyPatch) -> dict[tuple[Content, Direction], int]:
     """How many bytes cross each way where nothing goes wrong."""
     force(monkeypatch, coding)
-    cases = [Case("status late", "in", coding, content) for content in CONTENTS[coding]]
+    cases = [Case("status late", "upload", coding, content) for content in CONTENTS[coding]]
     run(bench, cases)
     found: dict[tuple[Content, Direction], int] = {}
-    for event in bench.of(Transferred):
+    for event in bench.of(TransferCompleted):
         case = cases[int(event.step.removeprefix("w").removesuffix(".s"))]
         assert event.coding == coding
-        found[case.content, event.direction] = event.crossed
+        found[case.content, event.direction] = event.wire_bytes
     return found
 
 
@@ -486,11 +495,14 @@ def test_a_read_back_cut_twice_succeeds_at_the_third_try(bench: Bench, monkeypat
     force(monkeypatch, "plain")
     for place in (700_000, 1_500_000):
         bench.faults.cut_exec("stdout", place, container=IO_CONTAINER, step="w0.s")
-    case = Case("status late", "out", "plain", "noise")
+    case = Case("status late", "download", "plain", "noise")
     result = run(bench, [case])
     assert result.ok
-    assert [(event.direction, event.tries) for event in bench.of(TransferBroken)] == [("out", 1), ("out", 2)]
-    assert [(event.direction, event.tries) for event in bench.of(Transferred)] == [("in", 1), ("out", 3)]
+    assert [(event.direction, event.tries) for event in bench.of(TransferTryFailed)] == [
+        ("download", 1),
+        ("download", 2),
+    ]
+    assert [(event.direction, event.tries) for event in bench.of(TransferCompleted)] == [("upload", 1), ("download", 3)]
     assert judge(bench, 0, case, seen(bench.folder / "noise")) == "whole at try 3"
     assert bench.faults.pending() == 0
 
@@ -499,11 +511,11 @@ def test_the_last_megabytes_are_missing_with_success(bench: Bench, monkeypatch: 
     """What v5 does to slow readers, done to v4: the end blocks find it out, three times, and it is told."""
     force(monkeypatch, "plain")
     bench.faults.truncate_stdout(1_500_000, times=3, container=IO_CONTAINER)
-    result = run(bench, [Case("status late", "in", "plain", "noise")])
+    result = run(bench, [Case("status late", "upload", "plain", "noise")])
     outcome = result.steps["w0.s"].outcome
     assert outcome is not None
     assert (outcome.kind, outcome.infra_kind, outcome.code, outcome.did_run) == ("infra", "transfer", 0, "yes")
-    assert all("the transfer was cut" in event.message for event in bench.of(TransferBroken))
+    assert all("the transfer was cut" in event.message for event in bench.of(TransferTryFailed))
     assert seen(Path(result.workspaces["ws0"].folder)) == seen(bench.folder / "noise")
     assert (starts_of(bench, "w0.s"), bench.faults.pending(), leftovers(result)) == (1, 0, [])
 
@@ -523,12 +535,12 @@ def test_a_disk_of_the_coordinator_that_is_full(bench: Bench, coding: Coding, mo
         write_all(opened, data)
 
     monkeypatch.setattr("senro.adapters.fs.unpack.write_all", filling)
-    result = run(bench, [Case("status late", "in", coding, "text")])
+    result = run(bench, [Case("status late", "upload", coding, "text")])
     outcome = result.steps["w0.s"].outcome
     assert outcome is not None
     assert (outcome.kind, outcome.infra_kind, outcome.code, outcome.did_run) == ("infra", "transfer", 0, "yes")
     assert "No space left on device" in outcome.message
-    assert len(bench.of(TransferBroken)) == 1
+    assert len(bench.of(TransferTryFailed)) == 1
     assert seen(Path(result.workspaces["ws0"].folder)) == seen(bench.folder / "text")
     assert (starts_of(bench, "w0.s"), leftovers(result)) == (1, [])
 
@@ -560,7 +572,7 @@ def test_a_kubelet_that_restarts_midway(bench: Bench, direction: Direction, monk
     case = Case(MIDWAY, direction, "plain", "small")
     midway = Midway(direction, 3000, lambda: cluster.restart_kubelet(seconds=0.3))
     assert run(bench, [case], midway).ok
-    assert any(event.direction == direction for event in bench.of(TransferBroken))
+    assert any(event.direction == direction for event in bench.of(TransferTryFailed))
     assert judge(bench, 0, case, seen(bench.folder / "small")).startswith("whole")
 
 

@@ -16,8 +16,8 @@ from senro.domain.run.events import (
     AttemptEnded,
     PodCreated,
     SnapshotTaken,
-    TransferBroken,
-    Transferred,
+    TransferCompleted,
+    TransferTryFailed,
     WorkspaceOpened,
 )
 from senro.domain.transfer.scripts import IO_CONTAINER, STAGE_CONTAINER, sentinel_name
@@ -68,21 +68,21 @@ CHANGED = {"a.bin", "deep/er/b.txt", "changed", "link"}
 def check_whole(bench: Bench, result: senro.Result, direction: str, tries: int) -> None:
     """The run succeeded after so many tries, the command ran once, and everything came back."""
     assert result.state == "succeeded", bench.events()
-    assert len([event for event in bench.of(TransferBroken) if event.direction == direction]) == tries - 1
+    assert len([event for event in bench.of(TransferTryFailed) if event.direction == direction]) == tries - 1
     assert bench.log("w.s") == b"ran\n"
     assert bench.starts() == 1
     assert set(bench.tree("src")) == CHANGED
     assert bench.tree("src")["changed"] == b"changed\n"
-    assert {event.direction for event in bench.of(Transferred)} == {"in", "out"}
+    assert {event.direction for event in bench.of(TransferCompleted)} == {"upload", "download"}
 
 
 @pytest.mark.bubblewrap
-@pytest.mark.parametrize("direction", ["in", "out"])
+@pytest.mark.parametrize("direction", ["upload", "download"])
 def test_a_cut_at_every_boundary_is_mended(bench: Bench, direction: str) -> None:
     """One cut, at every 4 KiB of the archive, in either direction: the transfer is repeated and the step runs once."""
     length = content(bench.folder)
     for after in cuts(length):
-        if direction == "in":
+        if direction == "upload":
             bench.faults.cut_exec("stdin", after, container=STAGE_CONTAINER)
         else:
             bench.faults.cut_exec("stdout", after, container=IO_CONTAINER)
@@ -92,12 +92,12 @@ def test_a_cut_at_every_boundary_is_mended(bench: Bench, direction: str) -> None
 
 
 @pytest.mark.bubblewrap
-@pytest.mark.parametrize("direction", ["in", "out"])
+@pytest.mark.parametrize("direction", ["upload", "download"])
 def test_a_transfer_that_breaks_three_times(bench: Bench, direction: str) -> None:
     """After three tries the attempt is Infra `transfer`, says how far it came, and the workspace is untouched."""
     length = content(bench.folder)
     after = length // 2
-    if direction == "in":
+    if direction == "upload":
         bench.faults.cut_exec("stdin", after, container=STAGE_CONTAINER, times=3)
     else:
         bench.faults.cut_exec("stdout", after, container=IO_CONTAINER, times=3)
@@ -106,16 +106,18 @@ def test_a_transfer_that_breaks_three_times(bench: Bench, direction: str) -> Non
     assert outcome is not None
     assert (result.state, outcome.kind, outcome.infra_kind) == ("failed", "infra", "transfer")
     # All of it was sent, so nobody here can know whether the last try released the step after all.
-    assert outcome.did_run == ("maybe" if direction == "in" else "yes")
-    assert outcome.code == (None if direction == "in" else 0)
+    assert outcome.did_run == ("maybe" if direction == "upload" else "yes")
+    assert outcome.code == (None if direction == "upload" else 0)
     assert "3 tries" in outcome.message
     assert "bytes" in outcome.message
     assert set(bench.tree("src")) == {"a.bin", "deep/er/b.txt", "empty", "link"}
-    assert bench.starts() == (0 if direction == "in" else 1)
+    assert bench.starts() == (0 if direction == "upload" else 1)
 
 
 @pytest.mark.bubblewrap
-@pytest.mark.parametrize(("container", "direction", "tries"), [(STAGE_CONTAINER, "in", 1), (IO_CONTAINER, "out", 2)])
+@pytest.mark.parametrize(
+    ("container", "direction", "tries"), [(STAGE_CONTAINER, "upload", 1), (IO_CONTAINER, "download", 2)]
+)
 def test_a_lost_status(bench: Bench, container: str, direction: str, tries: int) -> None:
     """Staging needs no status after its proof line; a read-back without one is read again."""
     content(bench.folder)
@@ -132,7 +134,7 @@ def test_the_end_of_stdout_is_missing_with_status_success(bench: Bench, lost: in
     """
     content(bench.folder)
     bench.faults.truncate_stdout(lost, container=IO_CONTAINER)
-    check_whole(bench, bench.run(pipeline(bench)), "out", tries)
+    check_whole(bench, bench.run(pipeline(bench)), "download", tries)
 
 
 @pytest.mark.bubblewrap
@@ -141,12 +143,12 @@ def test_a_status_before_the_last_data(bench: Bench, last: int, tries: int) -> N
     """An archive whose end blocks had not come with the status is read again, and is whole then."""
     content(bench.folder)
     bench.faults.hasten_status(last, container=IO_CONTAINER)
-    check_whole(bench, bench.run(pipeline(bench)), "out", tries)
+    check_whole(bench, bench.run(pipeline(bench)), "download", tries)
     assert bench.faults.pending() == 0
 
 
 @pytest.mark.bubblewrap
-@pytest.mark.parametrize(("container", "direction"), [(STAGE_CONTAINER, "in"), (IO_CONTAINER, "out")])
+@pytest.mark.parametrize(("container", "direction"), [(STAGE_CONTAINER, "upload"), (IO_CONTAINER, "download")])
 def test_a_late_status(bench: Bench, container: str, direction: str) -> None:
     """Nothing is repeated for a status that comes after a while."""
     content(bench.folder)
@@ -192,9 +194,9 @@ def test_a_refused_handshake(bench: Bench, phase: str, how: str, times: int) -> 
     content(bench.folder)
     result = bench.run(pipeline(bench), reporter=When(phase, lambda: REFUSALS[how](bench.faults, times)))
     assert bench.faults.pending() == 0
-    check_whole(bench, result, "in" if phase == "staging" else "out", times + 1)
-    assert [event.tries for event in bench.of(TransferBroken)] == [0] * times
-    assert [event.tries for event in bench.of(Transferred)] == [1, 1]
+    check_whole(bench, result, "upload" if phase == "staging" else "download", times + 1)
+    assert [event.tries for event in bench.of(TransferTryFailed)] == [0] * times
+    assert [event.tries for event in bench.of(TransferCompleted)] == [1, 1]
 
 
 @pytest.mark.bubblewrap
@@ -207,8 +209,8 @@ def test_refusals_leave_all_tries(bench: Bench) -> None:
         bench.faults.cut_exec("stdout", 5000, container=IO_CONTAINER, times=2)
 
     result = bench.run(pipeline(bench), reporter=When("reading back", arm))
-    check_whole(bench, result, "out", 6)
-    assert [event.tries for event in bench.of(TransferBroken)] == [0, 0, 0, 1, 2]
+    check_whole(bench, result, "download", 6)
+    assert [event.tries for event in bench.of(TransferTryFailed)] == [0, 0, 0, 1, 2]
 
 
 @pytest.mark.bubblewrap

@@ -8,7 +8,14 @@ import pytest
 
 import senro
 from senro.domain.errors import PlanError, TreeError
-from senro.domain.run.events import AttemptStarted, RunEnded, SnapshotTaken, Transferred, WorkspaceOpened, decode_event
+from senro.domain.run.events import (
+    AttemptStarted,
+    RunEnded,
+    SnapshotTaken,
+    TransferCompleted,
+    WorkspaceOpened,
+    decode_event,
+)
 from senro.testing import Bench
 
 
@@ -195,9 +202,9 @@ def test_what_does_not_travel_is_counted_and_named(bench: Bench) -> None:
         on=senro.local(),
     )
     assert bench.run(p).ok, bench.events()
-    left_out = {event.step: (event.left_out, event.sample) for event in bench.of(SnapshotTaken)}
+    omitted = {event.step: (event.omitted, event.omitted_sample) for event in bench.of(SnapshotTaken)}
     told = (3, ("again: a fifo", "d/fifo: a fifo", "su: the setuid bit"))
-    assert left_out == {"w.pod": told, "w.look": (0, ()), "w.here": told, "w.look-again": (0, ())}
+    assert omitted == {"w.pod": told, "w.look": (0, ()), "w.here": told, "w.look-again": (0, ())}
     assert len(set(digests(bench).values())) == 1
 
 
@@ -223,7 +230,7 @@ def test_no_snapshot(bench: Bench, where: str) -> None:
     assert bench.log("w.look") == b"1\n"
     assert bench.tree("code") == {"f": b"1\n"}
     assert list(digests(bench)) == ["w.make"]
-    assert [event.step for event in bench.of(Transferred) if event.direction == "out"] == (
+    assert [event.step for event in bench.of(TransferCompleted) if event.direction == "download"] == (
         ["w.make"] if where == "pod" else []
     )
     (opened,) = bench.of(WorkspaceOpened)

@@ -124,7 +124,7 @@ class _Walk:
 
     def run(self) -> Generator[None, None, Tree]:
         entries: list[Entry] = []
-        left_out: list[tuple[str, str]] = []
+        omitted: list[tuple[str, str]] = []
         waiting = [""]
         while waiting:
             directory = waiting.pop()
@@ -138,16 +138,16 @@ class _Walk:
                     executable = bool(mode & EXECUTABLE)
                     entries.append(Entry(path, "file", executable=executable, size=status.st_size, digest=digest))
                     if lost := lost_bits(mode):
-                        left_out.append((printable(path), lost))
+                        omitted.append((printable(path), lost))
                         self.marked.append(path)
                 elif stat.S_ISLNK(mode):
                     entries.append(_link(self._root, path))
                 else:
-                    left_out.append((printable(path), _SPECIAL.get(stat.S_IFMT(mode), "of a kind that cannot travel")))
+                    omitted.append((printable(path), _SPECIAL.get(stat.S_IFMT(mode), "of a kind that cannot travel")))
                     self.special.append(path)
                 yield
         links = "keep" if self._rules.follow else self._rules.links
-        return Tree(tuple(entries), left_out=tuple(sorted(left_out)), links=links)
+        return Tree(tuple(entries), omitted=tuple(sorted(omitted)), links=links)
 
     def _list(self, directory: str) -> list[tuple[str, os.stat_result]]:
         """What lies in the directory and is not excluded. A name that vanishes meanwhile is not there."""

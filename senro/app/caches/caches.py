@@ -270,8 +270,8 @@ class Scratches:
                 at=now,
                 cache=cache.name,
                 key=cache.keys.key,
-                entry=restored.entry.key,
-                where=restored.where,
+                entry_key=restored.entry.key,
+                store=restored.where,
                 files=restored.tree.files,
                 bytes=restored.tree.size,
             )
@@ -285,7 +285,7 @@ class Scratches:
                 key=cache.keys.key,
                 step=back.step.id,
                 attempt=back.attempt,
-                where=where,
+                store=where,
                 files=back.content.tree.files,
                 bytes=back.content.tree.size,
             )
@@ -299,7 +299,7 @@ class Scratches:
                 key=cache.keys.key,
                 step=step.id,
                 attempt=attempt,
-                where=where,
+                store=where,
                 reason=reason,
             )
         )

@@ -9,7 +9,7 @@ from senro.app.runtime.recorder import Recorder
 from senro.domain.caches.key import CacheKeys
 from senro.domain.caches.lookup import Candidate, ScratchEntry, Where, ranked
 from senro.domain.errors import StoreError, StoreUnavailable, TreeError
-from senro.domain.run.events import CacheDegraded
+from senro.domain.run.events import RemoteCacheDisabled
 from senro.domain.tree.tree import Tree
 from senro.ports.scratch import ScratchStore
 
@@ -45,7 +45,7 @@ class ScratchStores:
         self.remote = None
         if not self._degraded:
             self._degraded = True
-            await self.recorder.record(CacheDegraded(at=self.recorder.now(), store=store, reason=reason))
+            await self.recorder.record(RemoteCacheDisabled(at=self.recorder.now(), store=store, reason=reason))
 
     async def restore(self, cache: str, keys: CacheKeys, folder: str) -> Restored | None:
         """Put the best entry that is whole into the folder; None, and nothing is there, where no entry fits.

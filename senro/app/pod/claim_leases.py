@@ -271,7 +271,9 @@ class Claims:
     async def _tell_acquired(self, claim: _Claim, waited: float, previous: str) -> None:
         attempt, lease = self._attempt, claim.terms.name
         await attempt.recorder.record(
-            LeaseAcquired(**attempt.moment, **claim.named, lease=lease, waited=round(waited, 3), previous=previous)
+            LeaseAcquired(
+                **attempt.moment, **claim.named, lease=lease, waited_seconds=round(waited, 3), previous_holder=previous
+            )
         )
 
     # --- keeping it --------------------------------------------------------------------------------------------

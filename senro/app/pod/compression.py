@@ -54,7 +54,7 @@ class CompressionChoice:
         The rate of uploads stands for that of downloads before a download was measured.
         """
         now = self.clock.monotonic()
-        return self.link.known(direction, now) or (self.link.known("in", now) if direction == "out" else None)
+        return self.link.known(direction, now) or (self.link.known("upload", now) if direction == "download" else None)
 
     def could_pay(self, direction: Direction, content: int) -> bool:
         """Whether the rate is known and so low that compressing `content` bytes of some kind would be faster."""
@@ -104,7 +104,7 @@ class DownloadProbe:
     def __init__(self, compression: CompressionChoice, trees: Trees) -> None:
         self._compression = compression
         self._trees = trees
-        self._probe = Probe(compression, "out")
+        self._probe = Probe(compression, "download")
         self._sample = bytearray()
         self._next = PROBE_FROM
 
@@ -124,9 +124,9 @@ class DownloadProbe:
         # question is therefore asked again later.
         self._next = 4 * received
         expected = max(uploaded_bytes, 2 * received)
-        if self._compression.has and self._compression.could_pay("out", expected):
+        if self._compression.has and self._compression.could_pay("download", expected):
             self._compression.ratio = await self._trees.ratio_of(bytes(self._sample))
             self._sample.clear()  # later content may compress differently
-            restart = self._compression.again("out", expected, received)
+            restart = self._compression.again("download", expected, received)
             if restart is not None:
                 raise restart

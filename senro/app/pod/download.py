@@ -45,7 +45,7 @@ class Download(Transfer[Mapping[int, Tree]]):
     `uploaded_bytes`: the length of the archive that was uploaded; about as much is expected to come back.
     """
 
-    direction: ClassVar[Direction] = "out"
+    direction: ClassVar[Direction] = "download"
     name: ClassVar[str] = "reading back"
 
     def __init__(
@@ -72,7 +72,7 @@ class Download(Transfer[Mapping[int, Tree]]):
 
     async def _record(self, tries: int, seconds: float) -> None:
         size, step = self.content_bytes, self.attempt.step.id
-        self.attempt.recorder.reporter.transfer(step, "out", size, size, self.members)
+        self.attempt.recorder.reporter.transfer(step, "download", size, size, self.members)
         await super()._record(tries, seconds)
 
     def _size(self) -> tuple[int, int]:
@@ -128,7 +128,7 @@ class Download(Transfer[Mapping[int, Tree]]):
     async def _unpack(self, unpacking: Unpacking) -> Mapping[int, Tree]:
         """Receive one archive and put its content in place, once everything about it was verified."""
         if self.coding is None:
-            self.coding = self.compression.first("out")
+            self.coding = self.compression.first("download")
         command = reading_command(tuple(sorted(self.mounts)), coding=self.coding, excludes=self._remote_excludes())
         async with self._exec(IO_CONTAINER, command, stdin=False) as session:
             result, stderr = await self._receive(session, unpacking)
@@ -154,21 +154,19 @@ class Download(Transfer[Mapping[int, Tree]]):
         Excluded ones are not listed. Sockets that the script counted without naming them are listed with the first
         tree, as one entry.
         """
-        left_out: dict[int, list[tuple[str, str]]] = {index: [] for index in sorted(trees)}
+        omitted: dict[int, list[tuple[str, str]]] = {index: [] for index in sorted(trees)}
         for name in counted.named:
             number, _, path = name.partition("/")
-            index = int(number) if number in map(str, left_out) else None
+            index = int(number) if number in map(str, omitted) else None
             if index is None:
                 continue
             if not compile_excludes(self.mounts[index].rules.exclude).matches(path, directory=False):
-                left_out[index].append((path, "a socket"))
-        if left_out and counted.sockets > len(counted.named):
+                omitted[index].append((path, "a socket"))
+        if omitted and counted.sockets > len(counted.named):
             unnamed = f"({counted.sockets - len(counted.named)} more)"
-            next(iter(left_out.values())).append((unnamed, "sockets"))
+            next(iter(omitted.values())).append((unnamed, "sockets"))
         return {
-            index: replace(tree, left_out=tuple(sorted((*tree.left_out, *left_out[index]))))
-            if left_out[index]
-            else tree
+            index: replace(tree, omitted=tuple(sorted((*tree.omitted, *omitted[index])))) if omitted[index] else tree
             for index, tree in trees.items()
         }
 
@@ -185,7 +183,7 @@ class Download(Transfer[Mapping[int, Tree]]):
                     self.content_bytes = unpacking.unpacked
                     self.members = unpacking.members
                     done = self.wire_bytes if plain else self.content_bytes
-                    reporter.transfer(step, "out", done, None, self.members)
+                    reporter.transfer(step, "download", done, None, self.members)
                     if probe is not None:
                         await probe.take(data, self.wire_bytes, self.uploaded_bytes)
                 case Stderr(data=data):

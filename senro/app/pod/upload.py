@@ -56,7 +56,7 @@ class _Stopped(Exception):
 class Upload(Transfer[Uploaded]):
     """The upload of one pod. Call `run` once, while `senro-stage` runs and the observer does."""
 
-    direction: ClassVar[Direction] = "in"
+    direction: ClassVar[Direction] = "upload"
     name: ClassVar[str] = "staging"
 
     def __init__(
@@ -164,12 +164,12 @@ class Upload(Transfer[Uploaded]):
     async def _choose(self, replies: StageReplies) -> Coding:
         """The coding of the first try. The script's compressors are awaited only if they could make a difference."""
         content = sum(part.tree.size for part in self.parts)
-        if not self.compression.could_pay("in", content):
+        if not self.compression.could_pay("upload", content):
             return "plain"
         with anyio.move_on_after(COMPRESSORS_SECONDS):
             await replies.wait_for_compressors()
         await self._sample()
-        return self.compression.first("in")
+        return self.compression.first("upload")
 
     async def _sample(self) -> None:
         if self.compression.ratio is None:
@@ -199,11 +199,13 @@ class Upload(Transfer[Uploaded]):
 
     def _sent(self, archive: Archive, content: int, wire: int) -> None:
         self.content_bytes, self.wire_bytes = content, wire
-        self.attempt.recorder.reporter.transfer(self.attempt.step.id, "in", content, archive.length, archive.members)
+        self.attempt.recorder.reporter.transfer(
+            self.attempt.step.id, "upload", content, archive.length, archive.members
+        )
 
     async def _measure(self, session: ExecSession, sender: ArchiveSender, scope: anyio.CancelScope) -> None:
         """Measure the link's rate while the archive is sent, and stop it where it is faster to restart compressed."""
-        probe = Probe(self.compression, "in")
+        probe = Probe(self.compression, "upload")
         try:
             for threshold in (PROBE_FROM, PROBE_TO):
                 await sender.passed[threshold].wait()
@@ -212,10 +214,10 @@ class Upload(Transfer[Uploaded]):
                 probe.mark(count)
         except ClusterError:
             return  # the reading task raises it
-        if not self.compression.could_pay("in", self.archive_bytes) or not self.compression.has:
+        if not self.compression.could_pay("upload", self.archive_bytes) or not self.compression.has:
             return
         await self._sample()
-        sender.error = self.compression.again("in", self.archive_bytes, sender.content_bytes)
+        sender.error = self.compression.again("upload", self.archive_bytes, sender.content_bytes)
         if sender.error is not None:
             scope.cancel()
 

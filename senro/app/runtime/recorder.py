@@ -14,10 +14,10 @@ from senro.domain.plan.plan import Plan
 from senro.domain.run.events import (
     AttemptEnded,
     AttemptStarted,
-    CacheDegraded,
     CancelRequested,
     Event,
     Noted,
+    RemoteCacheDisabled,
     ScratchNotSaved,
     ScratchRestored,
     ScratchSaved,
@@ -79,7 +79,7 @@ class Recorder:
             case WorkspaceEvicted():
                 reason = Eviction(event.bound, event.limit, event.measured)
                 self.reporter.note("", f"the persistent workspace {event.workspace} is evicted: {reason}")
-            case ScratchRestored() | ScratchSaved() | ScratchNotSaved() | CacheDegraded():
+            case ScratchRestored() | ScratchSaved() | ScratchNotSaved() | RemoteCacheDisabled():
                 self.reporter.note(*_cache_words(event))
             case CancelRequested(reason=reason):
                 self.reporter.note("", f"cancelling: {reason}")
@@ -108,21 +108,21 @@ class Recorder:
             await self._changed.wait()
 
 
-def _cache_words(event: ScratchRestored | ScratchSaved | ScratchNotSaved | CacheDegraded) -> tuple[str, str]:
+def _cache_words(event: ScratchRestored | ScratchSaved | ScratchNotSaved | RemoteCacheDisabled) -> tuple[str, str]:
     """The step, and what a person reads of it."""
     place = {"local": "in the cache folder", "remote": "in the shared store"}
     match event:
-        case CacheDegraded(store=store, reason=reason):
+        case RemoteCacheDisabled(store=store, reason=reason):
             return "", f"goes on without the scratch store {store}: {reason}"
-        case ScratchRestored(cache=cache, entry=entry, where=where, files=files, bytes=size):
+        case ScratchRestored(cache=cache, entry_key=entry, store=where, files=files, bytes=size):
             return "", f"scratch cache {cache}: {files} files, {size} bytes restored from {entry} {place[where]}"
-        case ScratchSaved(cache=cache, key=key, step=step, where=where):
+        case ScratchSaved(cache=cache, key=key, step=step, store=where):
             return step, f"scratch cache {cache}: saved as {key} {place[where]}"
-        case ScratchNotSaved(cache=cache, key=key, step=step, where=where, reason=reason):
+        case ScratchNotSaved(cache=cache, key=key, step=step, store=where, reason=reason):
             return step, f"scratch cache {cache}: not saved as {key} {place[where]}: {reason}"
 
 
-QUOTING = ("message", "reason", "sample", "holder", "previous")
+QUOTING = ("message", "reason", "omitted_sample", "holder", "previous_holder")
 """The fields of events that quote a cluster, a command or a file name; all others are the plan's or ours."""
 
 

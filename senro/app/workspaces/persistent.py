@@ -48,7 +48,7 @@ class PersistentWorkspaces:
         if there:
             eviction = at_lease(known, bounds, now=self._now(), size=await lease.measure())
             if eviction is not None:
-                await self._evict(lease, eviction, "lease")
+                await self._evict(lease, eviction, "before_run")
                 there = False
         made = known.made if there and known is not None else self._now()
         digest = known.digest if there and known is not None else ""
@@ -90,7 +90,7 @@ class PersistentWorkspaces:
                 if eviction is None:
                     await lease.write(msgspec.structs.replace(record, released=True))
                 else:
-                    await self._evict(lease, eviction, "release")
+                    await self._evict(lease, eviction, "after_run")
             except (StoreError, TreeError) as error:
                 await self._recorder.note(f"the workspace {name} could not be released; the next run does it: {error}")
         self._records.clear()
@@ -103,7 +103,7 @@ class PersistentWorkspaces:
         try:
             _, leftover = await put_back(self._services.content, known.digest, lease.folder)
         except ContentLost:
-            await self._evict(lease, Eviction("unfinished"), "lease")
+            await self._evict(lease, Eviction("unfinished"), "before_run")
             return False
         if leftover:
             await self._recorder.note(leftover)
@@ -113,9 +113,9 @@ class PersistentWorkspaces:
         )
         return True
 
-    async def _evict(self, lease: Lease, eviction: Eviction, when: Literal["lease", "release"]) -> None:
+    async def _evict(self, lease: Lease, eviction: Eviction, when: Literal["before_run", "after_run"]) -> None:
         # Told first, as everything: an eviction that is cut is carried out by whoever leases it next.
-        if when == "release":
+        if when == "after_run":
             self.evicted.add(lease.name)
         await self._recorder.record(
             WorkspaceEvicted(

@@ -96,8 +96,8 @@ class Workspaces:
                 digest=digest,
                 files=tree.files,
                 bytes=tree.size,
-                left_out=len(tree.left_out),
-                sample=_sample(tree),
+                omitted=len(tree.omitted),
+                omitted_sample=_sample(tree),
                 reused=reused,
             )
         )
@@ -218,7 +218,7 @@ class Workspaces:
         except TreeError:
             return True  # what was put in place could be walked
         # No digest sees what does not travel; what was put in place had none of it.
-        return bool(tree.left_out) or tree.digest != place.tree.digest
+        return bool(tree.omitted) or tree.digest != place.tree.digest
 
     async def take_snapshots(self, step: Step, attempt: int, left: Sequence[tuple[AnyMount, Tree]]) -> None:
         """Store the content of workspaces, which the folders of their mounts already have, as their new snapshots.
@@ -244,8 +244,8 @@ class Workspaces:
                 digest=digest,
                 files=tree.files,
                 bytes=tree.size,
-                left_out=len(tree.left_out),
-                sample=_sample(tree),
+                omitted=len(tree.omitted),
+                omitted_sample=_sample(tree),
             )
         )
 
@@ -273,5 +273,5 @@ def _shared(plan: Plan) -> frozenset[tuple[str, str]]:
 
 def _sample(tree: Tree) -> tuple[str, ...]:
     """Some of what was left out, as text that JSON can hold."""
-    named = (f"{path}: {reason}" for path, reason in tree.left_out[:SAMPLE])
+    named = (f"{path}: {reason}" for path, reason in tree.omitted[:SAMPLE])
     return tuple(name.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for name in named)

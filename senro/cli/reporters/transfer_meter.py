@@ -10,7 +10,7 @@ from senro.ports.reporter import Direction
 WINDOW_SECONDS = 3.0
 """The speed shown is that of the last seconds: it settles quickly, and a stall shows."""
 
-_WORDS: dict[Direction, tuple[str, str]] = {"in": ("staging", "staged"), "out": ("reading back", "read back")}
+_WORDS: dict[Direction, tuple[str, str]] = {"upload": ("staging", "staged"), "download": ("reading back", "read back")}
 
 
 class Meter:

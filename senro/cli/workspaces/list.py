@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from senro.cli.reporters.text import plural, printable, size
-from senro.cli.workspaces.lookup import STATES, Stored, left_out, snapshots_of
+from senro.cli.workspaces.lookup import STATES, Stored, omitted, snapshots_of
 from senro.domain.run.history import SnapshotRecord
 from senro.domain.tree.tree import Entry
 
@@ -32,7 +32,7 @@ async def list_workspaces(stored: Stored, asked: str) -> list[str]:
     ]
     lines = [f"run {run} of {printable(told.pipeline)}: {STATES[told.state]}"]
     lines += table(("WORKSPACE", "SNAPSHOT", "FILES", "SIZE", "AS IT WAS"), rows) if rows else ["it has no workspace"]
-    return lines + [f"{name}: {printable(words)}" for name, one in newest.items() if (words := left_out(one))]
+    return lines + [f"{name}: {printable(words)}" for name, one in newest.items() if (words := omitted(one))]
 
 
 async def list_entries(stored: Stored, asked: str, name: str) -> list[str]:
@@ -44,7 +44,7 @@ async def list_entries(stored: Stored, asked: str, name: str) -> list[str]:
     newest = snapshots_of(told, name)[-1]
     tree = await stored.content.get(newest.digest)
     lines = [f"{name}, {wrote(newest)}: {plural(newest.files, 'file')}, {size(newest.bytes)}, {newest.digest}"]
-    if words := left_out(newest):
+    if words := omitted(newest):
         lines.append(printable(words))
     width = max((len(str(entry.size)) for entry in tree.entries), default=1)
     return lines + [_entry(entry, width) for entry in tree.entries]

@@ -58,13 +58,13 @@ def snapshots_of(history: History, asked: str) -> tuple[SnapshotRecord, ...]:
     return history.workspaces[_name("workspace", asked, choose_workspace(asked, list(history.workspaces)))]
 
 
-def left_out(snapshot: SnapshotRecord) -> str:
+def omitted(snapshot: SnapshotRecord) -> str:
     """What a snapshot does not carry of what was there, in words; empty where that is nothing."""
-    if not snapshot.left_out:
+    if not snapshot.omitted:
         return ""
-    more = snapshot.left_out - len(snapshot.sample)
-    named = "; ".join(snapshot.sample) + (f"; and {more} more" if more > 0 else "")
-    return f"{plural(snapshot.left_out, 'thing')} could not be taken: {named}"
+    more = snapshot.omitted - len(snapshot.omitted_sample)
+    named = "; ".join(snapshot.omitted_sample) + (f"; and {more} more" if more > 0 else "")
+    return f"{plural(snapshot.omitted, 'thing')} could not be taken: {named}"
 
 
 def _name(kind: str, asked: str, chosen: Chosen) -> str:

@@ -9,7 +9,7 @@ import anyio.to_thread
 from senro.app.workspaces.restore import put_back
 from senro.cli.reporters.text import plural, printable, size
 from senro.cli.workspaces.list import wrote
-from senro.cli.workspaces.lookup import Stored, left_out, snapshots_of
+from senro.cli.workspaces.lookup import Stored, omitted, snapshots_of
 from senro.domain.errors import TreeError
 
 LACKS = "A snapshot has no owners, times, extended attributes and no modes but the owner's x."
@@ -28,7 +28,7 @@ async def pull(stored: Stored, asked: str, name: str, destination: str | None, *
     tree, leftover = await put_back(stored.content, newest.digest, folder)
     lines = [f"What was there before could not be removed: {leftover}"] if leftover else []
     head = f"{name}, {wrote(newest)}: {plural(tree.files, 'file')}, {size(tree.size)}, in {printable(folder)}"
-    if words := left_out(newest):
+    if words := omitted(newest):
         lines.append(f"When it was taken, {printable(words)}.")
     return [head, *lines, LACKS]
 

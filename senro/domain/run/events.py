@@ -1,7 +1,9 @@
-"""The lines of a run's ledger, `events.jsonl`: one JSON document each, told apart by `event`.
+"""The events of a run, as `events.jsonl` holds them: one JSON document a line, told apart by its field `event`.
 
-`at` is the coordinator's wall clock, RFC 3339 in UTC with microseconds. `senro.domain.run.state` folds them into what a
-run has come to, so whoever has the ledger knows all that the coordinator knew. No event holds a secret's value.
+Every event has `at`, the coordinator's wall clock as RFC 3339 in UTC with microseconds. The events of a step have its
+id as `step` and count its attempts from 1 as `attempt`. Fields that have their default value are left out of the JSON.
+`senro.domain.run.state` folds the events into the state of the run, so the ledger holds everything that the coordinator
+knew. No event holds the value of a secret.
 """
 
 from __future__ import annotations
@@ -23,52 +25,74 @@ class _Event(msgspec.Struct, frozen=True, tag_field="event", kw_only=True, omit_
 
 
 class RunStarted(_Event, frozen=True, tag="run.started"):
-    """The run's folder exists and its plan is written."""
+    """The run's folder exists and the plan is written to it.
+
+    `run`: the run's id.
+    `pipeline`: the pipeline's name.
+    `steps`: the ids of all steps, in the plan's order.
+    `senro_version`: the version of senro that runs the plan.
+    """
 
     run: str
     pipeline: str
     steps: tuple[str, ...]
-    senro: str
+    senro_version: str
 
 
 class WorkspaceOpened(_Event, frozen=True, tag="workspace.opened"):
-    """A workspace has its first content. `left_out` counts what a snapshot does not carry, `sample` names some.
+    """A workspace has its first content.
 
-    `reused`: it is persistent, and what it holds is of runs before.
+    `workspace`: its name.
+    `digest`: the digest of the snapshot.
+    `files`, `bytes`: the number of its files and their size.
+    `omitted`: how many entries of the folder a snapshot cannot hold, such as sockets.
+    `omitted_sample`: some of these, each as `<path>: <what it is>`.
+    `reused`: the workspace is persistent, and an earlier run left this content.
     """
 
     workspace: str
     digest: str
     files: int
     bytes: int
-    left_out: int = 0
-    sample: tuple[str, ...] = ()
+    omitted: int = 0
+    omitted_sample: tuple[str, ...] = ()
     reused: bool = False
 
 
-class WorkspaceEvicted(_Event, frozen=True, tag="ws.evicted"):
-    """A persistent workspace was removed, whole: before the first step at `lease`, after the last one at `release`.
+class WorkspaceEvicted(_Event, frozen=True, tag="workspace.evicted"):
+    """The content of a persistent workspace was deleted.
 
-    `limit` is the bound and `measured` what exceeded it, seconds or bytes; of `unfinished` there is neither.
+    `workspace`: its name.
+    `bound`: the bound that the content exceeded, or `unfinished`.
+    `limit`, `measured`: the bound and the value that exceeded it, in seconds or bytes; both 0 for `unfinished`.
+    `when`: before the run's first step, or after its last.
     """
 
     workspace: str
     bound: Bound
     limit: float
     measured: float
-    when: Literal["lease", "release"]
+    when: Literal["before_run", "after_run"]
 
 
 class AttemptStarted(_Event, frozen=True, tag="attempt.started"):
-    """An attempt began. `where` is `local` or the namespace of its pod."""
+    """An attempt of a step began.
+
+    `location`: `local`, or the namespace of the pod.
+    """
 
     step: str
     attempt: int
-    where: str
+    location: str
 
 
 class LeaseAwaited(_Event, frozen=True, tag="lease.awaited"):
-    """A claim that the attempt mounts is held by somebody else; once more where another holder is seen."""
+    """Another holder has the Lease of a claim that the attempt mounts. Recorded again for each new holder.
+
+    `workspace`: the workspace that the claim replaces.
+    `claim`: the name of the PersistentVolumeClaim.
+    `holder`: who has the Lease.
+    """
 
     step: str
     attempt: int
@@ -78,9 +102,13 @@ class LeaseAwaited(_Event, frozen=True, tag="lease.awaited"):
 
 
 class LeaseAcquired(_Event, frozen=True, tag="lease.acquired"):
-    """The attempt has the lease of a claim, after `waited` seconds.
+    """The attempt holds the Lease of a claim.
 
-    `previous` is the holder whose lease had expired; the attempt itself where it has a lease again that had lapsed.
+    `workspace`: the workspace that the claim replaces.
+    `claim`: the name of the PersistentVolumeClaim.
+    `lease`: the name of the Lease.
+    `waited_seconds`: how long the attempt waited for it.
+    `previous_holder`: the holder whose Lease had expired, which may be this attempt itself; else empty.
     """
 
     step: str
@@ -88,12 +116,18 @@ class LeaseAcquired(_Event, frozen=True, tag="lease.acquired"):
     workspace: str
     claim: str
     lease: str
-    waited: float
-    previous: str = ""
+    waited_seconds: float
+    previous_holder: str = ""
 
 
 class LeaseLost(_Event, frozen=True, tag="lease.lost"):
-    """The attempt cannot be certain of a claim's lease any more, or lost it to `holder`. A pod that has it goes on."""
+    """The attempt no longer holds the Lease of a claim exclusively. A pod that mounts the claim keeps running.
+
+    `workspace`: the workspace that the claim replaces.
+    `claim`: the name of the PersistentVolumeClaim.
+    `message`: why, for people.
+    `holder`: who has the Lease now, empty if that is unknown.
+    """
 
     step: str
     attempt: int
@@ -104,7 +138,14 @@ class LeaseLost(_Event, frozen=True, tag="lease.lost"):
 
 
 class LeaseReleased(_Event, frozen=True, tag="lease.released"):
-    """The attempt is done with a claim. `freed` False: its lease is left to expire, and `message` says why."""
+    """The attempt no longer needs a claim.
+
+    `workspace`: the workspace that the claim replaces.
+    `claim`: the name of the PersistentVolumeClaim.
+    `lease`: the name of the Lease.
+    `freed`: True if the Lease was deleted, False if it is left to expire.
+    `message`: why it is left to expire.
+    """
 
     step: str
     attempt: int
@@ -116,7 +157,11 @@ class LeaseReleased(_Event, frozen=True, tag="lease.released"):
 
 
 class PodCreated(_Event, frozen=True, tag="pod.created"):
-    """The attempt's pod exists. `adopted`: it was created by a request whose answer was lost."""
+    """The attempt's pod exists.
+
+    `namespace`, `pod`, `uid`: its namespace, name and UID.
+    `adopted`: the response to the request that created it was lost, and senro found the pod afterwards.
+    """
 
     step: str
     attempt: int
@@ -127,7 +172,12 @@ class PodCreated(_Event, frozen=True, tag="pod.created"):
 
 
 class PodPending(_Event, frozen=True, tag="pod.pending"):
-    """What the pod waits for has changed. `message` is the cluster's own words."""
+    """The reason for which the pod does not run yet has changed.
+
+    `kind`: the value of a `PendingKind`.
+    `container`: the container that waits, empty if it is the whole pod.
+    `message`: the message of the cluster.
+    """
 
     step: str
     attempt: int
@@ -137,17 +187,25 @@ class PodPending(_Event, frozen=True, tag="pod.pending"):
 
 
 class StepRunning(_Event, frozen=True, tag="step.running"):
-    """The step's own process was seen running."""
+    """The pod's status showed the step's container running.
+
+    `node`: the name of the node.
+    """
 
     step: str
     attempt: int
     node: str = ""
 
 
-class Transferred(_Event, frozen=True, tag="transfer.done"):
-    """Every carried mount has crossed. `tries` counts from 1; `seconds` are of the last try.
+class TransferCompleted(_Event, frozen=True, tag="transfer.completed"):
+    """All mounts of the attempt were uploaded, or downloaded.
 
-    `bytes` are those of the archive; `crossed` is what they took on their way, less where `coding` is not `plain`.
+    `direction`: `upload` or `download`.
+    `bytes`: the size of the archive.
+    `seconds`: how long the last try took.
+    `tries`: the number of tries, at least 1.
+    `coding`: how the archive was compressed.
+    `wire_bytes`: the bytes that were sent, fewer than `bytes` if the archive was compressed.
     """
 
     step: str
@@ -157,11 +215,16 @@ class Transferred(_Event, frozen=True, tag="transfer.done"):
     seconds: float
     tries: int
     coding: Coding = "plain"
-    crossed: int = 0
+    wire_bytes: int = 0
 
 
-class TransferBroken(_Event, frozen=True, tag="transfer.broken"):
-    """One try of a transfer failed; it is repeated while the pod lives, three tries in all."""
+class TransferTryFailed(_Event, frozen=True, tag="transfer.try-failed"):
+    """One try of a transfer failed. senro repeats it while the pod lives, at most three times in all.
+
+    `direction`: `upload` or `download`.
+    `tries`: how many tries have failed; 0 if the exec could not be opened, which is no try.
+    `message`: why it failed.
+    """
 
     step: str
     attempt: int
@@ -171,7 +234,11 @@ class TransferBroken(_Event, frozen=True, tag="transfer.broken"):
 
 
 class LogEnded(_Event, frozen=True, tag="log.ended"):
-    """The attempt's log is closed. `complete` False: something of it may be missing, and `reason` says why."""
+    """The attempt's log file is closed.
+
+    `complete`: False if lines may be missing.
+    `reason`: why lines may be missing.
+    """
 
     step: str
     attempt: int
@@ -180,7 +247,14 @@ class LogEnded(_Event, frozen=True, tag="log.ended"):
 
 
 class SnapshotTaken(_Event, frozen=True, tag="workspace.snapshot"):
-    """A workspace as a step left it; `digest` names it in the content store."""
+    """A workspace as an attempt left it is in the content store.
+
+    `workspace`: its name.
+    `digest`: the digest of the snapshot.
+    `files`, `bytes`: the number of its files and their size.
+    `omitted`: how many entries of the folder a snapshot cannot hold, such as sockets.
+    `omitted_sample`: some of these, each as `<path>: <what it is>`.
+    """
 
     step: str
     attempt: int
@@ -188,12 +262,17 @@ class SnapshotTaken(_Event, frozen=True, tag="workspace.snapshot"):
     digest: str
     files: int
     bytes: int
-    left_out: int = 0
-    sample: tuple[str, ...] = ()
+    omitted: int = 0
+    omitted_sample: tuple[str, ...] = ()
 
 
 class PodDeleted(_Event, frozen=True, tag="pod.deleted"):
-    """The deletion of the attempt's pod. `confirmed` False: it was not seen gone, and `remedy` deletes it by hand."""
+    """senro deleted the attempt's pod.
+
+    `namespace`, `pod`: its namespace and name.
+    `confirmed`: whether the pod was seen gone.
+    `remedy`: the command that deletes it by hand, empty if that is not needed.
+    """
 
     step: str
     attempt: int
@@ -204,85 +283,125 @@ class PodDeleted(_Event, frozen=True, tag="pod.deleted"):
 
 
 class ScratchRestored(_Event, frozen=True, tag="scratch.restored"):
-    """A scratch cache starts from the entry under `entry`, which is its `key` or begins with a restore key of its."""
+    """The run restored a scratch cache from an entry of a store.
+
+    `cache`: the cache's name.
+    `key`: the cache's key in this run.
+    `entry_key`: the key of the entry: `key` itself, or one that begins with a restore key.
+    `store`: the store that had the entry.
+    `files`, `bytes`: the number of its files and their size.
+    """
 
     cache: str
     key: str
-    entry: str
-    where: Where
+    entry_key: str
+    store: Where
     files: int
     bytes: int
 
 
 class ScratchMissed(_Event, frozen=True, tag="scratch.missed"):
-    """No entry fits a scratch cache, which starts empty."""
+    """No store has a usable entry for a scratch cache, which starts empty.
+
+    `cache`: the cache's name.
+    `key`: the cache's key in this run.
+    """
 
     cache: str
     key: str
 
 
 class ScratchSaved(_Event, frozen=True, tag="scratch.saved"):
-    """What came back from the step is the entry under the key from now on, in the store `where`."""
+    """The content that a step left in a scratch cache was saved under the cache's key.
+
+    `cache`: the cache's name.
+    `key`: the cache's key in this run.
+    `store`: the store that has the entry now.
+    `files`, `bytes`: the number of its files and their size.
+    """
 
     cache: str
     key: str
     step: str
     attempt: int
-    where: Where
+    store: Where
     files: int
     bytes: int
 
 
 class ScratchNotSaved(_Event, frozen=True, tag="scratch.not-saved"):
-    """What the step did to a scratch cache is not saved in the store `where`, and why; the step is unaffected."""
+    """The content that a step left in a scratch cache was not saved. The step's outcome does not change.
+
+    `cache`: the cache's name.
+    `key`: the cache's key in this run.
+    `store`: the store that does not have the entry.
+    `reason`: why it was not saved.
+    """
 
     cache: str
     key: str
     step: str
     attempt: int
-    where: Where
+    store: Where
     reason: str
 
 
-class CacheDegraded(_Event, frozen=True, tag="cache.degraded"):
-    """The store of `SENRO_REMOTE_SCRATCH` cannot be used; the run goes on without it and asks it nothing more."""
+class RemoteCacheDisabled(_Event, frozen=True, tag="scratch.remote-disabled"):
+    """The store of `SENRO_REMOTE_SCRATCH` failed. The run continues without it and sends it no more requests.
+
+    `store`: the store's address.
+    `reason`: how it failed.
+    """
 
     store: str
     reason: str
 
 
 class Noted(_Event, frozen=True, tag="note"):
-    """Something that a person should know and that changes no state; `step` is empty for what concerns the run."""
+    """A message for people that changes no state.
+
+    `step`: the step that it concerns, empty if it concerns the run.
+    """
 
     message: str
     step: str = ""
 
 
 class AttemptEnded(_Event, frozen=True, tag="attempt.ended"):
-    """An attempt has its outcome. `again_in` is the wait before the next one in seconds, None where there is none."""
+    """An attempt has its outcome.
+
+    `outcome`: the outcome, a document of its own.
+    `retry_in`: seconds until the next attempt starts, None if there is none.
+    """
 
     step: str
     attempt: int
     outcome: Outcome
-    again_in: float | None = None
+    retry_in: float | None = None
 
 
 class StepEnded(_Event, frozen=True, tag="step.ended"):
-    """A step has its final state. `attempts` is 0 for one that never started."""
+    """A step has its final state.
+
+    `attempts`: the number of attempts, 0 for a step that never started.
+    """
 
     step: str
     state: StepState
     attempts: int
 
 
-class CancelRequested(_Event, frozen=True, tag="run.cancelling"):
-    """The run was asked to stop; steps that have not settled become `cancelled`."""
+class CancelRequested(_Event, frozen=True, tag="run.cancel-requested"):
+    """The run was asked to stop. Steps without a final state become `cancelled`.
+
+    `reason`: what asked for it, such as a signal.
+    """
 
     reason: str
 
 
 class RunEnded(_Event, frozen=True, tag="run.ended"):
-    """Every step has its final state and everything was cleaned up, or `PodDeleted` says what was not."""
+    """Every step has its final state, and everything was cleaned up except what a `PodDeleted` names."""
 
     state: RunState
 
@@ -299,8 +418,8 @@ Event = (
     | PodCreated
     | PodPending
     | StepRunning
-    | Transferred
-    | TransferBroken
+    | TransferCompleted
+    | TransferTryFailed
     | LogEnded
     | SnapshotTaken
     | PodDeleted
@@ -308,29 +427,29 @@ Event = (
     | ScratchMissed
     | ScratchSaved
     | ScratchNotSaved
-    | CacheDegraded
+    | RemoteCacheDisabled
     | Noted
     | AttemptEnded
     | StepEnded
     | CancelRequested
     | RunEnded
 )
-"""The closed set."""
+"""Every kind of event; no others exist."""
 
 _decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _encoder = msgspec.json.Encoder()
 
 
 def encode_event(event: Event) -> bytes:
-    """The event as one line of the ledger, without its newline. No field can bring one in: JSON escapes it."""
+    """Returns the event as a line of the ledger, without a newline at its end. JSON escapes newlines in fields."""
     return _encoder.encode(event)
 
 
 def decode_event(line: bytes) -> Event:
-    """The event of a ledger's line. Raises `ValueError` for anything else; fields that it does not know are ignored."""
+    """Returns the event of a line of the ledger. Ignores unknown fields. Raises `ValueError` for anything else."""
     return _decoder.decode(line)
 
 
 def timestamp(moment: datetime) -> str:
-    """`moment`, which has a zone, as events write it."""
+    """Returns `moment`, which has a time zone, in the format of `at`."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -20,7 +20,7 @@ _WELL: frozenset[RunState] = frozenset({"succeeded", "succeeded_with_recovery", 
 class SnapshotRecord:
     """A workspace as it was once: its first content, with `step` empty, or as an attempt of a step left it.
 
-    `left_out` counts what the snapshot does not carry, `sample` names some of it.
+    `omitted` counts what the snapshot does not carry, `omitted_sample` names some of it.
     """
 
     digest: str
@@ -29,8 +29,8 @@ class SnapshotRecord:
     at: str
     step: str = ""
     attempt: int = 0
-    left_out: int = 0
-    sample: tuple[str, ...] = ()
+    omitted: int = 0
+    omitted_sample: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,8 @@ def history(events: Iterable[Event]) -> History:
                         at=event.at,
                         step=step,
                         attempt=attempt,
-                        left_out=event.left_out,
-                        sample=event.sample,
+                        omitted=event.omitted,
+                        omitted_sample=event.omitted_sample,
                     )
                 )
             case _:

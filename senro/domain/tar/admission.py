@@ -153,7 +153,7 @@ class _Part:
 
     def __init__(self, rules: ContentRules) -> None:
         self._rules = rules
-        self._left_out: dict[str, str] = {}
+        self._omitted: dict[str, str] = {}
         self.excludes = compile_excludes(rules.exclude)
         self.entries: dict[str, Entry] = {}
         self.special: dict[str, str] = {}
@@ -174,7 +174,7 @@ class _Part:
         _missing_parents(path, self.entries, self.special)
         self.special[path] = what
         if not self.excludes.matches(path, directory=False):
-            self._left_out[path] = what
+            self._omitted[path] = what
         return _NOTHING
 
     def place(self, entry: Entry, lost: str, *, copy_of: str = "") -> Placement:
@@ -189,7 +189,7 @@ class _Part:
                 raise TreeError(path, "duplicate", f"the archive has it as {was} and again as a {entry.kind}")
         self.entries[path] = entry
         if lost and not self.excludes.matches(path, directory=False):
-            self._left_out[path] = lost
+            self._omitted[path] = lost
         replaces = before is not None and before.kind != "directory"
         return Placement(directories, entry, replaces, copy_of)
 
@@ -201,9 +201,9 @@ class _Part:
             else:
                 kept.append(entry)
         yield
-        left_out = tuple(sorted((printable(path), what) for path, what in self._left_out.items()))
+        omitted = tuple(sorted((printable(path), what) for path, what in self._omitted.items()))
         rules = self._rules
-        tree = Tree(tuple(kept), left_out=left_out, links="keep")
+        tree = Tree(tuple(kept), omitted=omitted, links="keep")
         yield
         copies: Mapping[str, str] = {}
         if rules.follow:

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-Direction = Literal["in", "out"]
-"""`in` is into the pod, `out` is back to the coordinator."""
+Direction = Literal["upload", "download"]
+"""Into the pod, or back to the coordinator."""
 
 Coding = Literal["plain", "gzip", "zstd"]
 """How the bytes of an archive cross: as they are, or packed by the program of this name."""

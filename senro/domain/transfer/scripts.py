@@ -173,8 +173,8 @@ def reading_command(
     A file that changes while it is read makes tar exit 1, which is told as a failure: nothing of a step runs any more
     when it is read, so something else is at work. The member count follows on stderr, sockets named before it.
     """
-    left_out = tuple(f"--exclude={name}" for name in excludes)
-    return ("sh", "-c", _READING, "senro-io", coding, *left_out, *(str(index) for index in indexes))
+    omitted = tuple(f"--exclude={name}" for name in excludes)
+    return ("sh", "-c", _READING, "senro-io", coding, *omitted, *(str(index) for index in indexes))
 
 
 _READING = f"""

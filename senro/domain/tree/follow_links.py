@@ -117,7 +117,7 @@ class _Following:
                 self._check_bounds(new)
         if self._problems:
             raise self._refused()
-        return Tree(tuple(self._entries), left_out=self._tree.left_out), self._copies
+        return Tree(tuple(self._entries), omitted=self._tree.omitted), self._copies
 
     def _is_excluded(self, path: str, end: Entry) -> bool:
         return self._excludes is not None and self._excludes.matches(path, directory=end.kind == "directory")

@@ -82,12 +82,12 @@ class Tree:
     entries that can be no folder (see `check_path`) and, in one error that names each, for links that are absolute or
     leave the tree (see `link_problem`), unless `links` says to keep them.
 
-    `left_out` names what was found and does not travel, as (printable path, what it is). Neither field is a part of
+    `omitted` names what was found and does not travel, as (printable path, what it is). Neither field is a part of
     the tree: equality and the digest do not see them.
     """
 
     entries: tuple[Entry, ...] = ()
-    left_out: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    omitted: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     links: Links = field(default="refuse", compare=False, kw_only=True)
 
     def __post_init__(self) -> None:

@@ -50,7 +50,7 @@ BETWEEN = st.one_of(
     st.tuples(
         st.just("transfer"),
         IDS,
-        st.sampled_from(["in", "out"]),
+        st.sampled_from(["upload", "download"]),
         st.integers(0, 10**12),
         st.none() | st.integers(0, 10**12),
     ),
@@ -148,7 +148,7 @@ class ReporterSuite:
         answers: list[object] = [
             reporter.run_started(RUN, FOLDER, []),  # type: ignore[func-returns-value]  # that is what is tested
             reporter.step_state("a", "running", attempt=1),  # type: ignore[func-returns-value]  # as above
-            reporter.transfer("a", "in", 1, None),  # type: ignore[func-returns-value]  # as above
+            reporter.transfer("a", "upload", 1, None),  # type: ignore[func-returns-value]  # as above
             reporter.log_line("a", "stdout", "x"),  # type: ignore[func-returns-value]  # as above
             reporter.note("a", "x"),  # type: ignore[func-returns-value]  # as above
             reporter.run_ended(SUMMARY),  # type: ignore[func-returns-value]  # as above

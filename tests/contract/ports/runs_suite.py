@@ -12,7 +12,7 @@ from tests.lib.builders.events import AT
 pytestmark = pytest.mark.anyio
 
 OLD, NEW = "20261129T231308Z-5f0c9a", "20261129T231309Z-000000"
-STARTED = RunStarted(at=AT, run=OLD, pipeline="release", steps=(), senro="1")
+STARTED = RunStarted(at=AT, run=OLD, pipeline="release", steps=(), senro_version="1")
 OPENED = WorkspaceOpened(at=AT, workspace="src", digest="sha256:1", files=1, bytes=2)
 
 

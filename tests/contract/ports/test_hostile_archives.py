@@ -67,7 +67,7 @@ async def comes_to(data: bytes, destination: Path, cut: int) -> Hostile:
         found = await unpack(FolderTrees(), data, {0: str(destination)}, cut)
     except TreeError as error:
         return Hostile(data, error.rule if str(error).isprintable() else str(error))
-    return Hostile(data, tree=found[0], left_out=found[0].left_out)
+    return Hostile(data, tree=found[0], omitted=found[0].omitted)
 
 
 @pytest.mark.parametrize("cut", [1 << 30, 997])

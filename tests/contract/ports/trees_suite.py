@@ -230,7 +230,7 @@ class TreesSuite:
             listening.bind("socket")
             tree = await trees.walk(str(folder))
         assert tree == SMALL
-        assert tree.left_out == (("d/fifo", "a fifo"), ("socket", "a socket"))
+        assert tree.omitted == (("d/fifo", "a fifo"), ("socket", "a socket"))
 
     @pytest.mark.parametrize("target", ["/etc/passwd", "../y", "d/../../y", "../x/e"])
     async def test_walk_link_out(self, trees: Trees, tmp_path: Path, target: str) -> None:
@@ -259,7 +259,7 @@ class TreesSuite:
         (folder / "e").chmod(0o4600)
         (folder / "d").chmod(0o3755)
         tree = await trees.walk(str(folder))
-        assert (tree, tree.left_out) == (SMALL, (("e", "the setuid bit"),))
+        assert (tree, tree.omitted) == (SMALL, (("e", "the setuid bit"),))
 
     async def test_walk_too_deep(self, trees: Trees, tmp_path: Path) -> None:
         """A path that could not be told to any system call on the other side is refused by its name."""
@@ -282,7 +282,7 @@ class TreesSuite:
         (folder / "e").chmod(0o6640)
         tree = await trees.prune(str(folder), rules=ContentRules(("**/out", "*.o", "**/nothing")))
         assert tree == SMALL == read_folder(folder)
-        assert tree.left_out == (("d/fifo", "a fifo"), ("e", "the setuid and setgid bits"))
+        assert tree.omitted == (("d/fifo", "a fifo"), ("e", "the setuid and setgid bits"))
         assert mode_of(folder / "e") == 0o640
         assert names(folder) == ["d", "e", "l"]
         assert names(folder / "d") == ["run"]
@@ -542,7 +542,7 @@ class TreesSuite:
             1: Tree((file("out", b"1"), link("l", "/etc")), links="keep"),
         }
         assert found == trees_on_disk == expected
-        assert found[0].left_out == (("fifo", "a fifo"),)
+        assert found[0].omitted == (("fifo", "a fifo"),)
 
     async def test_unpack_refused_rules(self, trees: Trees, tmp_path: Path) -> None:
         """A link that its part's rules refuse leaves every destination as it was."""
@@ -628,12 +628,12 @@ class TreesSuite:
 
     async def test_copy_follows(self, trees: Trees, tmp_path: Path) -> None:
         """Where links are followed the copy has copies in their place, and the source stays as it is."""
-        tree = Tree((*SMALL.entries, link("m", "d"), link("d/n", "../e"), link("build", "d")), left_out=(("x", "y"),))
+        tree = Tree((*SMALL.entries, link("m", "d"), link("d/n", "../e"), link("build", "d")), omitted=(("x", "y"),))
         folder = folder_with(tmp_path / "x", tree)
         rules = ContentRules(("build/",), follow=True)
         found = await trees.copy(tree, str(folder), str(tmp_path / "y"), rules=rules)
         assert found == FOLLOWED == read_folder(tmp_path / "y")
-        assert found.left_out == tree.left_out
+        assert found.omitted == tree.omitted
         assert read_folder(folder) == tree
         bad = Tree((*tree.entries, link("gone", "nothing")))
         with pytest.raises(TreeError, match="gone: the link leads to nothing"):

@@ -26,13 +26,13 @@ else:
 class Hostile(NamedTuple):
     """All that is sent, and what becomes of it: the `rule` of the refusal, or else the `tree`.
 
-    `left_out` is what of it does not travel, as `Tree.left_out` has it.
+    `omitted` is what of it does not travel, as `Tree.omitted` has it.
     """
 
     data: bytes
     rule: str = ""
     tree: Tree = Tree()
-    left_out: tuple[tuple[str, str], ...] = ()
+    omitted: tuple[tuple[str, str], ...] = ()
 
 
 def signed_sum(member: bytes) -> bytes:
@@ -396,7 +396,7 @@ _TAKEN: dict[str, tuple[bytes, Tree, dict[str, str]]] = {
 }
 
 TAKEN = {
-    name: Hostile(data + END, tree=tree, left_out=tuple(sorted((printable(path), what) for path, what in lost.items())))
+    name: Hostile(data + END, tree=tree, omitted=tuple(sorted((printable(path), what) for path, what in lost.items())))
     for name, (data, tree, lost) in _TAKEN.items()
 }
 """Archives that look as bad, and are taken for what they are."""

@@ -45,29 +45,29 @@ _FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     "step": step_ids,
     "state": step_states,
     "outcome": outcomes,
-    "direction": st.sampled_from(["in", "out"]),
+    "direction": st.sampled_from(["upload", "download"]),
     "attempt": st.integers(1, 1000),
     "attempts": st.integers(0, 1000),
     "workspace": st.sampled_from(["src", "out"]),
-    "again_in": st.none() | st.floats(0, 1e6),
+    "retry_in": st.none() | st.floats(0, 1e6),
     "seconds": st.floats(0, 1e6),
     "steps": st.lists(step_ids, max_size=3).map(tuple),
-    "sample": st.lists(texts, max_size=3).map(tuple),
+    "omitted_sample": st.lists(texts, max_size=3).map(tuple),
     "adopted": st.booleans(),
     "complete": st.booleans(),
     "confirmed": st.booleans(),
     "freed": st.booleans(),
-    "waited": st.floats(0, 1e6),
+    "waited_seconds": st.floats(0, 1e6),
     "tries": counts,
-    "crossed": counts,
+    "wire_bytes": counts,
     "coding": st.sampled_from(get_args(Coding)),
     "files": counts,
     "bytes": counts,
-    "left_out": counts,
+    "omitted": counts,
     "bound": st.sampled_from(get_args(Bound)),
     "limit": st.floats(0, 1e12),
     "measured": st.floats(0, 1e12),
-    "when": st.sampled_from(["lease", "release"]),
+    "when": st.sampled_from(["before_run", "after_run"]),
     "reused": st.booleans(),
 }
 
@@ -79,8 +79,8 @@ def events(draw: st.DrawFn, *kinds: type[msgspec.Struct]) -> Event:
     fields = {name: draw(_FIELDS.get(name, texts)) for name in kind.__struct_fields__}
     if kind.__struct_config__.tag == "run.ended":
         fields["state"] = draw(st.sampled_from(["succeeded", "succeeded_with_recovery", "partial", "failed"]))
-    if kind.__struct_config__.tag.startswith("scratch.") and "where" in fields:
-        fields["where"] = draw(st.sampled_from(["local", "remote"]))
+    if kind.__struct_config__.tag in {"scratch.restored", "scratch.saved", "scratch.not-saved"}:
+        fields["store"] = draw(st.sampled_from(["local", "remote"]))
     event: Event = kind(**fields)
     return event
 
@@ -101,7 +101,7 @@ def plans(draw: st.DrawFn) -> Plan:
 
 
 def began(step: str, attempt: int = 1) -> AttemptStarted:
-    return AttemptStarted(at=AT, step=step, attempt=attempt, where="local")
+    return AttemptStarted(at=AT, step=step, attempt=attempt, location="local")
 
 
 def attempted(step: str, kind: OutcomeKind, attempt: int = 1) -> AttemptEnded:

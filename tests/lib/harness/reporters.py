@@ -92,7 +92,7 @@ def tell(reporter: Reporter, clock: FakeClock, look: Callable[[str], None] = lam
     reporter.step_state("build/make", "succeeded", attempt=1)
     reporter.step_state("deploy/apply", "running", attempt=1, phase="staging")
     for done in range(0, 61, 10):
-        reporter.transfer("deploy/apply", "in", done * 1_000_000, 60_000_000)
+        reporter.transfer("deploy/apply", "upload", done * 1_000_000, 60_000_000)
         if done == 30:
             look("staging")
         clock.move(1.25)
@@ -102,8 +102,8 @@ def tell(reporter: Reporter, clock: FakeClock, look: Callable[[str], None] = lam
     clock.move(5)
     look("waiting")
     reporter.step_state("deploy/apply", "running", attempt=2, phase="reading back")
-    reporter.transfer("deploy/apply", "out", 700, None)
-    reporter.transfer("deploy/apply", "out", 1_234_567, None)
+    reporter.transfer("deploy/apply", "download", 700, None)
+    reporter.transfer("deploy/apply", "download", 1_234_567, None)
     reporter.step_state("deploy/apply", "recovered", attempt=2)
     reporter.step_state("test/a-long-name-of-a-step", "running", attempt=1, phase="running")
     reporter.log_line("test/a-long-name-of-a-step", "stderr", " 10%\r 90%\r100% done")

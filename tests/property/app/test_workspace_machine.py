@@ -250,7 +250,7 @@ class WorkspaceMachine(RuleBasedStateMachine):
         event = self.app.ledger.events[-1]
         assert isinstance(event, SnapshotTaken)
         assert (event.digest, event.files, event.bytes) == (tree.digest, tree.files, tree.size)
-        assert event.left_out == lost
+        assert event.omitted == lost
 
     async def stage(self, image: Image) -> None:
         """The product's archive, through the product's script."""

@@ -117,8 +117,8 @@ def test_plural() -> None:
 
 def test_meter_shows_the_speed_of_the_last_seconds() -> None:
     """A transfer that stalls slows down to nothing within the window; one that begins again is measured anew."""
-    assert Meter("out").speed is None
-    meter = Meter("out")
+    assert Meter("download").speed is None
+    meter = Meter("download")
     for second in range(11):
         meter.update(second, second * 1_000_000, None)
     assert meter.brief() == "reading back 1.0 MB/s"

@@ -281,9 +281,9 @@ def test_plain_transfers_are_rare() -> None:
     clock, stream = FakeClock(), io.StringIO()
     reporter = PlainReporter(Lines(stream), clock)
     for done in range(1001):
-        reporter.transfer("a", "in", done * 1000, 1_000_000, done // 2)
+        reporter.transfer("a", "upload", done * 1000, 1_000_000, done // 2)
         clock.move(0.0117)
-    reporter.transfer("a", "in", 500_000, 1_000_000, 1)
+    reporter.transfer("a", "upload", 500_000, 1_000_000, 1)
     reporter.step_state("a", "running", attempt=1, phase="running")
     assert stream.getvalue().splitlines() == [
         "[00:05] a: staging 428.0 kB of 1.0 MB, 214 files, 85.5 kB/s",

@@ -55,7 +55,7 @@ class Place:
     def run(self, run: str, *events: Event, state: RunState | None = "succeeded") -> Path:
         folder = self.folder / ".senro" / "runs" / run
         folder.mkdir(parents=True)
-        started = RunStarted(at=AT, run=run, pipeline="release", steps=("build.make",), senro="1")
+        started = RunStarted(at=AT, run=run, pipeline="release", steps=("build.make",), senro_version="1")
         ended = [] if state is None else [RunEnded(at=AT, state=state)]
         lines = [encode_event(event) + b"\n" for event in (started, *events, *ended)]
         (folder / "events.jsonl").write_bytes(b"".join(lines))
@@ -90,7 +90,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     old, new = place.snapshot("old", TREE_OLD, OLD), place.snapshot("new", TREE_NEW, NEW)
     place.run(FIRST, opened("src", old), opened("out", Tree()), state="failed")
     sample = ("pipe: a fifo", "dev: a block device")
-    place.run(SECOND, opened("src", old), took("src", new, left_out=7, sample=sample))
+    place.run(SECOND, opened("src", old), took("src", new, omitted=7, omitted_sample=sample))
     return place
 
 

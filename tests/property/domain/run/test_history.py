@@ -15,7 +15,9 @@ RUNS = ["20261129T231308Z-5f0c9a", "20261129T231309Z-5f0c9a", "20261130T000000Z-
 
 
 def opened(name: str, digest: str) -> Event:
-    return WorkspaceOpened(at=AT, workspace=name, digest=digest, files=1, bytes=2, left_out=1, sample=("a: a fifo",))
+    return WorkspaceOpened(
+        at=AT, workspace=name, digest=digest, files=1, bytes=2, omitted=1, omitted_sample=("a: a fifo",)
+    )
 
 
 def taken(name: str, digest: str, step: str = "w.s") -> Event:
@@ -45,12 +47,12 @@ def test_any_events_have_a_history(told: list[Event]) -> None:
 
 def test_what_is_told() -> None:
     """The run, its pipeline and its state; of each snapshot what it holds, who took it and what it lacks."""
-    started = RunStarted(at=AT, run="r", pipeline="release", steps=("w.s",), senro="1")
+    started = RunStarted(at=AT, run="r", pipeline="release", steps=("w.s",), senro_version="1")
     known = history([started, opened("src", "d1"), taken("src", "d2"), RunEnded(at=AT, state="failed")])
     assert (known.run, known.pipeline, known.state) == ("r", "release", "failed")
     first, last = known.workspaces["src"]
     assert (first.digest, first.step, first.attempt, first.files, first.bytes) == ("d1", "", 0, 1, 2)
-    assert (first.left_out, first.sample) == (1, ("a: a fifo",))
+    assert (first.omitted, first.omitted_sample) == (1, ("a: a fifo",))
     assert (last.digest, last.step, last.attempt, last.files, last.bytes, last.at) == ("d2", "w.s", 2, 3, 4, AT)
 
 

@@ -76,8 +76,8 @@ def test_what_the_far_side_says_is_read_by_its_words() -> None:
 def test_a_rate_is_known_for_two_minutes(rate: float, at: float, age: float) -> None:
     """In its own direction alone."""
     link = LinkRates()
-    assert link.known("in", at) is None
-    link.measured("in", rate, at)
+    assert link.known("upload", at) is None
+    link.measured("upload", rate, at)
     now = at + age
-    assert link.known("in", now) == (rate if now - at < KNOWN_SECONDS else None)
-    assert link.known("out", now) is None
+    assert link.known("upload", now) == (rate if now - at < KNOWN_SECONDS else None)
+    assert link.known("download", now) is None

@@ -63,7 +63,7 @@ def test_what_is_excluded_breaks_no_rule() -> None:
         tar_member("0/out/su2", b"1", target="0/out/su", mode=b"0004755\0"),
         tar_member("0/out/fifo2", b"1", target="0/out/fifo"),
     )
-    assert (tree, tree.left_out) == (Tree(), ())
+    assert (tree, tree.omitted) == (Tree(), ())
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_what_does_not_travel_is_named() -> None:
         tar_member("0/t", b"1", target="0/su", mode=b"0006755\0"),
     )
     assert tree == Tree((directory("d"), file("su", b"x", executable=True), file("t", b"x", executable=True)))
-    assert tree.left_out == (
+    assert tree.omitted == (
         (r"a\x1b", "a fifo"),
         ("d/b", "a block device"),
         ("d/c", "a character device"),
@@ -263,7 +263,7 @@ def test_an_archive_is_what_a_walk_is(
         ).stdout
     found = read_tree(data, rules)
     assert found == expected
-    assert found.left_out == expected.left_out
+    assert found.omitted == expected.omitted
 
 
 def spice(folder: Path, tree: Tree, chance: random.Random) -> None:

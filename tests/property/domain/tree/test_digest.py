@@ -142,7 +142,7 @@ def test_known_digest() -> None:
 
 def test_left_out_is_no_part() -> None:
     """What a walk had to leave out changes neither the tree nor its digest."""
-    tree = Tree((file("a"),), left_out=(("fifo", "a fifo"),))
+    tree = Tree((file("a"),), omitted=(("fifo", "a fifo"),))
     assert tree == Tree((file("a"),))
     assert tree.digest == Tree((file("a"),)).digest
 

@@ -331,5 +331,5 @@ def test_busybox_rule_leaves_out_what_is_excluded(drawn: tuple[Tree, dict[str, b
     told = remote_excludes([patterns], ("0",))
     excludes = compile_excludes([f"**/{name}" for name in told])
     for entry in drawn[0].entries:
-        left_out = any(_busybox_leaves_out(name, f"0/{entry.path}") for name in told)
-        assert left_out == _is_excluded(excludes, entry)
+        omitted = any(_busybox_leaves_out(name, f"0/{entry.path}") for name in told)
+        assert omitted == _is_excluded(excludes, entry)

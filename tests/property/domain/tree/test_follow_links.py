@@ -177,10 +177,10 @@ def test_as_many_hops_as_the_kernel_takes() -> None:
 
 def test_no_links_no_work() -> None:
     """A tree without links is itself, with what was left out of it."""
-    tree = Tree((file("a"),), left_out=(("fifo", "a fifo"),))
+    tree = Tree((file("a"),), omitted=(("fifo", "a fifo"),))
     assert follow(tree)[0] is tree
-    found, copies = follow(Tree((*tree.entries, link("l", "a")), left_out=tree.left_out))
-    assert (found.left_out, copies) == (tree.left_out, {"l": "a"})
+    found, copies = follow(Tree((*tree.entries, link("l", "a")), omitted=tree.omitted))
+    assert (found.omitted, copies) == (tree.omitted, {"l": "a"})
 
 
 def test_bombs_are_bounded() -> None:

@@ -25,9 +25,9 @@ from senro.domain.pipeline.workspace import ScratchCache, ScratchMount
 from senro.domain.plan.pipeline import Pipeline
 from senro.domain.plan.plan import Plan
 from senro.domain.run.events import (
-    CacheDegraded,
     Event,
     Noted,
+    RemoteCacheDisabled,
     ScratchMissed,
     ScratchNotSaved,
     ScratchRestored,
@@ -114,7 +114,7 @@ class Scene:
 
     @property
     def told(self) -> list[Event]:
-        kinds = (CacheDegraded, Noted, ScratchMissed, ScratchNotSaved, ScratchRestored, ScratchSaved)
+        kinds = (RemoteCacheDisabled, Noted, ScratchMissed, ScratchNotSaved, ScratchRestored, ScratchSaved)
         return [event for event in self.app.ledger.events if isinstance(event, kinds)]
 
     @property
@@ -132,7 +132,7 @@ async def test_nothing_fits(tmp_path: Path) -> None:
         assert read_folder(await scene.start("a")) == Tree()
         await scene.returns("a")
     assert scene.kinds == ["ScratchMissed", "ScratchSaved", "ScratchSaved"]
-    assert [event.where for event in scene.told if isinstance(event, ScratchSaved)] == ["local", "remote"]
+    assert [event.store for event in scene.told if isinstance(event, ScratchSaved)] == ["local", "remote"]
     for store in (scene.local, scene.remote):
         ((entry, tree, _),) = store.entries.archives.values()
         assert (entry.key, tree) == ("k", NEW)
@@ -151,7 +151,7 @@ async def test_the_key_itself(tmp_path: Path, where: str) -> None:
         assert await scene.scratches.returning(scene.step("a"), 1, "c") == ""
     (restored,) = scene.told
     assert isinstance(restored, ScratchRestored)
-    assert (restored.entry, restored.where, restored.files, restored.bytes) == ("k", where, 1, 3)
+    assert (restored.entry_key, restored.store, restored.files, restored.bytes) == ("k", where, 1, 3)
     assert ("c", "k") in scene.local.entries.archives
     assert scene.remote.asked == ([] if where == "local" else ["find", "restore"])
 
@@ -166,7 +166,7 @@ async def test_the_newest_under_a_prefix_in_either_store(tmp_path: Path) -> None
         await scene.returns("a")
     restored = scene.told[0]
     assert isinstance(restored, ScratchRestored)
-    assert (restored.key, restored.entry, restored.where) == ("k", "k-2", "remote")
+    assert (restored.key, restored.entry_key, restored.store) == ("k", "k-2", "remote")
     assert {key for _, key in scene.local.entries.archives} == {"k", "k-1", "k-2"}
     assert {key for _, key in scene.remote.entries.archives} == {"k", "k-2"}
 
@@ -195,7 +195,7 @@ async def test_the_next_best(tmp_path: Path) -> None:
     assert scene.kinds == ["Noted", "Noted", "Noted", "ScratchRestored"]
     restored = scene.told[-1]
     assert isinstance(restored, ScratchRestored)
-    assert restored.entry == "k-5"
+    assert restored.entry_key == "k-5"
     again = Scene(tmp_path / "again", POD)
     (tmp_path / "again").mkdir()
     again.local.entries = scene.local.entries
@@ -235,9 +235,9 @@ async def test_unavailable_from_the_start(tmp_path: Path) -> None:
     async with scene.open():
         await scene.start("a")
         await scene.returns("a")
-    assert scene.kinds == ["CacheDegraded", "ScratchMissed", "ScratchSaved"]
+    assert scene.kinds == ["RemoteCacheDisabled", "ScratchMissed", "ScratchSaved"]
     degraded = scene.told[0]
-    assert isinstance(degraded, CacheDegraded)
+    assert isinstance(degraded, RemoteCacheDisabled)
     assert (degraded.store, degraded.reason) == ("s3://b/p", "the connection failed")
     assert scene.app.told.notes[0] == ("", "goes on without the scratch store s3://b/p: the connection failed")
 
@@ -251,11 +251,11 @@ async def test_unavailable_midway(tmp_path: Path) -> None:
         async with scene.open():
             await scene.start("a")
             await scene.returns("a")
-        assert scene.kinds.count("CacheDegraded") == 1
+        assert scene.kinds.count("RemoteCacheDisabled") == 1
         assert scene.remote.asked[-1] == call
         assert ("c", "k") in scene.local.entries.archives
         not_saved = [event for event in scene.told if isinstance(event, ScratchNotSaved)]
-        assert [(event.where, event.reason) for event in not_saved] == (
+        assert [(event.store, event.reason) for event in not_saved] == (
             [("remote", "s3://b/p: the connection failed")] if call == "save" else []
         )
 
@@ -267,7 +267,7 @@ async def test_told_once(tmp_path: Path) -> None:
         for _ in range(2):
             await scene.scratches._stores.degrade(GONE.path, GONE.message)
         assert scene.scratches._stores._store("remote") is None
-    assert scene.kinds == ["CacheDegraded"]
+    assert scene.kinds == ["RemoteCacheDisabled"]
 
 
 async def test_what_a_person_reads(tmp_path: Path) -> None:
@@ -343,7 +343,7 @@ async def test_another_run_was_faster(tmp_path: Path) -> None:
             await scene.returns("a")
         (said,) = [event for event in scene.told if isinstance(event, ScratchNotSaved)]
         who = {"local": "another run on this machine", "remote": "another coordinator"}[store]
-        assert (said.where, said.reason) == (store, f"{who} saved it first")
+        assert (said.store, said.reason) == (store, f"{who} saved it first")
 
 
 @pytest.mark.parametrize("error", [StoreError("/cache", "No space left"), TreeError("f", "changed", "it changed")])

@@ -141,8 +141,8 @@ async def test_waiting_for_a_holder(tmp_path: Path) -> None:
     await beside(site, at(site, (20, rival.renew), (40, rival.renew), (50, rival.free)))
     (awaited,), (acquired,) = of(site, LeaseAwaited), of(site, LeaseAcquired)
     assert awaited.holder == "w.s of run other-run"
-    assert acquired.previous == ""
-    assert 50 <= acquired.waited <= 53
+    assert acquired.previous_holder == ""
+    assert 50 <= acquired.waited_seconds <= 53
     phase = "waiting for the claim senro-cache, held by w.s of run other-run"
     assert phase in [told for _, _, _, told in site.app.told.states]
     assert site.outcomes[0].kind == "succeeded"
@@ -154,8 +154,8 @@ async def test_taking_over(tmp_path: Path) -> None:
     await Rival(site).take()
     await site.run()
     (acquired,) = of(site, LeaseAcquired)
-    assert acquired.previous == "w.s of run other-run"
-    assert 60 <= acquired.waited <= 63
+    assert acquired.previous_holder == "w.s of run other-run"
+    assert 60 <= acquired.waited_seconds <= 63
     assert not site.cluster.leases
 
 
@@ -166,7 +166,7 @@ async def test_a_lease_that_was_given_back_is_free(tmp_path: Path) -> None:
     site.cluster.leases["ci", HELD.name]["spec"]["holderIdentity"] = ""
     await site.run()
     (acquired,) = of(site, LeaseAcquired)
-    assert (acquired.waited, acquired.previous) == (0, "")
+    assert (acquired.waited_seconds, acquired.previous_holder) == (0, "")
 
 
 async def test_the_wait_is_bounded(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ async def test_a_lease_that_lapsed(tmp_path: Path) -> None:
         "the lease of the claim senro-cache could not be renewed, so that others may take it: update lease: no answer "
         "(reset); nothing was sent; the step goes on"
     )
-    assert again.previous.startswith("build.make of run ")
+    assert again.previous_holder.startswith("build.make of run ")
     assert site.outcomes[0].notes == ()
     assert of(site, LeaseReleased)[0].freed
 
@@ -358,7 +358,7 @@ async def test_a_take_that_is_never_answered(tmp_path: Path, method: str, *, lan
     site.cluster.hang(method, effect=lands)
     await site.run()
     assert site.outcomes[0].kind == "succeeded"
-    assert of(site, LeaseAcquired)[0].waited < 15
+    assert of(site, LeaseAcquired)[0].waited_seconds < 15
     assert not site.cluster.leases
 
 
@@ -438,7 +438,7 @@ async def test_who_had_an_expired_lease_is_told(tmp_path: Path, how: str) -> Non
 
     await beside(site, give_back)
     (acquired,) = of(site, LeaseAcquired)
-    assert acquired.previous == ("" if how == "given back" else "w.s of run other-run")
+    assert acquired.previous_holder == ("" if how == "given back" else "w.s of run other-run")
 
 
 WON = refused("create lease", 409, "AlreadyExists", "exists")
@@ -556,7 +556,7 @@ async def test_each_claim_has_a_wait_of_its_own(tmp_path: Path) -> None:
     renewing = [(float(moment), renew) for moment in range(15, 120, 15)]
     await beside(site, at(site, *renewing[:3], (50, first.free), *renewing[3:]))
     (acquired,) = of(site, LeaseAcquired)
-    assert 50 <= acquired.waited <= 53
+    assert 50 <= acquired.waited_seconds <= 53
     (outcome,) = site.outcomes
     assert outcome.message.startswith("the claim senro-zebra in ci was not free in ")
     assert 45 <= int(outcome.message.split()[9]) <= 52
@@ -984,4 +984,4 @@ async def test_a_turn_lasts_as_long_as_the_lease(tmp_path: Path) -> None:
     site.cluster.stubborn = True
     assert await site.run() == "succeeded"
     assert not of(site, LeaseAwaited)
-    assert [event.waited for event in of(site, LeaseAcquired)] == [0, 0, 0]
+    assert [event.waited_seconds for event in of(site, LeaseAcquired)] == [0, 0, 0]

@@ -10,7 +10,7 @@ import pytest
 from senro.adapters.fs.coding import Unpacker, packer
 from senro.app.pod import upload
 from senro.domain.kube.exec_protocol import ExecResult, ExitCode
-from senro.domain.run.events import TransferBroken, Transferred
+from senro.domain.run.events import TransferCompleted, TransferTryFailed
 from senro.domain.tar import Member
 from senro.domain.transfer.compression import KNOWN_SECONDS, Coding
 from senro.domain.transfer.scripts import proof_line, reading_command
@@ -65,15 +65,15 @@ class Link:
         return [sent.partition(b"\n")[0].decode() for sent in self.sent]
 
 
-async def stage(scene: StagingScene, link: Link, content: bytes) -> Transferred:
+async def stage(scene: StagingScene, link: Link, content: bytes) -> TransferCompleted:
     (scene.folder / "src" / "file").write_bytes(content)
     scene.cluster.command = link
-    if scene.compression.rate("in") is None:
+    if scene.compression.rate("upload") is None:
         # Virtual time does not wait for the thread that packs a sample: it is packed before.
         scene.compression.ratio = await scene.app.services.trees.ratio_of(content[: 1 << 20])
     assert await scene.stage() is None
     (event,) = scene.events
-    assert isinstance(event, Transferred)
+    assert isinstance(event, TransferCompleted)
     assert event.tries == 1
     return event
 
@@ -84,9 +84,9 @@ async def test_a_slow_link_gets_text_packed(scene: StagingScene) -> None:
     event = await stage(scene, link, TEXT)
     assert link.codings == ["plain", "gzip"]
     assert (event.coding, event.bytes) == ("gzip", scene.upload.archive_bytes)
-    assert event.crossed < len(TEXT) / 2
-    assert event.crossed == len(link.sent[-1]) - len(b"gzip\n")
-    rate = scene.compression.rate("in")
+    assert event.wire_bytes < len(TEXT) / 2
+    assert event.wire_bytes == len(link.sent[-1]) - len(b"gzip\n")
+    rate = scene.compression.rate("upload")
     assert rate is not None
     assert SLOW / 2 < rate < SLOW * 2
     told = [done for _, _, done, _ in scene.app.told.transfers]
@@ -110,7 +110,7 @@ async def test_what_would_not_be_faster_stays_plain(
     link = Link(scene, rate, has)
     event = await stage(scene, link, content)
     assert link.codings == ["plain"]
-    assert (event.coding, event.crossed) == ("plain", event.bytes)
+    assert (event.coding, event.wire_bytes) == ("plain", event.bytes)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ async def test_a_link_that_was_measured_is_remembered_for_a_while(
     scene: StagingScene, age: float, has: bytes, expected: list[Coding]
 ) -> None:
     """The next transfer asks first what the far side has and begins packed; after two minutes the link is measured."""
-    scene.compression.link.measured("in", SLOW, scene.app.clock.monotonic())
+    scene.compression.link.measured("upload", SLOW, scene.app.clock.monotonic())
     scene.app.clock.move(age)
     link = Link(scene, SLOW, has)
     await stage(scene, link, TEXT)
@@ -135,7 +135,7 @@ async def test_a_link_that_was_measured_is_remembered_for_a_while(
 
 async def test_a_far_side_that_never_says_what_it_has_is_not_waited_for_long(scene: StagingScene) -> None:
     """Something else than the script answers first, or nothing: the archive goes plain."""
-    scene.compression.link.measured("in", SLOW, scene.app.clock.monotonic())
+    scene.compression.link.measured("upload", SLOW, scene.app.clock.monotonic())
     link = Link(scene, FAST, b"motd: welcome\n")
     monkey = pytest.MonkeyPatch()
     with monkey.context() as patched:
@@ -171,15 +171,17 @@ def reading(tmp_path: Path) -> ReadingScene:
     return scene
 
 
-async def read(scene: ReadingScene, content: bytes, rate: float, staged: int = 0) -> tuple[list[str], Transferred]:
+async def read(
+    scene: ReadingScene, content: bytes, rate: float, staged: int = 0
+) -> tuple[list[str], TransferCompleted]:
     asked: list[tuple[str, ...]] = []
     scene.cluster.command = sends(scene, content, rate, asked)
     scene.uploaded_bytes = staged
     found = await scene.read()
     assert [entry.size for entry in found[0].entries] == [len(content)]
-    assert not any(isinstance(event, TransferBroken) for event in scene.events)
+    assert not any(isinstance(event, TransferTryFailed) for event in scene.events)
     (event,) = scene.events
-    assert isinstance(event, Transferred)
+    assert isinstance(event, TransferCompleted)
     assert event.tries == 1
     codings = [next(word for word in command if word in {"plain", "gzip", "zstd"}) for command in asked]
     assert asked[-1] == reading_command((0,), coding=event.coding)
@@ -191,7 +193,7 @@ async def test_a_slow_link_brings_text_back_packed(reading: ReadingScene) -> Non
     reading.compression.has = ("gzip",)
     codings, event = await read(reading, TEXT, SLOW, staged=len(TEXT))
     assert codings == ["plain", "gzip"]
-    assert (event.coding, event.crossed < len(TEXT) / 2 < event.bytes) == ("gzip", True)
+    assert (event.coding, event.wire_bytes < len(TEXT) / 2 < event.bytes) == ("gzip", True)
 
 
 async def test_more_than_expected_is_noticed_later(reading: ReadingScene) -> None:
@@ -217,13 +219,13 @@ async def test_what_would_not_be_faster_comes_back_plain(
     reading.compression.has = has
     codings, event = await read(reading, content, rate, staged=len(content))
     assert codings == ["plain"]
-    assert event.crossed == event.bytes
+    assert event.wire_bytes == event.bytes
 
 
 async def test_what_the_staging_learned_is_used_at_once(reading: ReadingScene) -> None:
     """The rate of the way in and the sample of what was sent: the read-back begins packed."""
     reading.compression.has = ("gzip",)
     reading.compression.ratio = 0.3
-    reading.compression.link.measured("in", SLOW, reading.app.clock.monotonic())
+    reading.compression.link.measured("upload", SLOW, reading.app.clock.monotonic())
     codings, _ = await read(reading, TEXT, SLOW, staged=len(TEXT))
     assert codings == ["gzip"]

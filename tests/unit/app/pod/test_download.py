@@ -16,7 +16,7 @@ from senro.domain.errors import ClusterError, StreamBroken, TreeError, Unreachab
 from senro.domain.kube.exec_protocol import ExecFailure, ExecResult, ExitCode, StatusLost
 from senro.domain.kube.pod import Pod
 from senro.domain.pipeline.workspace import Workspace
-from senro.domain.run.events import Event, TransferBroken, Transferred
+from senro.domain.run.events import Event, TransferCompleted, TransferTryFailed
 from senro.domain.transfer.compression import LinkRates
 from senro.domain.transfer.retry_policy import BROKEN_RULES, LOCAL_RULES, PATIENCE_SECONDS, TRIES
 from senro.domain.transfer.scripts import reading_command
@@ -174,11 +174,11 @@ async def test_folders_are_replaced_by_what_came(scene: Scene) -> None:
     (far,) = scene.cluster.execs
     assert (far.container, far.command, far.stdin) == ("senro-io", reading_command((0, 2)), False)
     (event,) = scene.events
-    assert isinstance(event, Transferred)
-    assert (event.direction, event.bytes, event.tries) == ("out", len(DATA), 1)
+    assert isinstance(event, TransferCompleted)
+    assert (event.direction, event.bytes, event.tries) == ("download", len(DATA), 1)
     told = scene.app.told.transfers
-    assert told[-1] == ("build.make", "out", len(DATA), len(DATA))
-    assert told[0] == ("build.make", "out", 50_000, None)
+    assert told[-1] == ("build.make", "download", len(DATA), len(DATA))
+    assert told[0] == ("build.make", "download", 50_000, None)
     assert scene.app.told.files[-1] == 3
 
 
@@ -195,8 +195,8 @@ async def test_sockets_are_named_among_what_does_not_travel(scene: Scene) -> Non
     scene.rules = {2: ContentRules(("run",))}
     named = b"".join(b"senro-socket %b\n" % name for name in (b"0/a/s", b"2/t", b"2/run", b"x", b"\xb2/y"))
     found = await scene.read(sends(err=named + b"senro-members 3 999999999\n"))
-    assert found[0].left_out == (("(999999994 more)", "sockets"), ("a/s", "a socket"))
-    assert found[2].left_out == (("t", "a socket"),)
+    assert found[0].omitted == (("(999999994 more)", "sockets"), ("a/s", "a socket"))
+    assert found[2].omitted == (("t", "a socket"),)
     assert found == {0: NEW, 2: OTHER}
 
 
@@ -224,10 +224,10 @@ async def test_what_cannot_be_proven_whole_is_read_again(scene: Scene, failure: 
 
     assert await scene.read(failure, look) == {0: NEW, 2: OTHER}
     broken, done = scene.events
-    assert isinstance(broken, TransferBroken)
-    assert (broken.direction, broken.tries) == ("out", 1)
+    assert isinstance(broken, TransferTryFailed)
+    assert (broken.direction, broken.tries) == ("download", 1)
     assert words in broken.message
-    assert isinstance(done, Transferred)
+    assert isinstance(done, TransferCompleted)
     assert done.tries == 2
 
 
@@ -237,7 +237,7 @@ async def test_three_tries_leave_everything_as_it_was(scene: Scene, failure: Com
     with fails("could not be read back in 3 tries: "):
         await scene.read(*[failure] * TRIES)
     assert scene.untouched()
-    assert [event.tries for event in scene.events if isinstance(event, TransferBroken)] == [1, 2, 3]
+    assert [event.tries for event in scene.events if isinstance(event, TransferTryFailed)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ async def test_what_must_not_be_unpacked_is_refused_at_once(scene: Scene, data: 
     with fails("a workspace was refused as the step left it: ", refused=True):
         await scene.read(sends(data=data + bytes(1024)))
     assert scene.untouched()
-    assert [type(event) for event in scene.events] == [TransferBroken]
+    assert [type(event) for event in scene.events] == [TransferTryFailed]
     assert len(scene.cluster.execs) == 1
 
 
@@ -289,9 +289,9 @@ async def test_an_exec_that_does_not_open_is_no_try(scene: Scene, error: Cluster
     for _ in range(times):
         scene.cluster.fail("exec", error)
     assert await scene.read(sends(data=b""), sends(data=b""), sends()) == {0: NEW, 2: OTHER}
-    assert [event.tries for event in scene.events if isinstance(event, TransferBroken)] == [0] * times + [1, 2]
+    assert [event.tries for event in scene.events if isinstance(event, TransferTryFailed)] == [0] * times + [1, 2]
     done = scene.events[-1]
-    assert isinstance(done, Transferred)
+    assert isinstance(done, TransferCompleted)
     assert done.tries == 3
 
 
@@ -357,7 +357,7 @@ async def test_what_was_there_before_and_cannot_be_removed_is_a_note(scene: Scen
     assert scene.contents() == [NEW, OTHER]
     assert len(scene.cluster.execs) == 1
     assert scene.app.told.notes == [("build.make", "old: Permission denied")]
-    assert [type(event) for event in scene.events] == [Transferred]
+    assert [type(event) for event in scene.events] == [TransferCompleted]
 
 
 async def test_leftovers_before_the_swap_are_no_success(scene: Scene) -> None:

@@ -13,7 +13,7 @@ from senro.app.pod.upload import Upload
 from senro.domain.errors import ClusterError, StreamBroken, Unreachable
 from senro.domain.kube.exec_protocol import ExecFailure, ExecResult, ExitCode, StatusLost
 from senro.domain.pipeline.workspace import Workspace
-from senro.domain.run.events import Event, TransferBroken, Transferred
+from senro.domain.run.events import Event, TransferCompleted, TransferTryFailed
 from senro.domain.tar import Member
 from senro.domain.transfer.compression import LinkRates
 from senro.domain.transfer.retry_policy import PATIENCE_SECONDS, TRIES
@@ -133,11 +133,11 @@ async def test_every_mount_is_sent_in_one_exec(scene: Scene) -> None:
     (far,) = scene.cluster.execs
     assert (far.container, far.command) == ("senro-stage", staging_command(2, NONCE))
     (event,) = scene.events
-    assert isinstance(event, Transferred)
-    assert (event.direction, event.bytes, event.tries) == ("in", scene.upload.archive_bytes, 1)
+    assert isinstance(event, TransferCompleted)
+    assert (event.direction, event.bytes, event.tries) == ("upload", scene.upload.archive_bytes, 1)
     told = scene.app.told.transfers
     assert [done for _, _, done, _ in told] == sorted({done for _, _, done, _ in told})
-    assert told[-1] == ("build.make", "in", event.bytes, event.bytes)
+    assert told[-1] == ("build.make", "upload", event.bytes, event.bytes)
     assert event.bytes > 300_000
     assert scene.app.told.files[-1] == 1
 
@@ -166,7 +166,7 @@ async def test_the_proof_line_is_the_proof(scene: Scene, end: Any) -> None:
         return result
 
     assert await scene.stage(run) is None
-    assert [type(event) for event in scene.events] == [Transferred]
+    assert [type(event) for event in scene.events] == [TransferCompleted]
 
 
 async def test_a_proof_while_input_is_left_is_a_proof(scene: Scene) -> None:
@@ -208,12 +208,12 @@ async def test_a_broken_staging_is_repeated(scene: Scene, failure: Command, word
     """The transfer, never the step: the next try stages all, and the ledger says what broke and how far it came."""
     assert await scene.stage(failure, script) is None
     broken, done = scene.events
-    assert isinstance(broken, TransferBroken)
-    assert (broken.direction, broken.tries) == ("in", 1)
+    assert isinstance(broken, TransferTryFailed)
+    assert (broken.direction, broken.tries) == ("upload", 1)
     assert words in broken.message
     assert f" of {scene.upload.archive_bytes} bytes were sent)" in broken.message
     assert len(broken.message) < 10_000
-    assert isinstance(done, Transferred)
+    assert isinstance(done, TransferCompleted)
     assert done.tries == 2
     assert "staging broke (1 of 3 tries): " in scene.app.told.notes[0][1]
 
@@ -225,10 +225,10 @@ async def test_an_exec_that_does_not_open_is_no_try(scene: Scene, error: Cluster
     for _ in range(times):
         scene.cluster.fail("exec", error)
     assert await scene.stage(broken_after(1), broken_after(1), script) is None
-    broken = [event for event in scene.events if isinstance(event, TransferBroken)]
+    broken = [event for event in scene.events if isinstance(event, TransferTryFailed)]
     assert [event.tries for event in broken] == [0] * times + [1, 2]
     done = scene.events[-1]
-    assert isinstance(done, Transferred)
+    assert isinstance(done, TransferCompleted)
     assert done.tries == 3
     assert len(scene.cluster.execs) == 3
 
@@ -276,7 +276,7 @@ async def test_three_tries_are_enough(scene: Scene) -> None:
     assert (infra.kind, infra.did_run) == (InfraKind.TRANSFER, DidRun.NO)
     assert infra.message.startswith("the workspaces could not be staged in 3 tries: ")
     assert infra.message.endswith(f" of {scene.upload.archive_bytes} bytes were sent)")
-    assert [event.tries for event in scene.events if isinstance(event, TransferBroken)] == [1, 2, 3]
+    assert [event.tries for event in scene.events if isinstance(event, TransferTryFailed)] == [1, 2, 3]
 
 
 async def test_an_image_without_tar_is_not_tried_again(scene: Scene) -> None:
@@ -310,7 +310,7 @@ async def test_a_pod_that_went_away_is_the_answer(scene: Scene) -> None:
 
     assert await scene.stage(run) is None
     assert scene.observer.answer.settled
-    assert [type(event) for event in scene.events] == [TransferBroken]
+    assert [type(event) for event in scene.events] == [TransferTryFailed]
 
 
 @pytest.mark.parametrize("proof_lost", [says(StatusLost(1006)), says(ExitCode(0))], ids=["cut", "no-line"])
@@ -326,7 +326,7 @@ async def test_a_release_without_the_line_is_a_proof_too(
         return result
 
     assert await scene.stage(run) is None
-    assert [type(event) for event in scene.events] == [TransferBroken, Transferred]
+    assert [type(event) for event in scene.events] == [TransferTryFailed, TransferCompleted]
     assert len(scene.cluster.execs) == 1
 
 
@@ -344,8 +344,8 @@ async def test_what_a_whole_archive_took_is_told_whichever_try_shows_the_release
     monkeypatch.setattr(scene.app.clock, "sleep", sleep)
     assert await scene.stage(says(StatusLost(1006))) is None
     *_, event = scene.events
-    assert isinstance(event, Transferred)
-    assert event.crossed == event.bytes == scene.upload.archive_bytes
+    assert isinstance(event, TransferCompleted)
+    assert event.wire_bytes == event.bytes == scene.upload.archive_bytes
 
 
 ENDS = [
@@ -363,7 +363,7 @@ async def test_another_end_of_the_container_is_no_proof(scene: Scene, end: dict[
         return await says(StatusLost(1006))(far)
 
     result = await scene.stage(run, run, run)
-    assert not any(isinstance(event, Transferred) for event in scene.events)
+    assert not any(isinstance(event, TransferCompleted) for event in scene.events)
     assert result is not None or scene.observer.answer.settled
 
 

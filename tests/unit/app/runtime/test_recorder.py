@@ -13,7 +13,7 @@ from senro.domain.run.events import (
     LogEnded,
     Noted,
     PodPending,
-    TransferBroken,
+    TransferTryFailed,
     WorkspaceOpened,
 )
 from senro.domain.run.outcome import Outcome
@@ -49,9 +49,11 @@ async def test_an_event_is_written_folded_and_told(app: App) -> None:
     "event",
     [
         PodPending(at=AT, step="build.make", attempt=1, kind="config", message=SAID),
-        TransferBroken(at=AT, step="build.make", attempt=1, direction="in", tries=1, message=SAID),
+        TransferTryFailed(at=AT, step="build.make", attempt=1, direction="upload", tries=1, message=SAID),
         LogEnded(at=AT, step="build.make", attempt=1, complete=False, reason=SAID),
-        WorkspaceOpened(at=AT, workspace="src", digest="sha256:0", files=0, bytes=0, left_out=1, sample=(SAID, "b")),
+        WorkspaceOpened(
+            at=AT, workspace="src", digest="sha256:0", files=0, bytes=0, omitted=1, omitted_sample=(SAID, "b")
+        ),
         AttemptEnded(at=AT, step="build.make", attempt=1, outcome=Outcome(kind="failed", message=SAID, hint="h")),
         Noted(at=AT, step="build.make", message=SAID),
         CancelRequested(at=AT, reason=SAID),

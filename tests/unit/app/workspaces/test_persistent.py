@@ -129,7 +129,7 @@ async def test_too_old_at_lease(scene: Scene) -> None:
     scene.hours = 25
     async with scene.run() as app:
         (evicted,) = [event for event in app.ledger.events if isinstance(event, WorkspaceEvicted)]
-        assert (evicted.workspace, evicted.bound, evicted.limit, evicted.when) == ("deps", "max_age", DAY, "lease")
+        assert (evicted.workspace, evicted.bound, evicted.limit, evicted.when) == ("deps", "max_age", DAY, "before_run")
         assert evicted.measured == 25 * 3600
         assert names(scene.content) == ["first"]
         assert app.told.notes == [("", "the persistent workspace deps is evicted: it is 1d 1h old, and max_age is 1d")]
@@ -140,7 +140,7 @@ async def test_too_large_at_release(scene: Scene) -> None:
     """Larger than max_size after the last step: it goes, whole, and no folder is promised for it."""
     app = await scene.whole("a" * 50, max_size=50)
     (evicted,) = scene.of(WorkspaceEvicted)
-    assert (evicted.bound, evicted.limit, evicted.measured, evicted.when) == ("max_size", 50, 51, "release")
+    assert (evicted.bound, evicted.limit, evicted.measured, evicted.when) == ("max_size", 50, 51, "after_run")
     assert names(scene.place) == ["holder.json", "lock"]
     digest, folder = app.workspaces.summary(app.plan)["deps"]
     assert (digest, folder) == (scene.of(SnapshotTaken)[0].digest, "")
@@ -168,7 +168,7 @@ async def test_never_during_a_step(scene: Scene) -> None:
         assert names(scene.content) == ["first", "large"]
         await app.workspaces.keep(step, 2)
         await app.workspaces.release()
-    assert [event.when for event in scene.of(WorkspaceEvicted)] == ["release"]
+    assert [event.when for event in scene.of(WorkspaceEvicted)] == ["after_run"]
 
 
 async def test_too_large_for_this_run(scene: Scene) -> None:
@@ -239,7 +239,7 @@ async def test_killed_in_a_step_and_not_held(scene: Scene) -> None:
     async with scene.run():
         assert names(scene.content) == ["first"]
     (evicted,) = scene.of(WorkspaceEvicted)
-    assert (evicted.bound, evicted.limit, evicted.measured, evicted.when) == ("unfinished", 0, 0, "lease")
+    assert (evicted.bound, evicted.limit, evicted.measured, evicted.when) == ("unfinished", 0, 0, "before_run")
 
 
 @pytest.mark.parametrize("kind", ["index", "body"])

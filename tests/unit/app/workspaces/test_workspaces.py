@@ -83,8 +83,8 @@ async def test_what_is_left_out_is_counted_and_named(scene: Scene) -> None:
     await scene.open()
     event = scene.app.ledger.events[0]
     assert isinstance(event, WorkspaceOpened)
-    assert (event.files, event.left_out, len(event.sample)) == (1, 7, 5)
-    assert all("caf" in name for name in event.sample)
+    assert (event.files, event.omitted, len(event.omitted_sample)) == (1, 7, 5)
+    assert all("caf" in name for name in event.omitted_sample)
 
 
 async def test_a_first_content_that_cannot_be_taken_is_raised(scene: Scene) -> None:
@@ -151,7 +151,7 @@ async def test_links_of_a_first_content(tmp_path: Path) -> None:
     assert {name: read_folder(folder / name) for name in trees} == trees
     opened = [event for event in app.ledger.events if isinstance(event, WorkspaceOpened)]
     assert {event.workspace: event.digest for event in opened} == {name: tree.digest for name, tree in trees.items()}
-    assert [event.sample for event in opened] == [("fifo: a fifo",)] * 2
+    assert [event.omitted_sample for event in opened] == [("fifo: a fifo",)] * 2
     mounts = app.workspaces.transfers(app.plan.steps[0].step)
     assert [each.tree for each in mounts] == list(trees.values())
 
@@ -276,8 +276,8 @@ async def test_what_a_step_left_is_pruned(scene: Scene) -> None:
     assert mode_of(folder / "made") == 0o755
     event = scene.app.ledger.events[0]
     assert isinstance(event, SnapshotTaken)
-    assert (event.digest, event.left_out) == (expected.digest, 2)
-    assert event.sample == ("fifo: a fifo", "made: the setuid bit")
+    assert (event.digest, event.omitted) == (expected.digest, 2)
+    assert event.omitted_sample == ("fifo: a fifo", "made: the setuid bit")
 
 
 async def test_an_excluded_file_in_a_read_only_mount_is_a_change_too(scene: Scene) -> None:
