@@ -23,7 +23,7 @@ SECRET_TEXT = "made-up-secret-text"
 
 
 class At(senro.Reporter):
-    """Calls `do` once: in a phase, while bytes are uploaded or downloaded (`upload`, `download`), or at a line of output."""
+    """Calls `do` once, at a moment: a phase, bytes that are transferred (`upload`, `download`), or a line of output."""
 
     def __init__(self, moment: str) -> None:
         self._moment = moment
