@@ -20,7 +20,7 @@ from pathlib import Path
 import anyio
 
 from senro.adapters.apiserver import connect, read_configuration
-from senro.adapters.clock import SystemChance, SystemClock
+from senro.adapters.clock import SystemClock, SystemRandomness
 from senro.devcluster import IMAGE, DevCluster, DevClusterThread
 from senro.domain.kube.exec_protocol import Ended, ExitCode, Stdout
 from senro.ports.cluster import Cluster, ExecSession
@@ -112,7 +112,7 @@ async def many_execs(cluster: Cluster, count: int) -> float:
 async def client(what: str) -> None:
     """The other process: print a figure."""
     configuration = read_configuration(os.environ, now=SystemClock().now())
-    async with connect(configuration, clock=SystemClock(), chance=SystemChance()) as cluster:
+    async with connect(configuration, clock=SystemClock(), randomness=SystemRandomness()) as cluster:
         print(await (many_execs(cluster, EXECS) if what == "execs" else transfer(cluster, what)))
 
 

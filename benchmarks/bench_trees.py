@@ -32,15 +32,15 @@ MEMORY_LIMIT = 40 << 20  # bytes: what the whole may hold beyond a process that 
 
 def make(folder: Path) -> None:
     """Small files and a few large ones, unicode, long paths, links, empty files and folders, executable bits."""
-    chance = random.Random(1)
+    randomness = random.Random(1)
     large = [4 << 20, 8 << 20]
     small = (BYTES - sum(large)) // (FILES - len(large))
     for number in range(FILES):
         parent = folder / f"d{number % 100}" / ("é" * 100 if number % 50 == 0 else "src")
         parent.mkdir(parents=True, exist_ok=True)
         name = "n" * 200 + str(number) if number % 100 == 0 else f"f{number}"
-        size = large[number] if number < len(large) else 0 if number % 97 == 0 else chance.randrange(2 * small)
-        (parent / name).write_bytes(chance.randbytes(size))
+        size = large[number] if number < len(large) else 0 if number % 97 == 0 else randomness.randrange(2 * small)
+        (parent / name).write_bytes(randomness.randbytes(size))
         if number % 20 == 0:
             (parent / name).chmod(0o755)
         if number % 200 == 0:

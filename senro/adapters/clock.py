@@ -1,4 +1,4 @@
-"""The clocks and the randomness of this machine."""
+"""The clocks and the chance of this machine."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class SystemClock:
         await anyio.sleep(max(0.0, seconds))
 
 
-class SystemChance:
-    """`senro.ports.clock.Chance` by the operating system's source, which needs no seed and survives a fork."""
+class SystemRandomness:
+    """`senro.ports.clock.Randomness` by the operating system's source, which needs no seed and survives a fork."""
 
     def __init__(self) -> None:
         self._random = secrets.SystemRandom()

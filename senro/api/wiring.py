@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from senro.adapters.bucket import REMOTE_SCRATCH, open_scratch_store, read_location
-from senro.adapters.clock import SystemChance, SystemClock
+from senro.adapters.clock import SystemClock, SystemRandomness
 from senro.adapters.fs import (
     FolderCache,
     FolderContentStore,
@@ -40,7 +40,7 @@ from senro.ports.secrets import SecretFiles
 if TYPE_CHECKING:
     from senro.adapters.apiserver import Configuration
     from senro.ports.cache import Cache
-    from senro.ports.clock import Chance, Clock
+    from senro.ports.clock import Clock, Randomness
     from senro.ports.persistent import Lease, PersistentStore
     from senro.ports.pod_watch import PodWatch
     from senro.ports.runs import Runs
@@ -74,7 +74,7 @@ async def open_services(
     persistent workspace that another run has; a `ClusterError` where the apiserver does not answer, `StoreError` where
     the folders cannot be made.
     """
-    clock, chance = SystemClock(), SystemChance()
+    clock, randomness = SystemClock(), SystemRandomness()
     needs_cluster = any(isinstance(planned.step.on, Pod) for planned in plan.steps)
     refusals: list[Refusal] = []
     configuration = None
@@ -86,15 +86,15 @@ async def open_services(
     values = await _read_secrets(plan, ReferencedSecrets(references, environ), refusals)
     refusals.extend(_too_large(plan, values))
     cache = str(cache_folder(environ))
-    scratch = await _scratch(plan, environ, run_dir, chance, refusals)
+    scratch = await _scratch(plan, environ, run_dir, randomness, refusals)
     async with AsyncExitStack() as stack:
         leases = await _leased(plan, cache, stack, timestamp(clock.now()), refusals)
         if refusals:
             raise ConfigurationError(tuple(refusals))
         pods = None
         if configuration is not None:
-            pods = await stack.enter_async_context(_connected(configuration, clock, chance))
-        ledger = await stack.enter_async_context(open_run_folder(run_dir, now=clock.now(), token=chance.token()))
+            pods = await stack.enter_async_context(_connected(configuration, clock, randomness))
+        ledger = await stack.enter_async_context(open_run_folder(run_dir, now=clock.now(), token=randomness.token()))
         for lease in leases.values():
             await lease.held_by(ledger.run_id)
         if plan.workspaces or plan.scratches:
@@ -106,7 +106,7 @@ async def open_services(
             content=FolderContentStore(cache),
             processes=LocalProcesses(environ),
             clock=clock,
-            chance=chance,
+            randomness=randomness,
             reporter=reporter,
             pods=pods,
             persistent=leases,
@@ -135,7 +135,7 @@ async def _leased(
 
 
 async def _scratch(
-    plan: Plan, environ: Mapping[str, str], run_dir: str, chance: Chance, refusals: list[Refusal]
+    plan: Plan, environ: Mapping[str, str], run_dir: str, randomness: Randomness, refusals: list[Refusal]
 ) -> ScratchServices | None:
     """The stores for the plan's scratch caches, the shared one asked whether it works, and the keys."""
     if not plan.scratches:
@@ -151,7 +151,7 @@ async def _scratch(
     try:
         location = read_location(environ)
         if location is not None:
-            remote = open_scratch_store(location, environ, trees=trees, token=chance.token)
+            remote = open_scratch_store(location, environ, trees=trees, token=randomness.token)
             await remote.check(REMOTE_SCRATCH)
     except ConfigurationError as error:
         refusals.extend(error.refusals)
@@ -168,10 +168,12 @@ def _configuration(environ: Mapping[str, str], clock: Clock) -> Configuration:
 
 
 @asynccontextmanager
-async def _connected(configuration: Configuration, clock: Clock, chance: Chance) -> AsyncIterator[ClusterServices]:
+async def _connected(
+    configuration: Configuration, clock: Clock, randomness: Randomness
+) -> AsyncIterator[ClusterServices]:
     from senro.adapters.apiserver import connect, watch_pod  # noqa: PLC0415 - as in `_configuration`
 
-    async with connect(configuration, clock=clock, chance=chance) as cluster:
+    async with connect(configuration, clock=clock, randomness=randomness) as cluster:
         await cluster.version()
 
         def watch(namespace: str, name: str, uid: str) -> PodWatch:

@@ -155,7 +155,7 @@ class Engine:
             outcome, deleted = await self._attempt(step, number, removals)
             wait = None
             if step.retry is not None and repeats(outcome, attempt=number, retry=step.retry, deleted=deleted):
-                drawn = step.retry.wait_before(number + 1, self._services.chance.fraction())
+                drawn = step.retry.wait_before(number + 1, self._services.randomness.fraction())
                 wait = max(drawn, outcome.least_wait)
             await self._end_attempt(step.id, number, outcome, wait)
             if wait is None:
@@ -188,7 +188,7 @@ class Engine:
                     run_id=self._services.ledger.run_id,
                     step_id=step.id,
                     attempt=number,
-                    nonce=self._services.chance.token(),
+                    nonce=self._services.randomness.token(),
                 ),
                 services=self._services,
                 recorder=self._recorder,

@@ -22,7 +22,7 @@ class Clock(Protocol):
         ...
 
 
-class Chance(Protocol):
+class Randomness(Protocol):
     """Randomness, for names that must not collide and for jitter."""
 
     def token(self) -> str:

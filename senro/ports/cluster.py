@@ -100,7 +100,7 @@ class ExecSession(Protocol):
         """Give the command the end of its stdin. v5 only; a v4 session is never opened with stdin."""
         ...
 
-    async def arrived(self) -> None:
+    async def wait_until_received(self) -> None:
         """Return when the server has read all that was sent before this call; another task must receive meanwhile.
 
         For measuring a link: a server may never say so, so bound the wait, or do something else beside it. Raises

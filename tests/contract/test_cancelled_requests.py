@@ -14,7 +14,7 @@ import pytest
 from anyio.streams.tls import TLSStream
 
 from senro.adapters.apiserver.cluster import ApiserverCluster
-from senro.adapters.apiserver.exchange import IN_FLIGHT, Step
+from senro.adapters.apiserver.request_task import IN_FLIGHT, RequestPhase
 from senro.domain.errors import Unreachable
 from senro.ports.cluster import Cluster
 from tests.lib.fakes.server import Http2Server, read_head, server_context, tls_server
@@ -33,7 +33,7 @@ async def nothing_is_under_way(cluster: Cluster) -> None:
     """Wait until no request is left, those that nobody waits for included."""
     assert isinstance(cluster, ApiserverCluster)
     with anyio.fail_after(SOON):
-        while len(cluster._rest._exchanges):
+        while len(cluster._rest._in_flight):
             await anyio.lowlevel.checkpoint()
 
 
@@ -319,15 +319,15 @@ async def leave_with(
     return told
 
 
-def steps(cluster: Cluster) -> list[tuple[Step, bool]]:
+def steps(cluster: Cluster) -> list[tuple[RequestPhase, bool]]:
     """How far each request is, and whether it has a TCP connection."""
     assert isinstance(cluster, ApiserverCluster)
-    return [(one._step, one._connection is not None) for one in cluster._rest._exchanges._live]
+    return [(one._phase, one._connection is not None) for one in cluster._rest._in_flight._live]
 
 
-def reached(now: list[tuple[Step, bool]], place: Place) -> bool:
+def reached(now: list[tuple[RequestPhase, bool]], place: Place) -> bool:
     """Whether all wait for a connection, and where it is to be made, it is."""
-    return [step for step, _ in now] == [Step.CONNECTING] * 3 and (
+    return [step for step, _ in now] == [RequestPhase.CONNECTING] * 3 and (
         place is full_backlog or any(connected for _, connected in now)
     )
 
@@ -370,7 +370,7 @@ async def test_a_cluster_that_was_left() -> None:
 
 async def test_leaving_does_not_wait_for_what_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client whose closing hangs is not waited for beyond the bound; the requests are ended all the same."""
-    monkeypatch.setattr("senro.adapters.apiserver.exchanges.LEAVE_SECONDS", 0.05)
+    monkeypatch.setattr("senro.adapters.apiserver.in_flight_requests.LEAVE_SECONDS", 0.05)
     server = Http2Server(CREATED, until=anyio.Event())
     clients: list[httpx.AsyncClient] = []
     async with tls_server(server) as port:

@@ -21,7 +21,7 @@ import anyio
 import pytest
 
 from senro.adapters.apiserver import connect, read_configuration, watch_pod
-from senro.adapters.clock import SystemChance, SystemClock
+from senro.adapters.clock import SystemClock, SystemRandomness
 from senro.app.engine import Engine, Values
 from senro.app.runtime.recorder import Recorder
 from senro.app.runtime.services import ClusterServices
@@ -152,7 +152,7 @@ class Racer:
     async def _race(self, folder: Path, plan: Plan) -> None:
         self.app = app = App(folder, plan)
         pods = ClusterServices(cluster=self._dying(), watch=self._watch, lease_seconds=LEASE_SECONDS)
-        services = replace(app.services, clock=self.clock, chance=SystemChance(), pods=pods)
+        services = replace(app.services, clock=self.clock, randomness=SystemRandomness(), pods=pods)
         recorder = Recorder(plan, app.ledger, app.told, self.clock, Redactor([]))
         workspaces = Workspaces(services, recorder, str(folder))
         engine = Engine(plan, services, recorder, workspaces, app.cleanup_scopes, base=str(folder), jobs=None)
@@ -259,7 +259,7 @@ async def test_a_claim_is_raced_for(
         dev.create_claim("ci", CLAIM, access_mode="ReadWriteMany")
         configuration = read_configuration(dev.environment(), now=datetime.now(UTC))
         async with (
-            connect(configuration, clock=SystemClock(), chance=SystemChance()) as cluster,
+            connect(configuration, clock=SystemClock(), randomness=SystemRandomness()) as cluster,
             anyio.create_task_group() as group,
         ):
             for number in batch:

@@ -10,8 +10,8 @@ from anyio.abc import ByteStream
 from anyio.streams.tls import TLSStream
 
 from senro.adapters.apiserver.exec_session import READ_BYTES, WebSocketExec
+from senro.adapters.apiserver.large_reads import LargeReadStream
 from senro.adapters.apiserver.tls import UNSENT_BYTES
-from senro.adapters.apiserver.wide import Wide
 from senro.domain.errors import StreamBroken
 from senro.domain.kube.exec_protocol import Stdout
 from tests.lib.fakes.network import server_frame
@@ -24,9 +24,9 @@ pytestmark = pytest.mark.anyio
 async def test_an_exec_reads_widely(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that an exec receives below its TLS comes in pieces of READ_BYTES, whatever the libraries between do."""
     size, passed = 2 * 1024 * 1024, 0
-    receive = Wide.receive
+    receive = LargeReadStream.receive
 
-    async def counting(self: Wide, max_bytes: int = 65536) -> bytes:
+    async def counting(self: LargeReadStream, max_bytes: int = 65536) -> bytes:
         nonlocal passed
         data = await receive(self, max_bytes)
         passed += len(data)
@@ -38,7 +38,7 @@ async def test_an_exec_reads_widely(monkeypatch: pytest.MonkeyPatch) -> None:
         await stream.send(server_frame(b"\x01" + b"x" * size))
         await anyio.sleep_forever()
 
-    monkeypatch.setattr(Wide, "receive", counting)
+    monkeypatch.setattr(LargeReadStream, "receive", counting)
     async with (
         tls_server(handler) as port,
         connected(configuration(port)) as cluster,
@@ -130,7 +130,7 @@ async def test_a_wide_stream_asks_for_more() -> None:
         async def aclose(self) -> None:
             asked.append("closed")
 
-    wide = Wide(Below(), READ_BYTES)
+    wide = LargeReadStream(Below(), READ_BYTES)
     assert [await wide.receive(), await wide.receive(2 * READ_BYTES)] == [b"data", b"data"]
     await wide.send(b"out")
     await wide.send_eof()

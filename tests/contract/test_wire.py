@@ -18,7 +18,7 @@ from senro.adapters.apiserver.tls import stream_client, tls_context, user_agent
 from senro.domain.errors import StreamBroken, Unreachable
 from senro.domain.kube.exec_protocol import Ended, ExitCode, Stdout
 from tests.lib.fakes.certificates import authority
-from tests.lib.fakes.clock import FakeChance, FakeClock
+from tests.lib.fakes.clock import FakeClock, FakeRandomness
 from tests.lib.fakes.network import client_frames, server_frame
 from tests.lib.fakes.server import (
     Http2Server,
@@ -279,7 +279,7 @@ async def test_another_ca() -> None:
     async with tls_server(answer_nothing) as port:
         server = f"https://127.0.0.1:{port}"
         chosen = Configuration(server=server, ca=authority("other").cert.decode(), credential=Token("made-up"))
-        async with connect(chosen, clock=clock, chance=FakeChance()) as cluster:
+        async with connect(chosen, clock=clock, randomness=FakeRandomness()) as cluster:
             # A repetition would sleep, for ever on this clock.
             with anyio.fail_after(5), pytest.raises(Unreachable, match="check SENRO_K8S_CA_FILE") as caught:
                 await cluster.version()

@@ -83,9 +83,9 @@ class Case(NamedTuple):
 
 def make_contents(folder: Path) -> None:
     """A small project, some megabytes that pack well, and some that do not pack at all."""
-    chance = random.Random(SEED)
+    randomness = random.Random(SEED)
     lines = (b"%d times %d is %d\n" % (n, n, n * n) for n in range(70_000))
-    for name, large in (("small", b""), ("text", b"".join(lines)), ("noise", chance.randbytes(2_000_000))):
+    for name, large in (("small", b""), ("text", b"".join(lines)), ("noise", randomness.randbytes(2_000_000))):
         root = folder / name
         (root / "deep" / "er").mkdir(parents=True)
         (root / "a.bin").write_bytes(bytes(range(256)) * 40)
@@ -375,8 +375,8 @@ def some(cases: list[Case], at_most: int) -> list[Case]:
     """All of them in `make soak`, else a tenth, always the same, and no more than so many."""
     if SOAK:
         return cases
-    chance = random.Random(SEED)
-    return chance.sample(cases, min(at_most, max(1, len(cases) // 10)))
+    randomness = random.Random(SEED)
+    return randomness.sample(cases, min(at_most, max(1, len(cases) // 10)))
 
 
 def batches(cases: Iterable[Case]) -> Iterator[list[Case]]:
@@ -458,10 +458,10 @@ def cuts(coding: Coding, lengths: dict[tuple[Content, Direction], int]) -> dict[
             places = sorted({1, 5, *range(1024, length, 1024), last})
             cases = [Case("cut", direction, coding, content, at=place) for place in places]
         else:
-            chance = random.Random(f"{SEED} {direction} {coding} {content}")
+            randomness = random.Random(f"{SEED} {direction} {coding} {content}")
             count = PLACES // 2 if coding == "plain" else PLACES
-            places = [chance.randrange(1, length - SPREAD) for _ in range(count)]
-            cases = [Case("cut", direction, coding, content, chance.choice((1, 1, 1, 2, 3)), at) for at in places]
+            places = [randomness.randrange(1, length - SPREAD) for _ in range(count)]
+            cases = [Case("cut", direction, coding, content, randomness.choice((1, 1, 1, 2, 3)), at) for at in places]
         found[content, direction] = cases
     return found
 
@@ -474,10 +474,10 @@ def test_cuts(
     """Cut anywhere once or twice a transfer is whole in the end; after the third it is told, and nothing changed."""
     skip_without(coding)
     lengths = crossing(bench, coding, monkeypatch)
-    chance = random.Random(SEED)
+    randomness = random.Random(SEED)
     chosen: list[Case] = []
     for (content, direction), cases in cuts(coding, lengths).items():
-        some_of = cases[part::PARTS] if SOAK else chance.sample(cases, 1)
+        some_of = cases[part::PARTS] if SOAK else randomness.sample(cases, 1)
         chosen += some_of
         title = f"{len(cases)} cuts of the {content} archive {direction}, {coding}"
         record_property("counts", {title: {"made": len(some_of)}})

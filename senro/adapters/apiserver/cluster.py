@@ -8,15 +8,15 @@ from contextlib import asynccontextmanager
 import httpx
 
 from senro.adapters.apiserver.configuration import Configuration
-from senro.adapters.apiserver.exchanges import Exchanges, exchanges
 from senro.adapters.apiserver.execs import Execs
+from senro.adapters.apiserver.in_flight_requests import InFlightRequests, in_flight_requests
 from senro.adapters.apiserver.leases import Leases
 from senro.adapters.apiserver.logs import LogStreams
 from senro.adapters.apiserver.objects import Objects
 from senro.adapters.apiserver.rest import Rest
 from senro.adapters.apiserver.tls import rest_client, stream_client
 from senro.adapters.apiserver.tokens import Authorization
-from senro.ports.clock import Chance, Clock
+from senro.ports.clock import Clock, Randomness
 from senro.ports.cluster import Cluster
 
 
@@ -30,15 +30,17 @@ class ApiserverCluster(Objects, Leases, LogStreams, Execs):
         short: httpx.AsyncClient,
         streams: httpx.AsyncClient,
         authorization: Authorization,
-        exchanges: Exchanges,
+        in_flight_requests: InFlightRequests,
         clock: Clock,
-        chance: Chance,
+        randomness: Randomness,
     ) -> None:
-        rest = Rest(short, authorization, exchanges=exchanges, clock=clock, chance=chance)
+        rest = Rest(short, authorization, in_flight_requests=in_flight_requests, clock=clock, randomness=randomness)
         Objects.__init__(self, rest)
         Leases.__init__(self, rest)
-        LogStreams.__init__(self, streams, authorization, exchanges=exchanges)
-        Execs.__init__(self, streams, authorization, exchanges=exchanges, clock=clock, chance=chance)
+        LogStreams.__init__(self, streams, authorization, in_flight_requests=in_flight_requests)
+        Execs.__init__(
+            self, streams, authorization, in_flight_requests=in_flight_requests, clock=clock, randomness=randomness
+        )
         self._address = address
 
     def __repr__(self) -> str:
@@ -51,20 +53,20 @@ class ApiserverCluster(Objects, Leases, LogStreams, Execs):
 
 
 @asynccontextmanager
-async def connect(configuration: Configuration, *, clock: Clock, chance: Chance) -> AsyncIterator[Cluster]:
+async def connect(configuration: Configuration, *, clock: Clock, randomness: Randomness) -> AsyncIterator[Cluster]:
     """The cluster, until the context is left. Nothing is sent before the first call: ask for its `version`.
 
     A request obeys the scope of whoever asked for it: one that is asked for in a shielded scope is answered also while
     the scope around this context is cancelled. Leaving ends the requests that others still wait for.
     """
     short, streams = rest_client(configuration), stream_client(configuration)
-    async with exchanges(short, streams) as live:
+    async with in_flight_requests(short, streams) as live:
         yield ApiserverCluster(
             configuration.address,
             short=short,
             streams=streams,
             authorization=Authorization(configuration.credential),
-            exchanges=live,
+            in_flight_requests=live,
             clock=clock,
-            chance=chance,
+            randomness=randomness,
         )

@@ -9,10 +9,10 @@ from typing import NoReturn
 import anyio
 import httpcore
 
-from senro.adapters.apiserver.failures import FOREIGN, words_of
+from senro.adapters.apiserver.failures import TRANSPORT_ERRORS, describe_error
+from senro.adapters.apiserver.large_reads import enable_large_reads
 from senro.adapters.apiserver.waiting import wait_at_most
 from senro.adapters.apiserver.websocket import CloseFrame, Framing, Message, Pong, WebSocketEvent
-from senro.adapters.apiserver.wide import receive_widely
 from senro.domain.errors import ProtocolError, StreamBroken
 from senro.domain.kube.exec_protocol import ExecEvent, ExecProtocol, SessionState
 from senro.ports.clock import Clock
@@ -55,7 +55,7 @@ class WebSocketExec:
     ) -> None:
         self._operation = operation
         self._stream = stream
-        receive_widely(stream, READ_BYTES)
+        enable_large_reads(stream, READ_BYTES)
         tls = stream.get_extra_info("ssl_object")
         self._tls = tls if isinstance(tls, ssl.SSLObject) else None
         self._room: memoryview | None = None
@@ -100,7 +100,7 @@ class WebSocketExec:
                 await self._write(self._framing.message(message))
                 self._touch()
 
-    async def arrived(self) -> None:
+    async def wait_until_received(self) -> None:
         """Return when the server has answered a ping that was sent after everything else."""
         payload = b"%d" % len(self._pongs)
         answered = self._pongs[payload] = anyio.Event()
@@ -135,7 +135,7 @@ class WebSocketExec:
                     self._write_scope.cancel()  # nobody reads stdin any more
         return self._events.popleft()
 
-    async def keep_talking(self) -> None:
+    async def run_keepalive(self) -> None:
         """Write pings and answers until cancelled. Never raises: a failure shows where it matters, in receive."""
         while True:
             asked_to = await wait_at_most(self._control_waits, PING_SECONDS, self._clock)
@@ -151,7 +151,7 @@ class WebSocketExec:
                 except StreamBroken:
                     return
 
-    async def say_goodbye(self) -> None:
+    async def send_close_frame(self) -> None:
         """A close frame, if the connection can still take one: the server then drops the command's stdin at once."""
         if self._dead is not None or self._writing.locked():
             return
@@ -182,7 +182,7 @@ class WebSocketExec:
     async def _read(self) -> bytes | memoryview:
         while True:
             if self._broken is not None:
-                self._fail(words_of(self._broken), self._broken)
+                self._fail(describe_error(self._broken), self._broken)
             left = self._moved + self._idle - self._clock.monotonic()
             if left <= 0:
                 self._fail(f"nothing moved for {self._idle:g} seconds")
@@ -190,8 +190,8 @@ class WebSocketExec:
                 data = await self._stream.read(READ_BYTES, timeout=left)
             except httpcore.ReadTimeout:
                 continue  # a writer may have moved something meanwhile
-            except FOREIGN as error:
-                self._fail(words_of(error), error)
+            except TRANSPORT_ERRORS as error:
+                self._fail(describe_error(error), error)
             if not data:
                 self._fail("the connection ended without a close frame and without a status")
             return self._with_what_came_too(data)
@@ -227,8 +227,8 @@ class WebSocketExec:
                 self._write_scope = scope
                 await self._stream.write(data)
                 whole = True
-        except FOREIGN as error:
-            self._fail(words_of(error), error)
+        except TRANSPORT_ERRORS as error:
+            self._fail(describe_error(error), error)
         finally:
             self._write_scope = None
             if not whole and self._dead is None:

@@ -11,9 +11,9 @@ import anyio
 import httpx
 
 from senro.adapters.apiserver.answers import check, close, read_bounded
-from senro.adapters.apiserver.exchange import IN_FLIGHT, Exchange
-from senro.adapters.apiserver.exchanges import Exchanges
 from senro.adapters.apiserver.exec_session import WebSocketExec
+from senro.adapters.apiserver.in_flight_requests import InFlightRequests
+from senro.adapters.apiserver.request_task import IN_FLIGHT, RequestTask
 from senro.adapters.apiserver.tokens import Authorization
 from senro.adapters.apiserver.waiting import background
 from senro.adapters.apiserver.websocket import check_handshake, handshake_headers
@@ -22,7 +22,7 @@ from senro.domain.kube import api_paths
 from senro.domain.kube.exec_protocol import V4, V5, ExecProtocol
 from senro.domain.kube.status import bounded
 from senro.domain.requests.idempotency import RequestKind
-from senro.ports.clock import Chance, Clock
+from senro.ports.clock import Clock, Randomness
 
 REFUSAL_LIMIT = 64 * 1024
 """Bytes of the body of a refused handshake that are read, as kubectl does."""
@@ -38,16 +38,16 @@ class Execs:
         client: httpx.AsyncClient,
         authorization: Authorization,
         *,
-        exchanges: Exchanges,
+        in_flight_requests: InFlightRequests,
         clock: Clock,
-        chance: Chance,
+        randomness: Randomness,
     ) -> None:
         self._client = client
-        self._exchanges = exchanges
+        self._in_flight = in_flight_requests
         self._slots = anyio.Semaphore(IN_FLIGHT)
         self._authorization = authorization
         self._clock = clock
-        self._chance = chance
+        self._randomness = randomness
 
     @asynccontextmanager
     async def exec(
@@ -68,11 +68,11 @@ class Execs:
                 clock=self._clock,
             )
             async with background() as group:
-                group.start_soon(session.keep_talking)
+                group.start_soon(session.run_keepalive)
                 try:
                     yield session
                 finally:
-                    await session.say_goodbye()
+                    await session.send_close_frame()
         finally:
             await close(answer)
 
@@ -86,16 +86,16 @@ class Execs:
         return await self._upgrade(operation, target, subprotocol)
 
     async def _upgrade(self, operation: str, target: str, subprotocol: str) -> httpx.Response:
-        nonce = self._chance.token().encode("ascii")
+        nonce = self._randomness.token().encode("ascii")
         headers = {**handshake_headers(nonce, subprotocol), **self._authorization.headers()}
-        exchange = Exchange(
+        task = RequestTask(
             operation,
             self._client,
             slots=self._slots,
             take=partial(_upgraded, operation, nonce, subprotocol),
             drop=close,
         )
-        return await self._exchanges.send(exchange, RequestKind.EXEC.method, target, headers=headers)
+        return await self._in_flight.send(task, RequestKind.EXEC.method, target, headers=headers)
 
 
 async def _upgraded(operation: str, nonce: bytes, subprotocol: str, answer: httpx.Response) -> httpx.Response:

@@ -75,7 +75,7 @@ FAILURES: dict[type[Exception], Failure] = {
 }
 """By the most exact class: a lookup goes up the class's own order of resolution."""
 
-FOREIGN = tuple(FAILURES)
+TRANSPORT_ERRORS = tuple(FAILURES)
 """What to catch around a call of httpx, httpcore or anyio."""
 
 
@@ -87,7 +87,7 @@ def failure_of(error: Exception) -> Failure:
     return next(FAILURES[kind] for kind in type(error).__mro__ if kind in FAILURES)
 
 
-def words_of(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """A sentence for people: the class and the text, and where it is about a certificate, what to look at."""
     certificate = certificate_problem(error)
     if certificate is not None:
@@ -117,5 +117,5 @@ def translate(operation: str, error: Exception) -> ClusterError:
     """The error for a request without an answer; raise it `from` the foreign one."""
     failure = failure_of(error)
     if failure is Failure.BROKEN_RULE:
-        return ProtocolError(operation, rule="an exchange by the rules of HTTP", got=words_of(error))
-    return Unreachable(operation, cause=words_of(error), sent=failure is Failure.MAYBE_SENT)
+        return ProtocolError(operation, rule="an task by the rules of HTTP", got=describe_error(error))
+    return Unreachable(operation, cause=describe_error(error), sent=failure is Failure.MAYBE_SENT)

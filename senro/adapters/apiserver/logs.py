@@ -10,9 +10,9 @@ import anyio
 import httpx
 
 from senro.adapters.apiserver.answers import close, read_whole
-from senro.adapters.apiserver.exchange import IN_FLIGHT, Exchange
-from senro.adapters.apiserver.exchanges import Exchanges
-from senro.adapters.apiserver.failures import FOREIGN, words_of
+from senro.adapters.apiserver.failures import TRANSPORT_ERRORS, describe_error
+from senro.adapters.apiserver.in_flight_requests import InFlightRequests
+from senro.adapters.apiserver.request_task import IN_FLIGHT, RequestTask
 from senro.adapters.apiserver.tls import READ_SECONDS
 from senro.adapters.apiserver.tokens import Authorization
 from senro.domain.errors import StreamBroken, Unauthorized
@@ -30,9 +30,11 @@ READ_LIMIT = 64 * 1024 * 1024
 class LogStreams:
     """`senro.ports.cluster.Logs`, over the client for streams."""
 
-    def __init__(self, client: httpx.AsyncClient, authorization: Authorization, *, exchanges: Exchanges) -> None:
+    def __init__(
+        self, client: httpx.AsyncClient, authorization: Authorization, *, in_flight_requests: InFlightRequests
+    ) -> None:
         self._client = client
-        self._exchanges = exchanges
+        self._in_flight = in_flight_requests
         self._slots = anyio.Semaphore(IN_FLIGHT)
         self._authorization = authorization
 
@@ -82,8 +84,8 @@ class LogStreams:
 
     async def _send(self, operation: str, target: str) -> httpx.Response:
         headers = {"Accept": "*/*", **self._authorization.headers()}
-        exchange = Exchange(operation, self._client, slots=self._slots, take=partial(_accepted, operation), drop=close)
-        return await self._exchanges.send(exchange, RequestKind.LOG.method, target, headers=headers)
+        task = RequestTask(operation, self._client, slots=self._slots, take=partial(_accepted, operation), drop=close)
+        return await self._in_flight.send(task, RequestKind.LOG.method, target, headers=headers)
 
 
 async def _accepted(operation: str, answer: httpx.Response) -> httpx.Response:
@@ -101,5 +103,5 @@ async def _pieces(operation: str, answer: httpx.Response) -> AsyncGenerator[byte
             received += len(piece)
             if piece:
                 yield piece
-    except FOREIGN as error:
-        raise StreamBroken(operation, cause=words_of(error), received=received) from error
+    except TRANSPORT_ERRORS as error:
+        raise StreamBroken(operation, cause=describe_error(error), received=received) from error

@@ -9,13 +9,13 @@ import httpx
 import msgspec
 
 from senro.adapters.apiserver.answers import Reply, read_whole
-from senro.adapters.apiserver.exchange import IN_FLIGHT, Exchange
-from senro.adapters.apiserver.exchanges import Exchanges
 from senro.adapters.apiserver.failures import certificate_problem
+from senro.adapters.apiserver.in_flight_requests import InFlightRequests
+from senro.adapters.apiserver.request_task import IN_FLIGHT, RequestTask
 from senro.adapters.apiserver.tokens import Authorization
 from senro.domain.errors import ClusterError, Unauthorized, Unreachable
 from senro.domain.requests.idempotency import RequestKind, retry_delay
-from senro.ports.clock import Chance, Clock
+from senro.ports.clock import Clock, Randomness
 from senro.ports.cluster import CREATE_GRACE_SECONDS, Manifest
 
 BUDGET_SECONDS = 30.0
@@ -33,16 +33,16 @@ class Rest:
         client: httpx.AsyncClient,
         authorization: Authorization,
         *,
-        exchanges: Exchanges,
+        in_flight_requests: InFlightRequests,
         clock: Clock,
-        chance: Chance,
+        randomness: Randomness,
     ) -> None:
         self._client = client
-        self._exchanges = exchanges
+        self._in_flight = in_flight_requests
         self._slots = anyio.Semaphore(IN_FLIGHT)
         self._authorization = authorization
         self._clock = clock
-        self._chance = chance
+        self._randomness = randomness
 
     async def send(
         self,
@@ -78,9 +78,9 @@ class Rest:
                 return await once()
             except ClusterError as error:
                 wanted = _retry_delay(error) if request.is_idempotent else None
-                if wanted is None or self._exchanges.closed:
+                if wanted is None or self._in_flight.closed:
                     raise
-                wait = max(wanted, pause * (0.5 + self._chance.fraction() / 2))
+                wait = max(wanted, pause * (0.5 + self._randomness.fraction() / 2))
                 budget = unreachable_seconds if isinstance(error, Unreachable) else BUDGET_SECONDS
                 if self._clock.monotonic() + wait >= began + budget:
                     raise
@@ -99,10 +99,10 @@ class Rest:
         headers = {"Accept": "application/json", **self._authorization.headers()}
         if body is not None:
             headers["Content-Type"] = content_type
-        exchange = Exchange(
+        task = RequestTask(
             operation, self._client, slots=self._slots, take=partial(read_whole, operation), linger=linger
         )
-        return await self._exchanges.send(exchange, method, target, headers=headers, body=body)
+        return await self._in_flight.send(task, method, target, headers=headers, body=body)
 
 
 def named(manifest: Manifest) -> tuple[str, str]:

@@ -217,7 +217,7 @@ class Claims:
         await self._tell_acquired(claim, clock.monotonic() - began, previous)
 
     def _until_the_next_look(self, claim: _Claim, wait: Wait) -> float:
-        part = 0.75 + self._attempt.services.chance.fraction() / 4
+        part = 0.75 + self._attempt.services.randomness.fraction() / 4
         return min(wait.seconds, part * min(LOOK_SECONDS, claim.terms.seconds / 10))
 
     def _show(self, claim: _Claim, words: str, shown: str) -> str:

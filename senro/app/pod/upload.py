@@ -210,7 +210,7 @@ class Upload(Transfer[Uploaded]):
             for threshold in (PROBE_FROM, PROBE_TO):
                 await sender.passed[threshold].wait()
                 count = sender.wire_bytes
-                await session.arrived()
+                await session.wait_until_received()
                 probe.mark(count)
         except ClusterError:
             return  # the reading task raises it

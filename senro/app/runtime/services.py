@@ -9,7 +9,7 @@ from senro.domain.caches.key import CacheKeys
 from senro.domain.claims.lease import LEASE_SECONDS
 from senro.domain.errors import StoreUnavailable
 from senro.domain.transfer.compression import LinkRates
-from senro.ports.clock import Chance, Clock
+from senro.ports.clock import Clock, Randomness
 from senro.ports.cluster import Cluster
 from senro.ports.ledger import RunLedger
 from senro.ports.persistent import Lease
@@ -60,7 +60,7 @@ class Services:
     content: ContentStore
     processes: Processes
     clock: Clock
-    chance: Chance
+    randomness: Randomness
     reporter: Reporter
     pods: ClusterServices | None = None
     persistent: Mapping[str, Lease] = field(default_factory=dict)

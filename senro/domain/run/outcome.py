@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from senro.domain.pipeline.retry import Retry
-from senro.domain.verdict import Cancelled, Exited, Infra, TimedOut, about
+from senro.domain.verdict import Cancelled, Exited, Infra, TimedOut, kind_info
 
 OutcomeKind = Literal["succeeded", "failed", "timed_out", "cancelled", "infra"]
 """`succeeded` and `failed` are the command's own; `infra` is what the cluster did to it."""
@@ -62,8 +62,8 @@ def outcome_of(answer: Exited | Infra | Cancelled | TimedOut, *, node: str = "")
                 infra_kind=str(answer.kind),
                 did_run=answer.did_run.value,
                 may_be_alive=answer.may_be_alive,
-                repeatable=about(answer.kind).repeatable,
-                least_wait=about(answer.kind).least_wait,
+                repeatable=kind_info(answer.kind).repeatable,
+                least_wait=kind_info(answer.kind).least_wait,
                 message=answer.message,
                 hint=answer.hint,
                 node=answer.node or node,

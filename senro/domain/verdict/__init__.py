@@ -10,14 +10,13 @@ from __future__ import annotations
 from senro.domain.verdict.answers import Answer, Cancelled, Ending, Exited, Infra, Pending, Running, TimedOut
 from senro.domain.verdict.event_reads import wants_events
 from senro.domain.verdict.fold import observe
-from senro.domain.verdict.kinds import About, DidRun, InfraKind, Note, PendingKind, about
+from senro.domain.verdict.kinds import DidRun, InfraKind, KindInfo, Note, PendingKind, kind_info
 from senro.domain.verdict.memory import Memory
 from senro.domain.verdict.observation import Finish, Observation
 from senro.domain.verdict.patience import Patience, give_up
 from senro.domain.verdict.signals.container_state import hides_eviction
 
 __all__ = [
-    "About",
     "Answer",
     "Cancelled",
     "DidRun",
@@ -26,6 +25,7 @@ __all__ = [
     "Finish",
     "Infra",
     "InfraKind",
+    "KindInfo",
     "Memory",
     "Note",
     "Observation",
@@ -34,9 +34,9 @@ __all__ = [
     "PendingKind",
     "Running",
     "TimedOut",
-    "about",
     "give_up",
     "hides_eviction",
+    "kind_info",
     "observe",
     "wants_events",
 ]

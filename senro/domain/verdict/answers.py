@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from senro.domain.verdict.kinds import DidRun, InfraKind, Note, PendingKind, about
+from senro.domain.verdict.kinds import DidRun, InfraKind, Note, PendingKind, kind_info
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Infra:
     @property
     def hint(self) -> str:
         """What a person can do about it, one sentence."""
-        return about(self.kind).hint
+        return kind_info(self.kind).hint
 
 
 @dataclass(frozen=True, slots=True)

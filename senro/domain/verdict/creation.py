@@ -23,7 +23,7 @@ from senro.domain.errors import (
 )
 from senro.domain.requests.idempotency import ETCD_FAILED, THROTTLED_SECONDS, TRANSIENT_CODES, WEBHOOK_FAILED
 from senro.domain.verdict.answers import Infra
-from senro.domain.verdict.kinds import DidRun, InfraKind, about
+from senro.domain.verdict.kinds import DidRun, InfraKind, kind_info
 
 RetryBudget = Literal["trouble", "quota"]
 """What bounds the repetitions: `TROUBLE_SECONDS` for a failing control plane, the step's start timeout for a quota."""
@@ -196,7 +196,7 @@ def infra_from_error(
     """The answer for a step whose pod senro could not create, or can no longer read, because of `error`."""
     decision = classify_create_error(error)
     hint = decision.hint if isinstance(decision, GiveUp) else ""
-    message = f"{error}. {hint}" if hint and hint != about(decision.kind).hint else str(error)
+    message = f"{error}. {hint}" if hint and hint != kind_info(decision.kind).hint else str(error)
     return Infra(decision.kind, did_run, may_be_alive=may_be_alive, message=message, node=node)
 
 

@@ -37,7 +37,7 @@ _DISRUPTED = infra_kinds(Where.CONDITION)["DisruptionTarget"]
 
 
 class Source(IntEnum):
-    """Where a sign stands; of two, the greater names the kind."""
+    """Where a disruption stands; of two, the greater names the kind."""
 
     READY = 1
     """Ready.reason says that the pod ends while a container of it runs: the kubelet kills, and keeps why."""
@@ -55,7 +55,7 @@ class Source(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
+class Disruption:
     """One disruption. `moment` is when it began, by the clock of the machine that says so, None where none does.
 
     `withheld`: it may be seen long after it began (the kubelet says it only together with the final phase,
@@ -72,42 +72,44 @@ class Sign:
     deadline: bool = False
 
     @property
-    def told(self) -> bool:
+    def event_only(self) -> bool:
         """Whether an Event alone tells of it, and the pod shows nothing."""
         return self.source in {Source.STOPPED, Source.EVENT}
 
 
-def sign_of(
+def disruption_of(
     observation: Observation, pod: Pod, *, step: str, ready: Condition, target: Condition, silent: bool
-) -> Sign | None:
+) -> Disruption | None:
     """The disruption that this observation shows, None where it shows none.
 
     `step` is the name of the step's container, `ready` and `target` are the pod's conditions Ready and
     DisruptionTarget, empty ones where it has none. Several signs count as one disruption: the strongest source names
-    it, the earliest moment dates it, and it may have been withheld if any of them may. One sign without a date leaves
-    the whole undated, except that the kubelet's condition dates the reason that comes with it
+    it, the earliest moment dates it, and it may have been withheld if any of them may. One without a date leaves the
+    whole undated, except that the kubelet's condition dates the reason that comes with it
     (docs/design/pod-states.md#row-91-terminationbykubelet).
     """
-    signs = _signs(observation, pod, step=step, ready=ready, target=target, silent=silent)
-    if len(signs) <= 1:
-        return signs[0] if signs else None
-    by_kubelet = any(sign.withheld and sign.source is Source.CONDITION for sign in signs)
+    disruptions = _disruptions(observation, pod, step=step, ready=ready, target=target, silent=silent)
+    if len(disruptions) <= 1:
+        return disruptions[0] if disruptions else None
+    by_kubelet = any(disruption.withheld and disruption.source is Source.CONDITION for disruption in disruptions)
     moments = [
-        sign.moment for sign in signs if sign.moment is not None or not (by_kubelet and sign.source is Source.REASON)
+        disruption.moment
+        for disruption in disruptions
+        if disruption.moment is not None or not (by_kubelet and disruption.source is Source.REASON)
     ]
     dated = [moment for moment in moments if moment is not None]
-    strongest = max(signs, key=_source)
-    return Sign(
+    strongest = max(disruptions, key=_source)
+    return Disruption(
         strongest.kind,
         strongest.source,
         min(dated) if len(dated) == len(moments) else None,
         strongest.message,
-        withheld=any(sign.withheld for sign in signs),
+        withheld=any(disruption.withheld for disruption in disruptions),
         deadline=strongest.deadline,
     )
 
 
-def joined(old: Sign | None, new: Sign | None, target: Condition) -> Sign | None:
+def merge(old: Disruption | None, new: Disruption | None, target: Condition) -> Disruption | None:
     """What is known of the disruption once `new` was seen after `old`: first sight stays, a better name is taken.
 
     A DisruptionTarget that went back to False without a deletion was called off
@@ -122,23 +124,25 @@ def joined(old: Sign | None, new: Sign | None, target: Condition) -> Sign | None
     return replace(old, kind=new.kind, source=new.source, message=new.message, deadline=new.deadline)
 
 
-def _signs(
+def _disruptions(
     observation: Observation, pod: Pod, *, step: str, ready: Condition, target: Condition, silent: bool
-) -> list[Sign]:
-    signs = []
+) -> list[Disruption]:
+    disruptions = []
     if target.status == "True":
-        signs.append(_from_condition(target, silent=silent))
+        disruptions.append(_from_condition(target, silent=silent))
     if pod.metadata.deletion_timestamp and not observation.deletion_asked:
         words = "the pod was deleted, and not by this run"
-        signs.append(Sign(InfraKind.DELETED, Source.DELETION, deletion_asked_at(pod), words))
+        disruptions.append(Disruption(InfraKind.DELETED, Source.DELETION, deletion_asked_at(pod), words))
     if pod.status.reason:
         kind = reason_kind(pod.status.reason, pod.status.message)
         words = f"{pod.status.reason}: {pod.status.message}" if pod.status.message else pod.status.reason
         deadline = pod.status.reason == DEADLINE_EXCEEDED
         moment = _deadline_of(pod) if deadline else None
-        signs.append(Sign(kind, Source.REASON, moment, words, withheld=True, deadline=deadline))
-    signs += [
-        sign for event in observation.events or () if (sign := _from_event(event, observation, pod, step)) is not None
+        disruptions.append(Disruption(kind, Source.REASON, moment, words, withheld=True, deadline=deadline))
+    disruptions += [
+        disruption
+        for event in observation.events or ()
+        if (disruption := _from_event(event, observation, pod, step)) is not None
     ]
     if ready.reason in KUBELET_ENDS and _any_runs(pod):
         # Recording deadline-exceeded: 31 s before the phase. lastTransitionTime dates a change of status, not of
@@ -146,29 +150,29 @@ def _signs(
         ends, changed = _deadline_of(pod), parse_time(ready.last_transition_time)
         passed = ends is not None and changed is not None and changed >= ends
         kind = InfraKind.DEADLINE if passed else InfraKind.EVICTED
-        signs.append(Sign(kind, Source.READY, None, f"the kubelet is ending the pod ({ready.reason})"))
-    return signs
+        disruptions.append(Disruption(kind, Source.READY, None, f"the kubelet is ending the pod ({ready.reason})"))
+    return disruptions
 
 
-def _from_event(event: ClusterEvent, observation: Observation, pod: Pod, step: str) -> Sign | None:
+def _from_event(event: ClusterEvent, observation: Observation, pod: Pod, step: str) -> Disruption | None:
     """What an Event tells of a disruption. It is read when somebody asks: the order of sight proves nothing."""
     if event.involved_object.uid != pod.uid:
         return None
     if event.reason == "Evicted":
-        return Sign(evicted_kind(event.message), Source.EVENT, event.moment, event.message, withheld=True)
+        return Disruption(evicted_kind(event.message), Source.EVENT, event.moment, event.message, withheld=True)
     # The kubelet stops a container that runs, and only that: one that has ended by itself is not killed. Of a node
     # that shuts down, or of an eviction whose own Event was lost, it is all that a step leaves that ends with 0.
     stopped = event.reason == "Killing" and event.message.startswith(_STOPPING)
     if stopped and event.involved_object.field_path.endswith(f"{{{step}}}") and not observation.deletion_asked:
         words = f"the kubelet ended it: {event.message}"
-        return Sign(InfraKind.EVICTED, Source.STOPPED, event.moment, words, withheld=True)
+        return Disruption(InfraKind.EVICTED, Source.STOPPED, event.moment, words, withheld=True)
     return None
 
 
-def _from_condition(condition: Condition, *, silent: bool) -> Sign:
+def _from_condition(condition: Condition, *, silent: bool) -> Disruption:
     # Recording node-lost: the taint manager deletes what a silent node holds.
     kind = _CONDITION_KINDS.get(condition.reason, _DISRUPTED)
-    return Sign(
+    return Disruption(
         InfraKind.NODE_LOST if silent else kind,
         Source.CONDITION,
         parse_time(condition.last_transition_time),
@@ -206,5 +210,5 @@ def _any_runs(pod: Pod) -> bool:
     return any(status.state.running is not None for status in pod.status.container_statuses)
 
 
-def _source(sign: Sign) -> Source:
-    return sign.source
+def _source(disruption: Disruption) -> Source:
+    return disruption.source

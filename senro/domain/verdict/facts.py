@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from senro.domain.kube.pod import Condition, ContainerStatus
 from senro.domain.verdict.answers import Answer, Infra, Pending
-from senro.domain.verdict.disruption import joined, sign_of
+from senro.domain.verdict.disruption import disruption_of, merge
 from senro.domain.verdict.kinds import DidRun
 from senro.domain.verdict.memory import Memory
 from senro.domain.verdict.signals.container_state import has_container, last_words, shows_run
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from senro.domain.kube.event import ClusterEvent
     from senro.domain.kube.pod import Pod
     from senro.domain.verdict.answers import Exited
-    from senro.domain.verdict.disruption import Sign
+    from senro.domain.verdict.disruption import Disruption
     from senro.domain.verdict.kinds import InfraKind, Note
     from senro.domain.verdict.observation import Observation
 
@@ -25,7 +25,7 @@ _NO_CONDITION = Condition()
 
 
 @dataclass(slots=True)
-class Seen:
+class Facts:
     """The pod, the step's status in it (an empty one where there is none), and what is known with this observation.
 
     It lives for one call of `observe`: `before` is the memory that came in, the fields after it are those of the memory
@@ -41,9 +41,9 @@ class Seen:
     ran: bool
     waited: bool
     contained: bool
-    sign: Sign | None
-    held: Exited | None
-    held_since: float
+    disruption: Disruption | None
+    pending_exit: Exited | None
+    pending_exit_since: float
     lost_since: float | None
     silent_since: float | None
     node: str
@@ -60,15 +60,15 @@ class Seen:
     @property
     def disrupted_before(self) -> bool:
         """Whether the disruption was known before this observation."""
-        return self.before.sign is not None
+        return self.before.disruption is not None
 
     @property
-    def sign_at(self) -> float:
+    def disruption_at(self) -> float:
         """When the disruption was first seen."""
-        return self.before.sign_at if self.before.sign is not None else self.observation.at
+        return self.before.disruption_at if self.before.disruption is not None else self.observation.at
 
     def did_run(self) -> DidRun:
-        """Whether the command may have run. Seen running: yes. Only waiting, or never any status: no. Else maybe."""
+        """Whether the command may have run. Facts running: yes. Only waiting, or never any status: no. Else maybe."""
         if self.ran:
             return DidRun.YES
         if self.contained or (self.status.state.terminated is not None and not self.waited):
@@ -79,12 +79,12 @@ class Seen:
         self, kind: InfraKind, *, ran: DidRun | None = None, alive: bool = False, notes: tuple[Note, ...] = ()
     ) -> Infra:
         """Infra, named by the disruption where one is known, else `kind`; `ran` None is what the evidence says."""
-        sign, terminated = self.sign, self.status.state.terminated
+        disruption, terminated = self.disruption, self.status.state.terminated
         return Infra(
-            kind=kind if sign is None else sign.kind,
+            kind=kind if disruption is None else disruption.kind,
             did_run=self.did_run() if ran is None else ran,
             may_be_alive=alive,
-            message=(sign.message if sign is not None else "") or last_words(self.pod, self.status),
+            message=(disruption.message if disruption is not None else "") or last_words(self.pod, self.status),
             node=self.node,
             notes=notes,
             code=terminated.exit_code if terminated is not None else None,
@@ -103,10 +103,10 @@ class Seen:
             ran=self.ran,
             waited=self.waited,
             contained=self.contained,
-            sign=self.sign,
-            sign_at=self.sign_at,
-            held=self.held,
-            held_since=self.held_since,
+            disruption=self.disruption,
+            disruption_at=self.disruption_at,
+            pending_exit=self.pending_exit,
+            pending_exit_since=self.pending_exit_since,
             lost_since=self.lost_since,
             silent_since=self.silent_since,
             node=self.node,
@@ -116,7 +116,7 @@ class Seen:
         )
 
 
-def look(memory: Memory, observation: Observation, pod: Pod) -> Seen:
+def gather_facts(memory: Memory, observation: Observation, pod: Pod) -> Facts:
     """Bring what is known up to what this observation shows; nothing is judged yet."""
     status = pod.container(memory.step) or _NO_STATUS
     ready = target = _NO_CONDITION
@@ -132,10 +132,10 @@ def look(memory: Memory, observation: Observation, pod: Pod) -> Seen:
     # Recording node-lost, docs/design/pod-states.md#row-84-ready: the node controller sets Ready to False, gives no
     # reason, and leaves ContainersReady as it was.
     silent = observation.node_silent or (ready.status == "False" and not ready.reason and containers_ready == "True")
-    shown = sign_of(observation, pod, step=memory.step, ready=ready, target=target, silent=silent)
+    shown = disruption_of(observation, pod, step=memory.step, ready=ready, target=target, silent=silent)
     state = status.state
     runs = state.running is not None
-    return Seen(
+    return Facts(
         pod=pod,
         status=status,
         ready=ready,
@@ -144,9 +144,9 @@ def look(memory: Memory, observation: Observation, pod: Pod) -> Seen:
         ran=memory.ran or runs or shows_run(status),
         waited=memory.waited or state.waiting is not None,
         contained=memory.contained or has_container(status),
-        sign=joined(memory.sign, shown, target),
-        held=memory.held,
-        held_since=memory.held_since,
+        disruption=merge(memory.disruption, shown, target),
+        pending_exit=memory.pending_exit,
+        pending_exit_since=memory.pending_exit_since,
         lost_since=None if runs else memory.lost_since,
         silent_since=(observation.at if memory.silent_since is None else memory.silent_since) if silent else None,
         node=pod.spec.node_name or memory.node,

@@ -15,14 +15,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from senro.domain.verdict.answers import Answer, Cancelled, Exited, Infra, TimedOut
-from senro.domain.verdict.facts import look
+from senro.domain.verdict.facts import gather_facts
 from senro.domain.verdict.kinds import DidRun, InfraKind
 from senro.domain.verdict.rules_ended import failed_start, finished, framed, past_deadline, without_end
 from senro.domain.verdict.rules_running import alive
 from senro.domain.verdict.signals.container_state import end_of, failed_init
 
 if TYPE_CHECKING:
-    from senro.domain.verdict.facts import Seen
+    from senro.domain.verdict.facts import Facts
     from senro.domain.verdict.memory import Memory
     from senro.domain.verdict.observation import Finish, Observation
 
@@ -36,37 +36,37 @@ def observe(memory: Memory, observation: Observation) -> tuple[Answer, Memory]:
     if memory.answer.settled:  # row 0
         return memory.answer, memory
     pod = observation.pod
-    if memory.held is None and (observation.cancelled or observation.timed_out):
+    if memory.pending_exit is None and (observation.cancelled or observation.timed_out):
         return _settled(memory, 1, Cancelled() if observation.cancelled else TimedOut())
     if pod is None or (pod.uid and pod.uid != memory.uid):
         return _settled(memory, 2, _gone(memory, observation.finish))
     if not pod.uid:
         return memory.answer, memory
-    seen = look(memory, observation, pod)
-    rule, answer = _judged(seen)
-    return answer, seen.memory(answer, rule)
+    facts = gather_facts(memory, observation, pod)
+    rule, answer = _judged(facts)
+    return answer, facts.memory(answer, rule)
 
 
 def _settled(memory: Memory, rule: int, answer: Answer) -> tuple[Answer, Memory]:
     return answer, memory._replace(answer=answer, rule=rule)
 
 
-def _judged(seen: Seen) -> tuple[int, Answer]:
+def _judged(facts: Facts) -> tuple[int, Answer]:
     """Rows 3 to 14: the number of the one that decides, and its answer."""
-    finish = seen.observation.finish
+    finish = facts.observation.finish
     if finish is not None:  # rows 7 and 8
-        return framed(seen, finish)
-    init = failed_init(seen.pod)
+        return framed(facts, finish)
+    init = failed_init(facts.pod)
     if init is not None:  # row 3
-        return failed_start(seen, *init)
-    terminated = end_of(seen.status)
+        return failed_start(facts, *init)
+    terminated = end_of(facts.status)
     if terminated is not None:  # rows 4 to 9
-        return finished(seen, terminated)
-    if not seen.final:  # rows 11 to 14
-        return alive(seen)
-    if seen.sign is not None and seen.sign.deadline:
-        return 6, past_deadline(seen)
-    return 10, without_end(seen)
+        return finished(facts, terminated)
+    if not facts.final:  # rows 11 to 14
+        return alive(facts)
+    if facts.disruption is not None and facts.disruption.deadline:
+        return 6, past_deadline(facts)
+    return 10, without_end(facts)
 
 
 def _gone(memory: Memory, finish: Finish | None) -> Answer:
@@ -75,16 +75,16 @@ def _gone(memory: Memory, finish: Finish | None) -> Answer:
     Without one, a step that was only seen waiting may have started since: nobody can tell. A result frame is a finish
     that was seen, unless the disruption was seen before it.
     """
-    if memory.held is not None:
-        return memory.held
-    sign = memory.sign
-    if finish is not None and sign is None:
+    if memory.pending_exit is not None:
+        return memory.pending_exit
+    disruption = memory.disruption
+    if finish is not None and disruption is None:
         return Exited(finish.code)
     return Infra(
-        kind=InfraKind.VANISHED if sign is None else sign.kind,
+        kind=InfraKind.VANISHED if disruption is None else disruption.kind,
         did_run=DidRun.YES if memory.ran or finish is not None else DidRun.MAYBE,
         may_be_alive=memory.silent_since is not None,
-        message="the pod is gone, and nothing said why" if sign is None else sign.message,
+        message="the pod is gone, and nothing said why" if disruption is None else disruption.message,
         node=memory.node,
         code=None if finish is None else finish.code,
     )

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class InfraKind(StrEnum):
-    """What failed a step other than its own command. `about(kind)` says more."""
+    """What failed a step other than its own command. `kind_info(kind)` says more."""
 
     IMAGE_NOT_FOUND = "image-not-found"
     IMAGE_DENIED = "image-denied"
@@ -95,7 +95,7 @@ class Note(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class KindInfo:
     """A kind of Infra, told to a person and to the retry policy.
 
     `may_have_run`: can the command have run at all under this kind. `repeatable`: may another try, unchanged, go
@@ -113,133 +113,133 @@ class About:
 # state within seconds (5 to 15), a drained or full cluster needs longer (30), and a registry counts its pulls by the
 # minute at least (60). What was removed without grace may leave its processes alive for some seconds, until the kubelet
 # hears of it and has killed them (docs/design/api-rules.md#grace-of-a-deletion).
-_ABOUT: dict[InfraKind, About] = {
-    InfraKind.IMAGE_NOT_FOUND: About(
+_KIND_INFO: dict[InfraKind, KindInfo] = {
+    InfraKind.IMAGE_NOT_FOUND: KindInfo(
         may_have_run=False, repeatable=False, hint="Check the image's name and digest in its registry."
     ),
-    InfraKind.IMAGE_DENIED: About(
+    InfraKind.IMAGE_DENIED: KindInfo(
         may_have_run=False, repeatable=False, hint="Give the pod an imagePullSecret that may pull this image."
     ),
-    InfraKind.IMAGE_INVALID: About(
+    InfraKind.IMAGE_INVALID: KindInfo(
         may_have_run=False, repeatable=False, hint="Correct the image reference: registry/name@sha256:digest."
     ),
-    InfraKind.IMAGE_ABSENT: About(
+    InfraKind.IMAGE_ABSENT: KindInfo(
         may_have_run=False, repeatable=False, hint="Load the image onto the node, or let it be pulled."
     ),
-    InfraKind.IMAGE_PLATFORM: About(
+    InfraKind.IMAGE_PLATFORM: KindInfo(
         may_have_run=False, repeatable=False, hint="Use an image that is built for the node's platform."
     ),
-    InfraKind.IMAGE_LIMITED: About(
+    InfraKind.IMAGE_LIMITED: KindInfo(
         may_have_run=False,
         repeatable=True,
         hint="Pull with credentials or from a mirror: the registry limits.",
         least_wait=60,
     ),
-    InfraKind.IMAGE_UNREACHABLE: About(
+    InfraKind.IMAGE_UNREACHABLE: KindInfo(
         may_have_run=False, repeatable=True, hint="Check that the nodes reach the image's registry.", least_wait=30
     ),
-    InfraKind.CONFIG: About(
+    InfraKind.CONFIG: KindInfo(
         may_have_run=False, repeatable=False, hint="Create or correct what the container's configuration refers to."
     ),
-    InfraKind.VOLUME: About(
+    InfraKind.VOLUME: KindInfo(
         may_have_run=False, repeatable=False, hint="Check the mounts: source, path in the image, claim and its node."
     ),
-    InfraKind.UNSCHEDULABLE: About(
+    InfraKind.UNSCHEDULABLE: KindInfo(
         may_have_run=False, repeatable=True, hint="Ask for less, or give the cluster a node that fits.", least_wait=30
     ),
-    InfraKind.START_TIMEOUT: About(
+    InfraKind.START_TIMEOUT: KindInfo(
         may_have_run=False,
         repeatable=True,
         hint="Look at the pod's Events, or raise the target's start timeout.",
         least_wait=10,
     ),
-    InfraKind.REJECTED: About(
+    InfraKind.REJECTED: KindInfo(
         may_have_run=True,
         repeatable=True,
         hint="The node refused the pod: see its reason; another node may take it.",
         least_wait=5,
     ),
-    InfraKind.EVICTED: About(
+    InfraKind.EVICTED: KindInfo(
         may_have_run=True,
         repeatable=True,
         hint="The node was drained or short of a resource; try again.",
         least_wait=1,
     ),
-    InfraKind.RESOURCE_LIMIT: About(
+    InfraKind.RESOURCE_LIMIT: KindInfo(
         may_have_run=True, repeatable=False, hint="The step outgrew its own limit: raise it, or write less."
     ),
-    InfraKind.PREEMPTED: About(
+    InfraKind.PREEMPTED: KindInfo(
         may_have_run=True,
         repeatable=True,
         hint="A pod of higher priority took the place; raise the priority.",
         least_wait=5,
     ),
-    InfraKind.DELETED: About(
+    InfraKind.DELETED: KindInfo(
         may_have_run=True,
         repeatable=True,
         hint="Somebody deleted the pod; find out who in the audit log.",
         least_wait=1,
     ),
-    InfraKind.VANISHED: About(
+    InfraKind.VANISHED: KindInfo(
         may_have_run=True, repeatable=True, hint="The pod was removed without grace; find out by whom.", least_wait=5
     ),
-    InfraKind.NODE_LOST: About(
+    InfraKind.NODE_LOST: KindInfo(
         may_have_run=True,
         repeatable=True,
         hint="The node fell silent or lost the container: look at the node.",
         least_wait=10,
     ),
-    InfraKind.RUNTIME: About(
+    InfraKind.RUNTIME: KindInfo(
         may_have_run=True,
         repeatable=True,
         hint="The node's container runtime failed: see its words, try another node.",
         least_wait=10,
     ),
-    InfraKind.STAGE_FAILED: About(
+    InfraKind.STAGE_FAILED: KindInfo(
         may_have_run=False, repeatable=True, hint="senro-stage failed before the step: read its log.", least_wait=5
     ),
-    InfraKind.INIT_FAILED: About(
+    InfraKind.INIT_FAILED: KindInfo(
         may_have_run=False,
         repeatable=True,
         hint="An init container that is not senro's failed: read its log.",
         least_wait=5,
     ),
-    InfraKind.TRANSFER: About(
+    InfraKind.TRANSFER: KindInfo(
         may_have_run=True,
         repeatable=True,
         hint="A workspace did not cross: check network and space in the volume.",
         least_wait=5,
     ),
-    InfraKind.APISERVER: About(
+    InfraKind.APISERVER: KindInfo(
         may_have_run=True,
         repeatable=True,
         hint="The apiserver did not answer for long: check the control plane.",
         least_wait=15,
     ),
-    InfraKind.ADMISSION: About(
+    InfraKind.ADMISSION: KindInfo(
         may_have_run=False, repeatable=False, hint="The cluster's policy refuses this pod: change what it names."
     ),
-    InfraKind.ADMISSION_TRANSIENT: About(
+    InfraKind.ADMISSION_TRANSIENT: KindInfo(
         may_have_run=False, repeatable=True, hint="An admission webhook did not answer; try again.", least_wait=5
     ),
-    InfraKind.QUOTA: About(
+    InfraKind.QUOTA: KindInfo(
         may_have_run=False,
         repeatable=True,
         hint="The namespace's quota is used up: free some, or raise it.",
         least_wait=30,
     ),
-    InfraKind.UNAUTHORIZED: About(
+    InfraKind.UNAUTHORIZED: KindInfo(
         may_have_run=True, repeatable=False, hint="The credential is not accepted: renew SENRO_K8S_TOKEN_FILE."
     ),
-    InfraKind.FORBIDDEN: About(
+    InfraKind.FORBIDDEN: KindInfo(
         may_have_run=True, repeatable=False, hint="Grant the identity the verb that the message names."
     ),
-    InfraKind.DEADLINE: About(
+    InfraKind.DEADLINE: KindInfo(
         may_have_run=True,
         repeatable=False,
         hint="activeDeadlineSeconds of somebody else ended the pod: find who set it.",
     ),
-    InfraKind.CLAIM: About(
+    InfraKind.CLAIM: KindInfo(
         may_have_run=False,
         repeatable=True,
         hint="See who holds the claim (kubectl get leases), or wait longer: max_lifetime= on k8s.Pod.",
@@ -248,6 +248,6 @@ _ABOUT: dict[InfraKind, About] = {
 }
 
 
-def about(kind: InfraKind) -> About:
+def kind_info(kind: InfraKind) -> KindInfo:
     """What `kind` means: the table above."""
-    return _ABOUT[kind]
+    return _KIND_INFO[kind]

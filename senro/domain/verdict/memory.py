@@ -9,7 +9,7 @@ from senro.domain.verdict.kinds import PendingKind
 
 if TYPE_CHECKING:
     from senro.domain.kube.event import ClusterEvent
-    from senro.domain.verdict.disruption import Sign
+    from senro.domain.verdict.disruption import Disruption
 
 
 class Memory(NamedTuple):
@@ -18,8 +18,9 @@ class Memory(NamedTuple):
     `uid` is the pod's, `step` and `stage` name its containers, `own_deadline` is the activeDeadlineSeconds that
     senro asked for. `answer` is the last one, given by row `rule` of
     docs/design/verdicts.md#the-table. `ran`, `waited`, `contained`:
-    the step was seen running (or its state tells of it), was seen waiting, had a containerID. `sign` is the disruption
-    seen, first at `sign_at`. `held` is the verdict of a finish whose last word is awaited, first seen at `held_since`.
+    the step was seen running (or its state tells of it), was seen waiting, had a containerID. `disruption` is the
+    disruption seen, first at `disruption_at`. `pending_exit` is the verdict of a finish that waits for the final phase,
+    first seen at `pending_exit_since`.
     `lost_since`: when a step that had run was first seen without a running or ended container. `silent_since`: when
     the node was first found silent, None while it reports. `node` is its name. `waiting_since`: when the step was
     first seen waiting for what `answer` says. `events` are the last that were read, at `events_at`. All times are the
@@ -36,10 +37,10 @@ class Memory(NamedTuple):
     ran: bool = False
     waited: bool = False
     contained: bool = False
-    sign: Sign | None = None
-    sign_at: float = 0.0
-    held: Exited | None = None
-    held_since: float = 0.0
+    disruption: Disruption | None = None
+    disruption_at: float = 0.0
+    pending_exit: Exited | None = None
+    pending_exit_since: float = 0.0
     lost_since: float | None = None
     silent_since: float | None = None
     node: str = ""

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from senro.domain.verdict.answers import Answer, Infra, Pending
-from senro.domain.verdict.kinds import DidRun, InfraKind, PendingKind, about
+from senro.domain.verdict.kinds import DidRun, InfraKind, PendingKind, kind_info
 
 PERMANENT_GRACE = 20.0
 """Seconds for what waiting cannot mend: a registry may be a moment behind a push
@@ -109,7 +109,7 @@ def _is_missing(pending: Pending) -> bool:
 def _sentence(pending: Pending, waited: float) -> str:
     who = f"container {pending.container}" if pending.container else "the pod"
     words = f": {pending.message}" if pending.message else ""
-    return f"{who} did not start in {waited:.0f} s ({pending.kind}){words}. {about(BECOMES[pending.kind]).hint}"
+    return f"{who} did not start in {waited:.0f} s ({pending.kind}){words}. {kind_info(BECOMES[pending.kind]).hint}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,13 @@ from senro.domain.verdict.signals.start_error import START_REASONS, missing_for_
 if TYPE_CHECKING:
     from senro.domain.kube.pod import ContainerStateTerminated, Pod
     from senro.domain.verdict.answers import Answer, Infra
-    from senro.domain.verdict.disruption import Sign
-    from senro.domain.verdict.facts import Seen
+    from senro.domain.verdict.disruption import Disruption
+    from senro.domain.verdict.facts import Facts
     from senro.domain.verdict.observation import Finish
 
 TIE = timedelta(seconds=5)
-"""How far the clocks of node and apiserver may differ: a finish not further than this before a sign proves nothing."""
+"""How far the clocks of node and apiserver may differ: a finish that is less than this before a disruption proves
+nothing."""
 
 HOLD = 20.0
 """Seconds that a finish in a pod about to be over waits for the phase, which brings reason and condition (row 9).
@@ -33,26 +34,26 @@ _OTHERS_LIVE = "ContainersNotReady"
 """Ready.reason while other containers of the pod live on: a kubelet that ends the pod says PodFailed instead."""
 
 
-def framed(seen: Seen, finish: Finish) -> tuple[int, Answer]:
+def framed(facts: Facts, finish: Finish) -> tuple[int, Answer]:
     """Rows 7 and 8 for a step that has a result frame: the frame is the finish, and no phase is waited for."""
     verdict = Exited(finish.code)
-    if seen.sign is None:
+    if facts.disruption is None:
         return 8, verdict
-    return 7, _against(seen, seen.sign, finish.finished_at, verdict)
+    return 7, _against(facts, facts.disruption, finish.finished_at, verdict)
 
 
-def failed_start(seen: Seen, name: str, terminated: ContainerStateTerminated) -> tuple[int, Answer]:
+def failed_start(facts: Facts, name: str, terminated: ContainerStateTerminated) -> tuple[int, Answer]:
     """Row 3: an init container failed, the step never starts. A disruption that killed it names the cause."""
     if is_invented(terminated):
         kind = InfraKind.NODE_LOST
     else:
-        kind = InfraKind.STAGE_FAILED if name == seen.before.stage else InfraKind.INIT_FAILED
-    answer = seen.infra(kind, ran=DidRun.YES if seen.ran else DidRun.NO)
-    if seen.sign is not None:
+        kind = InfraKind.STAGE_FAILED if name == facts.before.stage else InfraKind.INIT_FAILED
+    answer = facts.infra(kind, ran=DidRun.YES if facts.ran else DidRun.NO)
+    if facts.disruption is not None:
         return 3, answer
     program = missing_for_staging(terminated) if kind is InfraKind.STAGE_FAILED else None
     if program is not None:
-        image = _image_of(seen.pod, name)
+        image = _image_of(facts.pod, name)
         return 3, replace(
             answer, kind=InfraKind.CONFIG, message=f"{name} could not run: {missing_program_message(image, program)}"
         )
@@ -64,63 +65,65 @@ def _image_of(pod: Pod, name: str) -> str:
     return next((one.image for one in pod.spec.init_containers if one.name == name), "") or "of the pod"
 
 
-def finished(seen: Seen, terminated: ContainerStateTerminated) -> tuple[int, Answer]:
+def finished(facts: Facts, terminated: ContainerStateTerminated) -> tuple[int, Answer]:
     """Rows 4 to 9: the step's container has ended."""
     if is_invented(terminated):
-        return 4, seen.infra(InfraKind.NODE_LOST)
+        return 4, facts.infra(InfraKind.NODE_LOST)
     code = terminated.exit_code or 0
     if terminated.reason in START_REASONS:
         kind = start_failure(terminated.message)
         if kind is None:
             return 5, Exited(code, (Note.START_ERROR,), terminated.message)
-        return 5, replace(seen.infra(kind, ran=DidRun.NO), kind=kind, message=terminated.message)
-    verdict = Exited(code, exit_notes(seen.pod, terminated, events_read=seen.observation.events is not None))
-    if seen.sign is not None:
-        answer = _against(seen, seen.sign, terminated.finished_at, verdict)
-        if not (isinstance(answer, Exited) and seen.sign.told and not seen.final):
-            return 6 if seen.sign.deadline else 7, answer
+        return 5, replace(facts.infra(kind, ran=DidRun.NO), kind=kind, message=terminated.message)
+    verdict = Exited(code, exit_notes(facts.pod, terminated, events_read=facts.observation.events is not None))
+    if facts.disruption is not None:
+        answer = _against(facts, facts.disruption, terminated.finished_at, verdict)
+        if not (isinstance(answer, Exited) and facts.disruption.event_only and not facts.final):
+            return 6 if facts.disruption.deadline else 7, answer
         # Nothing but an Event that came after the finish: the pod itself may still tell of one before it.
-    if seen.final or seen.ready.reason == _OTHERS_LIVE:
+    if facts.final or facts.ready.reason == _OTHERS_LIVE:
         return 8, verdict
-    if seen.held is None:
-        seen.held, seen.held_since = verdict, seen.observation.at
-    if seen.observation.at - seen.held_since >= HOLD:
+    if facts.pending_exit is None:
+        facts.pending_exit, facts.pending_exit_since = verdict, facts.observation.at
+    if facts.observation.at - facts.pending_exit_since >= HOLD:
         return 9, verdict
     return 9, Running(finishing=True)
 
 
-def _against(seen: Seen, sign: Sign, finished_at: str | None, verdict: Exited) -> Answer:
+def _against(facts: Facts, disruption: Disruption, finished_at: str | None, verdict: Exited) -> Answer:
     """Rows 6 and 7: a finish and a disruption. What was seen first is believed; seen together, the clocks are asked."""
-    if seen.before.held is not None and not sign.withheld:
+    if facts.before.pending_exit is not None and not disruption.withheld:
         return verdict
-    if not seen.disrupted_before or (sign.told and seen.before.held is not None):
+    if not facts.disrupted_before or (disruption.event_only and facts.before.pending_exit is not None):
         finish = parse_time(finished_at)
-        if finish is not None and sign.moment is not None and sign.moment - finish > TIE:
+        if finish is not None and disruption.moment is not None and disruption.moment - finish > TIE:
             return verdict
-    if sign.deadline:
-        return past_deadline(seen)
-    tied = seen.infra(sign.kind, notes=() if seen.disrupted_before else (Note.TIE,))
+    if disruption.deadline:
+        return past_deadline(facts)
+    tied = facts.infra(disruption.kind, notes=() if facts.disrupted_before else (Note.TIE,))
     return tied if tied.code is not None else replace(tied, code=verdict.code)
 
 
-def past_deadline(seen: Seen) -> Answer:
+def past_deadline(facts: Facts) -> Answer:
     """Row 6: activeDeadlineSeconds ended the pod. Ours only where the pod still has the value that we gave it."""
-    own, pod = seen.before.own_deadline, seen.pod
+    own, pod = facts.before.own_deadline, facts.pod
     ours = own is not None and pod.spec.active_deadline_seconds == own
     if ours and parse_time(pod.status.start_time) is not None:
         return TimedOut()
-    return seen.infra(InfraKind.DEADLINE)
+    return facts.infra(InfraKind.DEADLINE)
 
 
-def without_end(seen: Seen) -> Infra:
+def without_end(facts: Facts) -> Infra:
     """Row 10: the pod is over and the step's container shows no end: it was refused, evicted, or collected."""
-    if seen.status.state.running is not None:
+    if facts.status.state.running is not None:
         # Only phase and condition are written by the collector of pods
         # (docs/design/pod-states.md#row-90-deletionbypodgc and
         # docs/design/pod-states.md#row-158-pod-garbage-collection).
-        return seen.infra(InfraKind.NODE_LOST, alive=seen.silent_since is not None)
-    if seen.node and (not seen.pod.status.reason or (seen.sign is not None and seen.sign.kind is InfraKind.NODE_LOST)):
+        return facts.infra(InfraKind.NODE_LOST, alive=facts.silent_since is not None)
+    if facts.node and (
+        not facts.pod.status.reason or (facts.disruption is not None and facts.disruption.kind is InfraKind.NODE_LOST)
+    ):
         # A kubelet that refuses or ends a pod says why, and leaves nothing waiting. Without its word, what waited when
         # the node was last heard of may have started since.
-        return seen.infra(InfraKind.RUNTIME, ran=DidRun.YES if seen.ran else DidRun.MAYBE)
-    return seen.infra(InfraKind.RUNTIME)
+        return facts.infra(InfraKind.RUNTIME, ran=DidRun.YES if facts.ran else DidRun.MAYBE)
+    return facts.infra(InfraKind.RUNTIME)

@@ -1,4 +1,4 @@
-"""What every `Clock` and every `Chance` must do."""
+"""What every `Clock` and every `Randomness` must do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import timedelta
 import anyio
 import pytest
 
-from senro.ports.clock import Chance, Clock
+from senro.ports.clock import Clock, Randomness
 
 pytestmark = pytest.mark.anyio
 
@@ -73,18 +73,18 @@ class ClockSuite:
 
 
 class ChanceSuite:
-    """Subclass it and give `chance`."""
+    """Subclass it and give `randomness`."""
 
     @pytest.fixture
-    def chance(self) -> Chance:
+    def randomness(self) -> Randomness:
         raise NotImplementedError
 
-    def test_tokens(self, chance: Chance) -> None:
+    def test_tokens(self, randomness: Randomness) -> None:
         """A token is sixteen lower-case hexadecimal digits, and none comes twice."""
-        tokens = [chance.token() for _ in range(1000)]
+        tokens = [randomness.token() for _ in range(1000)]
         assert all(re.fullmatch(r"[0-9a-f]{16}", token) for token in tokens)
         assert len(set(tokens)) == len(tokens)
 
-    def test_fractions(self, chance: Chance) -> None:
+    def test_fractions(self, randomness: Randomness) -> None:
         """A fraction is at least 0 and less than 1."""
-        assert all(0 <= chance.fraction() < 1 for _ in range(1000))
+        assert all(0 <= randomness.fraction() < 1 for _ in range(1000))

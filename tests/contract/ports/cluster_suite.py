@@ -317,7 +317,7 @@ class ClusterSuite:
                 await session.send(b"late")
 
     async def test_exec_says_what_arrived(self, site: Site) -> None:
-        """`arrived` returns once the server has read what was sent before it, and raises where the exec has ended."""
+        """`wait_until_received` returns once the server has read all that was sent, and raises if the exec ended."""
         async with (
             site.running("sleep", "60") as pod,
             site.cluster.exec(site.namespace, pod.name, "step", ["cat"], stdin=True, idle_seconds=PATIENCE) as session,
@@ -327,14 +327,14 @@ class ClusterSuite:
             async def feed() -> None:
                 for _ in range(3):
                     await session.send(bytes(50_000))
-                    await session.arrived()
+                    await session.wait_until_received()
                 await session.close_stdin()
 
             group.start_soon(feed)
             out, _, end = await drain(session)
             assert (len(out), end) == (150_000, ExitCode(0))
             with pytest.raises(StreamBroken):
-                await session.arrived()
+                await session.wait_until_received()
 
     async def test_exec_output_is_whole(self, site: Site) -> None:
         """Megabytes of output arrive to the last byte, also when they are read slowly."""

@@ -3,10 +3,10 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from senro.adapters.clock import SystemChance, SystemClock
-from senro.ports.clock import Chance, Clock
+from senro.adapters.clock import SystemClock, SystemRandomness
+from senro.ports.clock import Clock, Randomness
 from tests.contract.ports.clock_suite import ChanceSuite, ClockSuite
-from tests.lib.fakes.clock import FakeChance, FakeClock
+from tests.lib.fakes.clock import FakeClock, FakeRandomness
 
 pytestmark = pytest.mark.anyio
 
@@ -25,19 +25,19 @@ class TestFakeClock(ClockSuite):
 
 class TestSystemChance(ChanceSuite):
     @pytest.fixture
-    def chance(self) -> Chance:
-        return SystemChance()
+    def randomness(self) -> Randomness:
+        return SystemRandomness()
 
 
 class TestFakeChance(ChanceSuite):
     @pytest.fixture
-    def chance(self) -> Chance:
-        return FakeChance(0.0, 0.25, 0.999)
+    def randomness(self) -> Randomness:
+        return FakeRandomness(0.0, 0.25, 0.999)
 
 
 def test_two_sources_differ() -> None:
     """Two coordinators started at the same moment draw different tokens."""
-    assert SystemChance().token() != SystemChance().token()
+    assert SystemRandomness().token() != SystemRandomness().token()
 
 
 async def test_the_fake_stands_still() -> None:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from senro.adapters.apiserver import connect, read_configuration, watch_pod
-from senro.adapters.clock import SystemChance, SystemClock
+from senro.adapters.clock import SystemClock, SystemRandomness
 from senro.devcluster import DevCluster
 from tests.contract.ports.cluster_suite import ClusterSuite, Site
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 async def site_of(env: Mapping[str, str], namespace: str, image: str) -> AsyncIterator[Site]:
     """The adapter, connected as `env` says."""
     clock = SystemClock()
-    async with connect(read_configuration(env, now=clock.now()), clock=clock, chance=SystemChance()) as cluster:
+    async with connect(read_configuration(env, now=clock.now()), clock=clock, randomness=SystemRandomness()) as cluster:
         yield Site(
             cluster=cluster,
             namespace=namespace,

@@ -1,4 +1,4 @@
-"""Virtual time and foreseeable chance.
+"""Virtual time and foreseeable randomness.
 
 `FakeClock()` stands still until the test calls `await clock.advance(seconds)`. `FakeClock(auto=True)` moves on by
 itself to the next sleeper once nobody else has anything to do; use it only where everything else is a fake too, since
@@ -113,8 +113,8 @@ async def pass_time(clock: FakeClock) -> NoReturn:
     await clock.pass_by()
 
 
-class FakeChance:
-    """`Chance` by counting: tokens `0000000000000001`, `…2`; fractions as given, round and round."""
+class FakeRandomness:
+    """`Randomness` by counting: tokens `0000000000000001`, `…2`; fractions as given, round and round."""
 
     def __init__(self, *fractions: float) -> None:
         self._count = itertools.count(1)

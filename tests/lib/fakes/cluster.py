@@ -190,7 +190,7 @@ class FakeExec:
     async def close_stdin(self) -> None:
         self._far._input.close()
 
-    async def arrived(self) -> None:
+    async def wait_until_received(self) -> None:
         if self.over.is_set():
             raise StreamBroken(self._operation, cause="the stream has ended")
         before = self._far.sent

@@ -142,9 +142,9 @@ class _Play:
         return code
 
     async def _terminate(self) -> int:
-        return await self._unless_killed(self._say_goodbye())
+        return await self._unless_killed(self._send_close_frame())
 
-    async def _say_goodbye(self) -> int:
+    async def _send_close_frame(self) -> int:
         if self._handler is None:
             return 143
         with anyio.move_on_after(self._command.grace):

@@ -14,12 +14,12 @@ import httpx
 
 from senro.adapters.apiserver.cluster import ApiserverCluster, connect
 from senro.adapters.apiserver.configuration import Configuration, Credential, Token
-from senro.adapters.apiserver.exchanges import exchanges as exchanges_of
+from senro.adapters.apiserver.in_flight_requests import in_flight_requests
 from senro.adapters.apiserver.rest import Rest
 from senro.adapters.apiserver.tokens import Authorization
 from senro.adapters.apiserver.websocket import accept_for
 from senro.ports.cluster import Cluster
-from tests.lib.fakes.clock import FakeChance, FakeClock
+from tests.lib.fakes.clock import FakeClock, FakeRandomness
 from tests.lib.fakes.server import server_authority
 
 RECORDINGS = Path(__file__).parents[2] / "contract" / "recordings"
@@ -32,7 +32,7 @@ SWITCHING = (
     f"Sec-WebSocket-Accept: {accept_for(b'0000000000000001')}\r\n"
     "Sec-WebSocket-Protocol: {protocol}\r\n\r\n"
 )
-"""A 101 to the first exec of a `FakeChance`; fill in the subprotocol."""
+"""A 101 to the first exec of a `FakeRandomness`; fill in the subprotocol."""
 
 Exchange = dict[str, Any]
 
@@ -80,24 +80,24 @@ class Pieces(httpx.AsyncByteStream):
 
 @asynccontextmanager
 async def cluster_under_respx(
-    *, credential: Credential | None = None, clock: FakeClock | None = None, chance: FakeChance | None = None
+    *, credential: Credential | None = None, clock: FakeClock | None = None, randomness: FakeRandomness | None = None
 ) -> AsyncIterator[ApiserverCluster]:
     """The adapter over plain clients; use it inside `respx.mock`, which takes the place of their connections."""
     authorization = Authorization(credential or Token("made-up-token"))
-    clock, chance = clock or FakeClock(auto=True), chance or FakeChance()
+    clock, randomness = clock or FakeClock(auto=True), randomness or FakeRandomness()
     async with (
         httpx.AsyncClient(base_url=SERVER, trust_env=False, verify=False) as short,
         httpx.AsyncClient(base_url=SERVER, trust_env=False, verify=False) as streams,
-        exchanges_of() as live,
+        in_flight_requests() as live,
     ):
         yield ApiserverCluster(
             SERVER,
             short=short,
             streams=streams,
             authorization=authorization,
-            exchanges=live,
+            in_flight_requests=live,
             clock=clock,
-            chance=chance,
+            randomness=randomness,
         )
 
 
@@ -108,9 +108,9 @@ async def rest_under_respx(clock: FakeClock | None = None) -> AsyncIterator[Rest
     clock = clock or FakeClock(auto=True)
     async with (
         httpx.AsyncClient(base_url=SERVER, trust_env=False, verify=False) as client,
-        exchanges_of() as live,
+        in_flight_requests() as live,
     ):
-        yield Rest(client, authorization, exchanges=live, clock=clock, chance=FakeChance())
+        yield Rest(client, authorization, in_flight_requests=live, clock=clock, randomness=FakeRandomness())
 
 
 def configuration(
@@ -127,4 +127,4 @@ def configuration(
 
 def connected(chosen: Configuration) -> AbstractAsyncContextManager[Cluster]:
     """The adapter over real connections."""
-    return connect(chosen, clock=FakeClock(), chance=FakeChance())
+    return connect(chosen, clock=FakeClock(), randomness=FakeRandomness())

@@ -24,7 +24,7 @@ from senro.domain.plan.plan import Plan
 from senro.domain.text.redactor import Redactor
 from senro.ports.reporter import Reporter, RunSummary
 from tests.lib.builders.plans import RUNNER
-from tests.lib.fakes.clock import FakeChance, FakeClock
+from tests.lib.fakes.clock import FakeClock, FakeRandomness
 from tests.lib.fakes.cluster import RUNNING
 from tests.lib.fakes.ledger import RUN_ID, MemoryLedger
 from tests.lib.fakes.processes import FakeProcesses
@@ -85,7 +85,7 @@ class App:
             content=FolderContentStore(str(folder / "cache")),
             processes=self.processes,
             clock=self.clock,
-            chance=FakeChance(),
+            randomness=FakeRandomness(),
             reporter=self.told,
         )
         self.workspaces = Workspaces(self.services, self.recorder, str(folder))

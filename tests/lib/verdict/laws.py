@@ -31,7 +31,7 @@ from senro.domain.verdict import (
     Patience,
     Pending,
     TimedOut,
-    about,
+    kind_info,
     observe,
     wants_events,
 )
@@ -166,7 +166,7 @@ def what_is_repeated_is_never_an_exit(choose: Choose) -> None:
             continue
         if repeats(outcome_of(answer), attempt=1, retry=RETRY, deleted=put_away):
             assert isinstance(answer, Infra)
-            assert about(answer.kind).repeatable
+            assert kind_info(answer.kind).repeatable
             assert put_away
 
 
@@ -201,7 +201,7 @@ def what_the_run_ended_is_its_own(choose: Choose) -> None:
     cancelled = choose(MAYBE)
     memory = START
     for observation in some_sightings(choose):
-        settled, held = memory.answer.settled, memory.held
+        settled, held = memory.answer.settled, memory.pending_exit
         ended = replace(observation, cancelled=cancelled, timed_out=not cancelled)
         answer, memory = observe(memory, ended)
         if not settled and held is None:

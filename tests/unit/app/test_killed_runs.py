@@ -30,10 +30,10 @@ KILLS = 60 if os.environ.get("SENRO_TEST_PROFILE") == "soak" else 4
 async def test_killed_at_any_moment(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
     """Whenever the process is killed, the next run finds every file of one state, and nothing lies beside it."""
     make_project(tmp_path)
-    chance = random.Random(20261129)
+    randomness = random.Random(20261129)
     found = []
     for _ in range(KILLS):
-        moment = chance.randint(1, MOMENTS)
+        moment = randomness.randint(1, MOMENTS)
         command = [sys.executable, "-m", "tests.lib.harness.killed_run", str(tmp_path), str(moment)]
         with anyio.fail_after(BOUND):
             done = await anyio.run_process(command, cwd=ROOT, check=False, stderr=None)

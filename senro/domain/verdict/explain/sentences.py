@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from senro.domain.verdict.answers import Answer, Cancelled, Ending, Exited, Infra, Pending, Running, TimedOut
-from senro.domain.verdict.kinds import DidRun, InfraKind, Note, PendingKind, about
+from senro.domain.verdict.kinds import DidRun, InfraKind, Note, PendingKind, kind_info
 from senro.domain.verdict.patience import BECOMES, gives_up_after
 from senro.domain.verdict.rules_ended import HOLD
 from senro.domain.verdict.signals.start_error import cause
@@ -112,7 +112,11 @@ def sentence(answer: Answer, memory: Memory) -> str:
             who = f", container {container}" if container else ""
             return f"It has not started: {_WAITS[kind]} ({kind}{who}).{_quoted(message)}"
         case Running(finishing=True):
-            ended = f"ended with code {memory.held.code}" if memory.held is not None else "was lost by its runtime"
+            ended = (
+                f"ended with code {memory.pending_exit.code}"
+                if memory.pending_exit is not None
+                else "was lost by its runtime"
+            )
             return f"Its container {ended}; the cluster's last word on it is awaited, at most {HOLD:.0f} s."
         case Running():
             return "Its command is running."
@@ -164,7 +168,7 @@ def _of_infra(answer: Infra) -> str:
 
 
 def _repeated(answer: Infra) -> str:
-    meaning = about(answer.kind)
+    meaning = kind_info(answer.kind)
     if not meaning.repeatable:
         return "retry.on_infra does not repeat it: the next try would end alike."
     if answer.may_be_alive:
@@ -179,7 +183,7 @@ def _what_helps(pending: Pending) -> str:
         return "Ask the queue that holds it, or the owner of its quota."
     if pending.kind is PendingKind.STAGING:
         return "Nothing to do while bytes move."
-    return about(BECOMES[pending.kind]).hint
+    return kind_info(BECOMES[pending.kind]).hint
 
 
 def _how_long(pending: Pending) -> str:

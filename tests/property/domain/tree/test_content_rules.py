@@ -243,16 +243,21 @@ def walked(folder: Path, rules: ContentRules) -> Tree:
 
 @pytest.mark.slow  # a process for each example
 @pytest.mark.parametrize("command", [GNU_TAR, pytest.param(BUSYBOX_TAR, marks=needs_busybox)], ids=["gnu", "busybox"])
-@given(drawn=trees(), patterns=_PATTERNS, chance=st.randoms(use_true_random=False), keep=st.booleans())
+@given(drawn=trees(), patterns=_PATTERNS, randomness=st.randoms(use_true_random=False), keep=st.booleans())
 def test_an_archive_is_what_a_walk_is(
-    command: list[str], drawn: tuple[Tree, dict[str, bytes]], patterns: list[str], chance: random.Random, *, keep: bool
+    command: list[str],
+    drawn: tuple[Tree, dict[str, bytes]],
+    patterns: list[str],
+    randomness: random.Random,
+    *,
+    keep: bool,
 ) -> None:
     """A folder with entries of every kind is one tree, and leaves out the same, walked here or packed elsewhere."""
     rules = ContentRules(exclude=tuple(patterns), links="keep" if keep else "refuse")
     with tempfile.TemporaryDirectory() as top:
         folder = Path(top) / "0"
         make_folder(folder, *drawn)
-        spice(folder, drawn[0], chance)
+        spice(folder, drawn[0], randomness)
         expected = walked(folder, rules)
         data = subprocess.run(
             [*command, "-c", "-f", "-", "0"],
@@ -266,19 +271,19 @@ def test_an_archive_is_what_a_walk_is(
     assert found.omitted == expected.omitted
 
 
-def spice(folder: Path, tree: Tree, chance: random.Random) -> None:
+def spice(folder: Path, tree: Tree, randomness: random.Random) -> None:
     """Add hard links, fifos with a second name, and mode bits to a folder."""
     places = [folder, *(folder / entry.path for entry in tree.entries if entry.kind == "directory")]
     for entry in tree.entries:
-        if entry.kind == "file" and chance.random() < 0.5:
-            name = chance.choice(["a", "c", "x-hard", "z"])
-            place = chance.choice(places) / name
+        if entry.kind == "file" and randomness.random() < 0.5:
+            name = randomness.choice(["a", "c", "x-hard", "z"])
+            place = randomness.choice(places) / name
             if not os.path.lexists(place):
                 os.link(folder / entry.path, place)
-        elif entry.kind == "file" and chance.random() < 0.3:
-            (folder / entry.path).chmod(chance.choice([0o4755, 0o2600, 0o1644]))
+        elif entry.kind == "file" and randomness.random() < 0.3:
+            (folder / entry.path).chmod(randomness.choice([0o4755, 0o2600, 0o1644]))
     for name in ("a", "fifo"):
-        place = chance.choice(places) / name
-        if chance.random() < 0.5 and not os.path.lexists(place):
+        place = randomness.choice(places) / name
+        if randomness.random() < 0.5 and not os.path.lexists(place):
             os.mkfifo(place)
             os.link(place, place.with_name(f"{name}-again"))

@@ -23,11 +23,11 @@ Drawn = tuple[Tree, dict[str, bytes]]
 
 
 @given(trees(), st.randoms(use_true_random=False))
-def test_order_is_no_matter(drawn: Drawn, chance: random.Random) -> None:
+def test_order_is_no_matter(drawn: Drawn, randomness: random.Random) -> None:
     """Entries in any order are one tree with one digest, sorted by the bytes of their paths."""
     tree, _ = drawn
     shuffled = list(tree.entries)
-    chance.shuffle(shuffled)
+    randomness.shuffle(shuffled)
     assert Tree(tuple(shuffled)) == tree
     assert Tree(tuple(shuffled)).digest == tree.digest
     assert [raw(entry.path) for entry in tree.entries] == sorted(raw(entry.path) for entry in tree.entries)

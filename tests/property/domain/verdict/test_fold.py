@@ -147,7 +147,7 @@ def test_cancelled_is_never_the_clusters_doing(seen: list[Observation], begins: 
     answer, memory = observe(memory, ended[begins])
     if before.answer.settled:
         assert answer == before.answer
-    elif before.held is None:
+    elif before.pending_exit is None:
         assert answer == (TimedOut() if timed_out else Cancelled())
     else:
         assert not isinstance(answer, Cancelled)

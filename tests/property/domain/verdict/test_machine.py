@@ -213,7 +213,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @rule()
     def poll(self) -> None:
-        before, held = self.answer, self.memory.held
+        before, held = self.answer, self.memory.pending_exit
         self._observe()
         if before.settled:
             assert self.answer == before
@@ -221,7 +221,7 @@ class ClusterMachine(RuleBasedStateMachine):
         if self.cancelled:
             assert isinstance(self.answer, Cancelled) or held is not None
         self._agree()
-        self.sign_was_seen = self.sign_was_seen or self.memory.sign is not None
+        self.sign_was_seen = self.sign_was_seen or self.memory.disruption is not None
         state = self.cluster.state or {}
         self.finish_was_seen = self.finish_was_seen or "terminated" in state
 

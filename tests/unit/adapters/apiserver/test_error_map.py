@@ -9,7 +9,14 @@ import httpcore
 import httpx
 import pytest
 
-from senro.adapters.apiserver.failures import FAILURES, Failure, certificate_problem, failure_of, translate, words_of
+from senro.adapters.apiserver.failures import (
+    FAILURES,
+    Failure,
+    certificate_problem,
+    describe_error,
+    failure_of,
+    translate,
+)
 from senro.domain.errors import ProtocolError, Unreachable
 
 NEVER = {
@@ -87,12 +94,12 @@ def test_rows(error: Exception, failure: Failure) -> None:
 
 def test_words() -> None:
     """The class says what an exception without a text is about; the text of its cause helps where there is one."""
-    assert words_of(httpcore.ReadTimeout()) == "ReadTimeout"
-    assert words_of(httpx.ReadError("connection reset")) == "ReadError: connection reset"
+    assert describe_error(httpcore.ReadTimeout()) == "ReadTimeout"
+    assert describe_error(httpx.ReadError("connection reset")) == "ReadError: connection reset"
     error = httpcore.ReadError()
     error.__cause__ = OSError("connection reset by peer")
-    assert words_of(error) == "ReadError: connection reset by peer"
-    assert len(words_of(OSError("x" * 10_000))) < 600
+    assert describe_error(error) == "ReadError: connection reset by peer"
+    assert len(describe_error(OSError("x" * 10_000))) < 600
 
 
 def test_a_refused_certificate() -> None:
@@ -103,7 +110,7 @@ def test_a_refused_certificate() -> None:
     error.__cause__ = httpcore.ConnectError()
     error.__cause__.__context__ = refused
     assert certificate_problem(error) is refused
-    assert words_of(error) == (
+    assert describe_error(error) == (
         "the apiserver's certificate was refused: self-signed certificate; check SENRO_K8S_CA_FILE"
     )
     assert certificate_problem(httpx.ConnectError("")) is None

@@ -151,7 +151,7 @@ async def test_a_write_that_is_stuck() -> None:
         await session.send(b"y")
     with pytest.raises(StreamBroken):
         await session.receive()
-    await session.say_goodbye()
+    await session.send_close_frame()
     assert stream.written == b""
 
 
@@ -164,7 +164,7 @@ async def test_a_write_that_is_cancelled() -> None:
     stream.block_writes = False
     with pytest.raises(StreamBroken, match="given up in the middle"):
         await session.send(b"y")
-    await session.say_goodbye()
+    await session.send_close_frame()
     assert stream.written == b""
 
 
@@ -232,7 +232,7 @@ async def test_pings() -> None:
     clock, stream = FakeClock(), FakeNetworkStream([])
     session = session_over(stream, clock=clock)
     async with anyio.create_task_group() as group:
-        group.start_soon(session.keep_talking)
+        group.start_soon(session.run_keepalive)
         await clock.advance(PING_SECONDS - 1)
         assert stream.written == b""
         await clock.advance(1)
@@ -247,7 +247,7 @@ async def test_what_arrived_is_told_by_its_own_pong() -> None:
     session = session_over(stream)
     await session.send(b"x")
     async with anyio.create_task_group() as group:
-        group.start_soon(session.arrived)
+        group.start_soon(session.wait_until_received)
         await anyio.lowlevel.checkpoint()
         assert await session.receive() == Ended(ExitCode(0))
     assert [(opcode, payload) for opcode, _, payload in client_frames(stream.written)] == [(2, b"\x00x"), (9, b"0")]
@@ -261,7 +261,7 @@ async def test_nobody_waits_for_a_pong_that_cannot_come(rest: list[bytes]) -> No
 
     async def wait() -> None:
         try:
-            await session.arrived()
+            await session.wait_until_received()
         except StreamBroken as error:
             failures.append(error)
 
@@ -279,7 +279,7 @@ async def test_a_ping_is_answered() -> None:
     stream = FakeNetworkStream([server_frame(b"you?", opcode=9) + server_frame(b"\x01a")])
     session = session_over(stream, clock=clock)
     async with anyio.create_task_group() as group:
-        group.start_soon(session.keep_talking)
+        group.start_soon(session.run_keepalive)
         await session.receive()
         await clock.advance(1)
         group.cancel_scope.cancel()
@@ -291,7 +291,7 @@ async def test_keeping_alive_ends_with_the_stream() -> None:
     clock = FakeClock()
     session = session_over(FakeNetworkStream([], write_error=httpcore.WriteError("reset")), clock=clock)
     async with anyio.create_task_group() as group:
-        group.start_soon(session.keep_talking)
+        group.start_soon(session.run_keepalive)
         await clock.advance(PING_SECONDS)
     with pytest.raises(StreamBroken, match="reset"):
         await session.receive()
@@ -302,7 +302,7 @@ async def test_no_ping_on_a_dead_stream() -> None:
     clock, stream = FakeClock(), FakeNetworkStream([b""])
     session = session_over(stream, clock=clock)
     async with anyio.create_task_group() as group:
-        group.start_soon(session.keep_talking)
+        group.start_soon(session.run_keepalive)
         with pytest.raises(StreamBroken):
             await session.receive()
         await clock.advance(PING_SECONDS)

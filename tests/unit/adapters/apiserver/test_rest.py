@@ -30,7 +30,7 @@ from senro.domain.errors import (
 from senro.domain.kube.pod import Metadata, Pod, pod_from
 from senro.domain.requests.idempotency import THROTTLED_SECONDS, RequestKind
 from senro.ports.cluster import Cluster
-from tests.lib.fakes.clock import FakeChance, FakeClock
+from tests.lib.fakes.clock import FakeClock, FakeRandomness
 from tests.lib.harness.apiserver import SERVER, Pieces, cluster_under_respx
 
 pytestmark = pytest.mark.anyio
@@ -191,7 +191,7 @@ async def test_the_budget(route: respx.Route, clock: FakeClock) -> None:
         raise httpx.ConnectError("refused")
 
     route.mock(side_effect=refuse)
-    async with cluster_under_respx(clock=clock, chance=FakeChance(0.0)) as cluster:
+    async with cluster_under_respx(clock=clock, randomness=FakeRandomness(0.0)) as cluster:
         with pytest.raises(Unreachable) as caught:
             await cluster.read_pod("ci", "a")
     assert caught.value.sent is False
@@ -224,9 +224,9 @@ async def test_the_first_contact_with_a_busy_cluster(clock: FakeClock, code: int
 
 
 async def test_jitter(route: respx.Route, clock: FakeClock) -> None:
-    """Half of each pause is by chance."""
+    """Half of each pause is by randomness."""
     route.mock(side_effect=[httpx.ConnectError("x"), httpx.Response(200, json=POD)])
-    async with cluster_under_respx(clock=clock, chance=FakeChance(0.5)) as cluster:
+    async with cluster_under_respx(clock=clock, randomness=FakeRandomness(0.5)) as cluster:
         await cluster.read_pod("ci", "a")
     assert elapsed(clock) == pytest.approx(0.075)
 

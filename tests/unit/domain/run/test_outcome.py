@@ -15,7 +15,7 @@ from senro.domain.run.outcome import (
     repeats,
 )
 from senro.domain.run.state import final_state
-from senro.domain.verdict import Cancelled, DidRun, Exited, Infra, InfraKind, Note, TimedOut, about
+from senro.domain.verdict import Cancelled, DidRun, Exited, Infra, InfraKind, Note, TimedOut, kind_info
 
 SLOW_HINT = "Raise the step's timeout, or make it faster."
 
@@ -59,9 +59,9 @@ TABLE: list[tuple[Any, Outcome, str]] = [
             infra_kind="evicted",
             did_run="yes",
             repeatable=True,
-            least_wait=about(InfraKind.EVICTED).least_wait,
+            least_wait=kind_info(InfraKind.EVICTED).least_wait,
             message="low on memory",
-            hint=about(InfraKind.EVICTED).hint,
+            hint=kind_info(InfraKind.EVICTED).hint,
             node="n1",
         ),
         "failed",
@@ -74,8 +74,8 @@ TABLE: list[tuple[Any, Outcome, str]] = [
             did_run="maybe",
             may_be_alive=True,
             repeatable=True,
-            least_wait=about(InfraKind.NODE_LOST).least_wait,
-            hint=about(InfraKind.NODE_LOST).hint,
+            least_wait=kind_info(InfraKind.NODE_LOST).least_wait,
+            hint=kind_info(InfraKind.NODE_LOST).hint,
             node="n2",
         ),
         "failed",
@@ -97,7 +97,7 @@ def test_what_the_cluster_did_is_never_the_commands(kind: InfraKind) -> None:
     """Every kind of Infra is the outcome `infra`, repeatable exactly where its table says so."""
     outcome = outcome_of(Infra(kind, DidRun.NO, code=0))
     assert (outcome.kind, outcome.infra_kind, outcome.did_run) == ("infra", kind.value, "no")
-    assert outcome.repeatable == about(kind).repeatable
+    assert outcome.repeatable == kind_info(kind).repeatable
 
 
 # By outcome and policy: whether it is repeated while attempts are left and the pod is gone.

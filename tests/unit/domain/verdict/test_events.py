@@ -22,7 +22,16 @@ from senro.domain.verdict import (
     observe,
     wants_events,
 )
-from tests.lib.verdict.observations import UID, condition, last, look, pod_document, running, terminated, waiting_for
+from tests.lib.verdict.observations import (
+    UID,
+    condition,
+    last,
+    look,
+    pod_document,
+    running,
+    terminated,
+    waiting_for,
+)
 
 CREATING = pod_document(waiting_for(), phase="Pending")
 SECRET = 'MountVolume.SetUp failed for volume "v" : secret "s" not found'
@@ -136,11 +145,20 @@ def test_when_events_are_wanted_of_a_wait() -> None:
     at = [look(CREATING, 100.0 + second) for second in (0.0, 4.9, 5.0)]
     assert asked(*at) == [False, False, True]
     read = replace(at[2], events=())
-    assert asked(*at[:2], read, look(CREATING, 119.9), look(CREATING, 120.0)) == [False, False, False, False, True]
+    assert asked(*at[:2], read, look(CREATING, 119.9), look(CREATING, 120.0)) == [
+        False,
+        False,
+        False,
+        False,
+        True,
+    ]
     assert asked(look(unscheduled(), 0.0), look(unscheduled(), 5.0)) == [False, True]
     staging = pod_document(waiting_for(), inits=({"name": "senro-stage", "state": running()},))
     assert asked(look(staging, 0.0), look(staging, 60.0)) == [False, False]
-    assert asked(look(pod_document(running()), 0.0), look(pod_document(running()), 60.0)) == [False, False]
+    assert asked(look(pod_document(running()), 0.0), look(pod_document(running()), 60.0)) == [
+        False,
+        False,
+    ]
 
 
 def test_when_events_are_wanted_of_a_finish() -> None:

@@ -28,8 +28,8 @@ from senro.domain.verdict import (
     PendingKind,
     Running,
     TimedOut,
-    about,
     hides_eviction,
+    kind_info,
 )
 from senro.domain.verdict.rules_ended import HOLD
 from tests.lib.verdict.observations import (
@@ -817,7 +817,7 @@ def test_names_of_the_containers() -> None:
 @pytest.mark.parametrize("kind", list(InfraKind))
 def test_every_kind_has_its_meaning(kind: InfraKind) -> None:
     """Every kind of Infra says what a person can do, in one sentence."""
-    meaning = about(kind)
+    meaning = kind_info(kind)
     assert meaning.hint.endswith(".")
     assert Infra(kind, DidRun.NO).hint == meaning.hint
 

@@ -22,8 +22,8 @@ from senro.domain.verdict import (
     PendingKind,
     Running,
     TimedOut,
-    about,
     give_up,
+    kind_info,
 )
 from senro.domain.verdict.explain.evidence_lines import evidence_lines
 from senro.domain.verdict.explain.sentences import NOTES, RULES, hint, sentence
@@ -31,7 +31,7 @@ from senro.domain.verdict.patience import gives_up_after
 from tests.lib.verdict.observations import UID, condition, pod_document, running, terminated, waiting_for
 
 NOTHING = Memory.start(uid=UID)
-HELD = NOTHING._replace(held=Exited(3))
+HELD = NOTHING._replace(pending_exit=Exited(3))
 RUNC = "failed to create shim task: unable to start container process: "
 
 SENTENCES: list[tuple[Answer, Memory, str, str]] = [
@@ -231,14 +231,14 @@ HINTS = {
 def test_what_a_kind_of_infra_means(kind: InfraKind) -> None:
     """Each kind says what a person can do, whether it is repeated, and after how long (never: 0 s)."""
     repeatable, least_wait, words = HINTS[kind]
-    meaning = about(kind)
+    meaning = kind_info(kind)
     assert (meaning.repeatable, meaning.least_wait, meaning.hint) == (repeatable, least_wait, words)
     assert repeatable is (least_wait > 0)
 
 
 def test_what_never_ran() -> None:
     """A kind under which the command cannot have run is one of those that come before it starts."""
-    never = {kind for kind in InfraKind if not about(kind).may_have_run}
+    never = {kind for kind in InfraKind if not kind_info(kind).may_have_run}
     assert never == {
         *(kind for kind in InfraKind if kind.startswith(("image-", "admission"))),
         InfraKind.CONFIG,

@@ -10,7 +10,7 @@ import anyio
 import httpcore
 import httpx
 
-from senro.adapters.apiserver.failures import FOREIGN, translate
+from senro.adapters.apiserver.failures import TRANSPORT_ERRORS, translate
 from senro.domain.errors import Unreachable
 
 REQUEST_SECONDS = 90.0
@@ -22,7 +22,7 @@ IN_FLIGHT = 64
 _T = TypeVar("_T")
 
 
-class Step(enum.Enum):
+class RequestPhase(enum.Enum):
     """How far httpcore is with a request."""
 
     QUEUED = "not begun"
@@ -31,11 +31,11 @@ class Step(enum.Enum):
     HTTP2 = "speaking HTTP/2"
 
 
-class GivenUp(Exception):
+class RequestAbandoned(Exception):
     """Raised into httpcore in place of sending a request that nobody wants any more."""
 
 
-class Exchange(Generic[_T]):
+class RequestTask(Generic[_T]):
     """One request in a task of its own, since httpcore must not be cancelled everywhere.
 
     While a connection is made, a cancellation leaves its socket open, or takes the connection from the pool while
@@ -70,7 +70,7 @@ class Exchange(Generic[_T]):
         self._drop = drop
         self._linger = linger
         self._scope = anyio.CancelScope(shield=True)
-        self._step = Step.QUEUED
+        self._phase = RequestPhase.QUEUED
         self._connection: httpcore.AsyncNetworkStream | None = None
         self._sent = False
         self._given_up = False
@@ -92,9 +92,9 @@ class Exchange(Generic[_T]):
             with self._scope, anyio.fail_after(REQUEST_SECONDS):
                 async with self._slots:
                     self._results.append(await self._take(await self._begin(request)))
-        except GivenUp:
+        except RequestAbandoned:
             pass  # nobody waits
-        except FOREIGN as error:
+        except TRANSPORT_ERRORS as error:
             self._error = translate(self._operation, error)
             self._error.__cause__ = error
         except Exception as error:  # noqa: BLE001 - raised again where the request was asked for, not in the group
@@ -127,10 +127,10 @@ class Exchange(Generic[_T]):
         if self.ended.is_set():
             return
         self._left = self._given_up = True
-        if self._step is Step.CONNECTING and self._connection is not None:
+        if self._phase is RequestPhase.CONNECTING and self._connection is not None:
             # A cancelled TLS handshake would leave the socket open; without its socket it fails, and cleans up.
             await self._connection.aclose()
-        elif self._step is not Step.HTTP2:
+        elif self._phase is not RequestPhase.HTTP2:
             self._scope.cancel()
 
     def cancel(self) -> None:
@@ -144,29 +144,29 @@ class Exchange(Generic[_T]):
     async def _trace(self, event: str, info: Mapping[str, Any]) -> None:
         """Httpcore's hook: called before and after each step, by name."""
         if event.startswith("http11."):
-            self._step = Step.HTTP11
+            self._phase = RequestPhase.HTTP11
         elif event.startswith("http2."):
-            self._step = Step.HTTP2
+            self._phase = RequestPhase.HTTP2
         elif event.endswith("start_tls.started"):
-            self._step = Step.CONNECTING  # also after a proxy's CONNECT, which is a request of its own
+            self._phase = RequestPhase.CONNECTING  # also after a proxy's CONNECT, which is a request of its own
         elif event.endswith("connect_tcp.complete"):
             self._connection = info["return_value"]
         if event.endswith("send_request_headers.started"):
             if self._given_up:
-                raise GivenUp
+                raise RequestAbandoned
             self._sent = info["request"].method != b"CONNECT"
 
     async def _begin(self, request: httpx.Request) -> httpx.Response:
         if self._given_up:
-            raise GivenUp  # while the slot was on its way: the cancellation would come in the middle
-        self._step = Step.CONNECTING
+            raise RequestAbandoned  # while the slot was on its way: the cancellation would come in the middle
+        self._phase = RequestPhase.CONNECTING
         return await self._client.send(request, stream=True)
 
     async def _give_up(self) -> None:
         self._given_up = True
         if self.ended.is_set():
             await self._drop_result()
-        elif self._step in (Step.QUEUED, Step.HTTP11):
+        elif self._phase in (RequestPhase.QUEUED, RequestPhase.HTTP11):
             self._scope.cancel()
 
     async def _drop_result(self) -> None:

@@ -15,7 +15,7 @@ from anyio.abc import ByteStream
 from anyio.streams.tls import TLSStream
 
 
-class Wide(ByteStream):
+class LargeReadStream(ByteStream):
     """The stream that it wraps, which is asked for at least `least` bytes at a time."""
 
     def __init__(self, inner: ByteStream, least: int) -> None:
@@ -44,7 +44,7 @@ class Wide(ByteStream):
         return self._inner.extra_attributes
 
 
-def receive_widely(stream: httpcore.AsyncNetworkStream, least: int) -> None:
+def enable_large_reads(stream: httpcore.AsyncNetworkStream, least: int) -> None:
     """Let what lies below the TLS of this stream be asked for at least `least` bytes at a time.
 
     httpcore has no public name for what its own streams wrap (one for the upgrade, one for anyio's). Where it is kept
@@ -55,4 +55,4 @@ def receive_widely(stream: httpcore.AsyncNetworkStream, least: int) -> None:
         tls = getattr(tls, "_stream", None)
     below = tls.transport_stream if isinstance(tls, TLSStream) else None
     if isinstance(tls, TLSStream) and isinstance(below, ByteStream):
-        tls.transport_stream = Wide(below, least)
+        tls.transport_stream = LargeReadStream(below, least)

@@ -10,7 +10,7 @@ import anyio
 import anyio.abc
 import httpx
 
-from senro.adapters.apiserver.exchange import Exchange
+from senro.adapters.apiserver.request_task import RequestTask
 from senro.adapters.apiserver.waiting import background
 
 LEAVE_SECONDS = 2.0
@@ -19,12 +19,12 @@ LEAVE_SECONDS = 2.0
 _T = TypeVar("_T")
 
 
-class Exchanges:
+class InFlightRequests:
     """Where requests run. Their tasks are neither the caller's nor cancelled with what surrounds the connection."""
 
     def __init__(self, group: anyio.abc.TaskGroup) -> None:
         self._group = group
-        self._live: set[Exchange[Any]] = set()
+        self._live: set[RequestTask[Any]] = set()
         self.closed = False
         """Whether the connection was left: then nothing is sent any more."""
 
@@ -34,7 +34,7 @@ class Exchanges:
 
     async def send(
         self,
-        exchange: Exchange[_T],
+        task: RequestTask[_T],
         method: str,
         target: str,
         *,
@@ -43,39 +43,39 @@ class Exchanges:
     ) -> _T:
         """Send the request and wait for its result; raises what it came to."""
         if self.closed:
-            raise exchange.closed()
-        request = exchange.request(method, target, headers, body)
-        self._live.add(exchange)
-        self._group.start_soon(self._run, exchange, request)
-        return await exchange.result()
+            raise task.closed()
+        request = task.request(method, target, headers, body)
+        self._live.add(task)
+        self._group.start_soon(self._run, task, request)
+        return await task.result()
 
     async def end(self, *clients: httpx.AsyncClient) -> None:
         """End what is under way and close the clients, whoever is cancelled, within LEAVE_SECONDS."""
         self.closed = True
         try:
             with anyio.move_on_after(LEAVE_SECONDS, shield=True):
-                for exchange in tuple(self._live):
-                    await exchange.leave()
+                for task in tuple(self._live):
+                    await task.leave()
                 for client in clients:
                     await client.aclose()
-                for exchange in tuple(self._live):
-                    await exchange.ended.wait()
+                for task in tuple(self._live):
+                    await task.ended.wait()
         finally:
-            for exchange in self._live:
-                exchange.cancel()
+            for task in self._live:
+                task.cancel()
 
-    async def _run(self, exchange: Exchange[Any], request: httpx.Request) -> None:
+    async def _run(self, task: RequestTask[Any], request: httpx.Request) -> None:
         try:
-            await exchange.run(request)
+            await task.run(request)
         finally:
-            self._live.discard(exchange)
+            self._live.discard(task)
 
 
 @asynccontextmanager
-async def exchanges(*clients: httpx.AsyncClient) -> AsyncIterator[Exchanges]:
+async def in_flight_requests(*clients: httpx.AsyncClient) -> AsyncIterator[InFlightRequests]:
     """A place for requests over `clients`; leaving it ends them all and closes the clients."""
     async with background() as group:
-        live = Exchanges(group)
+        live = InFlightRequests(group)
         try:
             yield live
         finally:
