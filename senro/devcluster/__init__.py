@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from senro.devcluster.clock import SystemClock, VirtualClock
 from senro.devcluster.cluster import DevCluster
+from senro.devcluster.fault_points import FAULT_POINTS
 from senro.devcluster.faults import Faults
 from senro.devcluster.images import IMAGE
 from senro.devcluster.kubelet.disruptions import DISRUPTIONS
-from senro.devcluster.points import POINTS
 from senro.devcluster.thread import DevClusterThread, serve
 
 __all__ = [
     "DISRUPTIONS",
+    "FAULT_POINTS",
     "IMAGE",
-    "POINTS",
     "DevCluster",
     "DevClusterThread",
     "Faults",

@@ -23,13 +23,13 @@ from senro.devcluster.apiserver.serving import listen, serve
 from senro.devcluster.apiserver.status import CLAIMS, EVENTS, LEASES, NAMESPACES, NODES, PODS, SECRETS
 from senro.devcluster.apiserver.strategies import strategy_of
 from senro.devcluster.clock import SystemClock, VirtualClock
-from senro.devcluster.containers.choice import choose_runtime
-from senro.devcluster.containers.guardian import Guardian
 from senro.devcluster.containers.log import LOG_LIMIT
 from senro.devcluster.containers.memory import Cgroups
+from senro.devcluster.containers.runtime_selection import choose_runtime
+from senro.devcluster.containers.watchdog import Watchdog
 from senro.devcluster.faults import Faults
 from senro.devcluster.images import IMAGE
-from senro.devcluster.kubelet.delays import DEFAULT_PACE, Delays
+from senro.devcluster.kubelet.delays import DEFAULT_TIME_SCALE, Delays
 from senro.devcluster.kubelet.disruptions import DISRUPTIONS
 from senro.devcluster.kubelet.kubelet import Kubelet
 from senro.devcluster.kubelet.node import Node, node_object
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 class DevCluster:
     """A cluster for as long as the `async with` block lasts; nothing of it is left behind.
 
-    `port` 0 takes a free one. `namespaces` exist, and the runner's token has its rights in each. `pace` is how long the
-    kubelet takes for its own steps, as a part of a real one's time. `version` (1.30 to 1.36) decides what differs
+    `port` 0 takes a free one. `namespaces` exist, and the runner's token has its rights in each. `time_scale`
+    multiplies the time that a real kubelet takes for its own steps. `version` (1.30 to 1.36) decides what differs
     between them. `nodes` are the nodes' names, `capacity` what each has (`cpu`, `memory`, `pods`, ...; without it this
     machine's). `log_limit` is the kubelet's containerLogMaxSize in bytes: a longer log is rotated.
     """
@@ -64,7 +64,7 @@ class DevCluster:
         namespaces: Sequence[str] = ("default", "ci"),
         faults: Faults | None = None,
         clock: Clock | None = None,
-        pace: float = DEFAULT_PACE,
+        time_scale: float = DEFAULT_TIME_SCALE,
         version: str = "1.36",
         nodes: Sequence[str] = (NODE_NAME,),
         capacity: Mapping[str, str] | None = None,
@@ -75,7 +75,7 @@ class DevCluster:
         self._wanted_port = port
         self._namespaces = tuple(namespaces)
         self._clock: Clock = clock or SystemClock()
-        self._delays = Delays(pace)
+        self._delays = Delays(time_scale)
         self._version = version
         self._nodes = [Node(name, f"10.85.0.{number}") for number, name in enumerate(nodes, start=1)]
         self._capacity = dict(capacity or {})
@@ -111,9 +111,9 @@ class DevCluster:
         self._exit.push_async_callback(_remove_folder, self.folder)
         cgroups = await anyio.to_thread.run_sync(Cgroups, self.folder.name)
         self._exit.callback(cgroups.close)
-        guardian = await anyio.to_thread.run_sync(Guardian, self.folder, cgroups.folder)
-        self._exit.callback(guardian.close)
-        runtime = await anyio.to_thread.run_sync(choose_runtime, guardian, self.folder, cgroups)
+        watchdog = await anyio.to_thread.run_sync(Watchdog, self.folder, cgroups.folder)
+        self._exit.callback(watchdog.close)
+        runtime = await anyio.to_thread.run_sync(choose_runtime, watchdog, self.folder, cgroups)
         self.mode, self.mode_reason = runtime.mode, runtime.reason
         files = await anyio.to_thread.run_sync(write_serving_files, self.folder)
         self._files = files

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Literal
 
 from senro.devcluster.apiserver.http import Response, json_response, text_response
 from senro.devcluster.apiserver.status import unauthorized
-from senro.devcluster.drawn_faults import draw_faults
+from senro.devcluster.fault_points import FAULT_POINTS
 from senro.devcluster.kubelet.disruptions import DISRUPTIONS
-from senro.devcluster.points import POINTS
+from senro.devcluster.random_faults import draw_faults
 from senro.domain.kube.names import STEP_ID_ANNOTATION, STEP_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from senro.devcluster.apiserver.http import Answer, Request
-    from senro.devcluster.drawn_faults import Drawn
     from senro.devcluster.objects import Object
+    from senro.devcluster.random_faults import FaultSpec
 
 _OLD_NAMES = {"staging": "stage", "running": "middle", "reading": "read-back"}
 _OBSERVED = {**_OLD_NAMES, "term": "middle"}
@@ -143,7 +143,7 @@ class Faults:
     ) -> None:
         """Take away the next `times` pods of a step (label senro.dev/step, annotation senro.dev/step-id, or name).
 
-        `reason` is a key of DISRUPTIONS, `at` one of POINTS; `grace_seconds` None is the pod's own grace.
+        `reason` is a key of DISRUPTIONS, `at` one of FAULT_POINTS; `grace_seconds` None is the pod's own grace.
         """
         point = _checked_point(at)
         if reason not in DISRUPTIONS:
@@ -205,10 +205,10 @@ class Faults:
         """Close new connections before their TLS handshake."""
         self._arm("connection", _Armed(times))
 
-    def draw(self, seed: int | str, steps: Sequence[str] = (), *, at_most: int = 3) -> tuple[Drawn, ...]:
-        """Arm what a seed draws, and tell what that is: the same seed, the same faults (`drawn_faults`).
+    def arm_random(self, seed: int | str, steps: Sequence[str] = (), *, at_most: int = 3) -> tuple[FaultSpec, ...]:
+        """Arm faults that are drawn from the seed, and return them. The same seed arms the same faults.
 
-        `steps` are the ids of those whose pods may be taken away; without any, a pod of any step may be.
+        `steps`: the ids of the steps whose pods may be taken away; if empty, any step's.
         """
         drawn = draw_faults(seed, steps, at_most=at_most)
         for name, arguments in drawn:
@@ -329,8 +329,8 @@ class Faults:
 
 def _checked_point(at: str) -> str:
     point = _OLD_NAMES.get(at, at)
-    if point not in POINTS:
-        raise ValueError(f"at {at!r} is none of {', '.join(POINTS)}")
+    if point not in FAULT_POINTS:
+        raise ValueError(f"at {at!r} is none of {', '.join(FAULT_POINTS)}")
     return point
 
 

@@ -255,7 +255,7 @@ async def test_a_claim_is_raced_for(
 ) -> None:
     """One holder at a time; who survives has its turn; a lease is freed or expires; nothing of a survivor is left."""
     counted: Counter[str] = Counter()
-    async with DevCluster(pace=0.05) as dev:
+    async with DevCluster(time_scale=0.05) as dev:
         dev.create_claim("ci", CLAIM, access_mode="ReadWriteMany")
         configuration = read_configuration(dev.environment(), now=datetime.now(UTC))
         async with (

@@ -9,13 +9,13 @@ import pytest
 from senro.devcluster import DevCluster, DevClusterThread
 from tests.lib.harness.devcluster import Client
 
-PACE = 0.04
+TIME_SCALE = 0.04
 """The clusters' time in relation to a real one's. Less would be near the time that a command takes by itself."""
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[DevCluster]:
-    with DevClusterThread(pace=PACE) as running:
+    with DevClusterThread(time_scale=TIME_SCALE) as running:
         yield running
 
 
@@ -23,7 +23,7 @@ def cluster() -> Iterator[DevCluster]:
 def mapped_cluster() -> Iterator[DevCluster]:
     patch = pytest.MonkeyPatch()
     patch.setenv("SENRO_DEVCLUSTER_MODE", "mapped")
-    with DevClusterThread(pace=PACE) as running:
+    with DevClusterThread(time_scale=TIME_SCALE) as running:
         patch.undo()
         yield running
 

@@ -68,7 +68,7 @@ def test_a_system_clock_cannot_be_moved(client: Client) -> None:
 @pytest.fixture(scope="module")
 def slow() -> Iterator[DevCluster]:
     """A cluster at a real one's pace, whose time is moved."""
-    with DevClusterThread(clock=VirtualClock(), pace=1.0) as cluster:
+    with DevClusterThread(clock=VirtualClock(), time_scale=1.0) as cluster:
         yield cluster
 
 

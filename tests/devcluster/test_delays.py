@@ -73,5 +73,5 @@ def test_delays_stay_in_relation() -> None:
     given: dict[str, Object] = {"sandbox": {"volumes": True}, "pull_back_off": {"failures": 2}}
     assert len(names) > 10
     for name in names:
-        slow, fast = (getattr(Delays(pace), name)(**given.get(name, {})) for pace in (1.0, 0.1))
+        slow, fast = (getattr(Delays(time_scale), name)(**given.get(name, {})) for time_scale in (1.0, 0.1))
         assert fast == pytest.approx(slow / 10), name

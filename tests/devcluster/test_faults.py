@@ -381,8 +381,8 @@ def test_faults_of_a_seed(steps: tuple[str, ...]) -> None:
     kinds: set[str] = set()
     for seed in range(200):
         faults = Faults()
-        told = faults.draw(seed, steps, at_most=2)
-        assert told == Faults().draw(seed, steps, at_most=2)
+        told = faults.arm_random(seed, steps, at_most=2)
+        assert told == Faults().arm_random(seed, steps, at_most=2)
         assert len(told) <= 2
         assert faults.pending() == sum(arguments.get("times", 1) for _, arguments in told)
         assert {arguments["step"] for _, arguments in told if "step" in arguments} <= set(steps or ("",))

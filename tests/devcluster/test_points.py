@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from senro.devcluster import DISRUPTIONS, IMAGE, POINTS
+from senro.devcluster import DISRUPTIONS, FAULT_POINTS, IMAGE
 from tests.lib.harness.devcluster import Client, Object, pod_manifest, state_of
 
 GO = "mkfifo /ctl/go && read line < /ctl/go"
@@ -50,7 +50,7 @@ STARTED = {
 
 
 @pytest.mark.bubblewrap
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", FAULT_POINTS)
 def test_a_pod_is_evicted_at_each_point(client: Client, name: str, point: str) -> None:
     """The condition is there from that moment on, and no container is started after it."""
     client.cluster.faults.fail_pod(step=name, at=point)
@@ -65,7 +65,7 @@ def test_a_pod_is_evicted_at_each_point(client: Client, name: str, point: str) -
 
 
 @pytest.mark.bubblewrap
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", FAULT_POINTS)
 def test_a_pod_vanishes_at_each_point(client: Client, name: str, point: str) -> None:
     """It is gone, and nothing in its last state tells why."""
     client.cluster.faults.vanish_pod(step=name, at=point)

@@ -15,7 +15,7 @@ from senro.devcluster.apiserver.schema import POD, unknown_fields, wrong_type
 from senro.devcluster.apiserver.websocket import BrokenFrameError, Frame, FrameReader
 from senro.devcluster.clock import SystemClock
 from senro.devcluster.containers.log import ContainerLog, LogFilter, tail
-from senro.devcluster.containers.mapped import PathMap
+from senro.devcluster.containers.process_runtime import PathMap
 from senro.devcluster.containers.runtime import ContainerConfig, Mount
 from senro.devcluster.expansion import expand
 

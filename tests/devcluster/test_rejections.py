@@ -12,7 +12,7 @@ import pytest
 
 from senro.devcluster import DevCluster, DevClusterThread
 from senro.devcluster.kubelet.rejection import rejection
-from senro.devcluster.kubelet.scheduler import NodeRoom
+from senro.devcluster.kubelet.scheduler import NodeInfo
 from tests.lib.harness.devcluster import Client, Object, pod_manifest
 
 NODE: Object = {
@@ -27,8 +27,8 @@ def pod(*, labels: Object | None = None, requests: Object | None = None, **spec:
     return {"metadata": {"uid": "x", "labels": labels or {}}, "spec": {"containers": containers, **spec}}
 
 
-def room(*pods: Object, **spec: Any) -> NodeRoom:
-    found = NodeRoom({**NODE, "spec": spec})
+def room(*pods: Object, **spec: Any) -> NodeInfo:
+    found = NodeInfo({**NODE, "spec": spec})
     for other in pods:
         found.add(other)
     return found
@@ -87,7 +87,7 @@ TAINT = {"key": "k", "value": "v", "effect": "NoExecute"}
         ),
     ],
 )
-def test_what_a_kubelet_takes(asked: Object, there: NodeRoom, told: tuple[str, str] | None) -> None:
+def test_what_a_kubelet_takes(asked: Object, there: NodeInfo, told: tuple[str, str] | None) -> None:
     """Resources, the selector, NoExecute taints and the operating system decide, in the kubelet's words."""
     assert rejection(asked, there) == told
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from senro.devcluster import DevCluster, DevClusterThread, VirtualClock
-from senro.devcluster.kubelet.scheduler import NodeRoom, account, patience, refusal, requests_of, tolerates, victims
+from senro.devcluster.kubelet.scheduler import NodeInfo, account, patience, refusal, requests_of, tolerates, victims
 from tests.lib.harness.devcluster import Client, Object, pod_manifest
 
 
@@ -26,7 +26,7 @@ def pod(name: str = "p", cpu: str = "", priority: int = 0, **spec: Any) -> Objec
     return {"metadata": meta, "spec": {"containers": [{"name": "c", **requests}], "priority": priority, **spec}}
 
 
-def why(wanted: Object, room: NodeRoom) -> tuple[str, ...]:
+def why(wanted: Object, room: NodeInfo) -> tuple[str, ...]:
     found = refusal(wanted, room)
     return found.reasons if found is not None else ()
 
@@ -40,7 +40,7 @@ def test_requests_are_the_sum_or_the_largest_init_container() -> None:
 
 def test_what_is_bound_already_counts() -> None:
     """Requests of other pods are taken off what the node has, and so is their number."""
-    room = NodeRoom(node())
+    room = NodeInfo(node())
     room.add(pod("a", "1500m"))
     assert why(pod(cpu="500m"), room) == ()
     assert why(pod(cpu="501m"), room) == ("Insufficient cpu",)
@@ -68,7 +68,7 @@ def test_node_affinity(operator: str, values: list[str], *, fits: bool) -> None:
     term = {"matchExpressions": [{"key": "disk", "operator": operator, "values": values}]}
     required = {"nodeSelectorTerms": [term]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    reasons = why(pod(affinity=affinity), NodeRoom(node()))
+    reasons = why(pod(affinity=affinity), NodeInfo(node()))
     assert reasons == (() if fits else ("node(s) didn't match Pod's node affinity/selector",))
 
 
@@ -77,16 +77,16 @@ def test_node_affinity_by_number(operator: str, value: str, *, fits: bool) -> No
     """Gt and Lt compare numbers; an empty term fits nothing."""
     term = {"matchExpressions": [{"key": "size", "operator": operator, "values": [value]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}, term]}}}
-    assert (why(pod(affinity=affinity), NodeRoom(node())) == ()) is fits
+    assert (why(pod(affinity=affinity), NodeInfo(node())) == ()) is fits
 
 
 def test_a_cordoned_and_a_tainted_node() -> None:
     """Each with its own words; PreferNoSchedule keeps nobody away."""
-    assert why(pod(), NodeRoom(node(unschedulable=True))) == ("node(s) were unschedulable",)
+    assert why(pod(), NodeInfo(node(unschedulable=True))) == ("node(s) were unschedulable",)
     taints = [{"key": "k", "value": "v", "effect": "NoSchedule"}]
-    assert why(pod(), NodeRoom(node(taints=taints))) == ("node(s) had untolerated taint(s)",)
-    assert why(pod(tolerations=[{"key": "k", "value": "v"}]), NodeRoom(node(taints=taints))) == ()
-    assert why(pod(), NodeRoom(node(taints=[{"key": "k", "effect": "PreferNoSchedule"}]))) == ()
+    assert why(pod(), NodeInfo(node(taints=taints))) == ("node(s) had untolerated taint(s)",)
+    assert why(pod(tolerations=[{"key": "k", "value": "v"}]), NodeInfo(node(taints=taints))) == ()
+    assert why(pod(), NodeInfo(node(taints=[{"key": "k", "effect": "PreferNoSchedule"}]))) == ()
 
 
 @pytest.mark.parametrize(
@@ -120,10 +120,10 @@ def test_how_long_a_taint_is_tolerated() -> None:
 
 def test_the_sentence_about_all_nodes() -> None:
     """Reasons are counted and sorted; whether preemption could help is said for each node."""
-    full, small = NodeRoom(node("full")), NodeRoom(node("small"))
+    full, small = NodeInfo(node("full")), NodeInfo(node("small"))
     full.add(pod("a", "2"))
     small.document["status"]["allocatable"]["cpu"] = "1"
-    refusals = [refusal(pod(cpu="2"), room) for room in (full, small, NodeRoom(node("off", unschedulable=True)))]
+    refusals = [refusal(pod(cpu="2"), room) for room in (full, small, NodeInfo(node("off", unschedulable=True)))]
     assert account([found for found in refusals if found is not None]) == (
         "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu. no new claims to deallocate, "
         "preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod. "
@@ -134,7 +134,7 @@ def test_the_sentence_about_all_nodes() -> None:
 
 def test_the_least_important_pods_go_first_and_no_more_than_needed() -> None:
     """Only lower priorities, and those that need not go are spared."""
-    room = NodeRoom(node())
+    room = NodeInfo(node())
     for name, cpu, priority in (("low", "500m", 1), ("lower", "1", 0), ("high", "500m", 9)):
         room.add(pod(name, cpu, priority))
     names = [one["metadata"]["name"] for one in victims(pod(cpu="500m", priority=5), room) or []]

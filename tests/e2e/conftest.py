@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from senro.devcluster import DevCluster
-from senro.devcluster.drawn_faults import draw_troubles
+from senro.devcluster.random_faults import random_troubles
 from senro.testing import Bench
 
 OF_THEIR_OWN = frozenset({"test_disruptions.py", "test_logs.py", "test_matrix.py"})
@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def devcluster_options() -> Mapping[str, Any]:
     """Two namespaces, so that a test can find nothing of a run where it does not belong."""
-    return {"namespaces": ("ci", "other"), "pace": 0.02}
+    return {"namespaces": ("ci", "other"), "time_scale": 0.02}
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         seed = os.environ.get("SENRO_TROUBLE_SEED")
         if seed and request.path.name not in OF_THEIR_OWN:
             # `make soak` repeats the suite in troubles that no test may notice (tests/soak/test_suite.py).
-            for name, arguments in draw_troubles(f"{seed} {request.node.nodeid}"):
+            for name, arguments in random_troubles(f"{seed} {request.node.nodeid}"):
                 getattr(bench.faults, name)(**arguments)
         yield bench
         return

@@ -199,7 +199,7 @@ def test_a_claim_on_another_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     With the right to list Events it is the attach controller's own words; without it, what it may be.
     """
     monkeypatch.chdir(tmp_path)
-    with DevClusterThread(nodes=("one", "two"), capacity={"cpu": "4"}, pace=0.02) as cluster:
+    with DevClusterThread(nodes=("one", "two"), capacity={"cpu": "4"}, time_scale=0.02) as cluster:
         bench = Bench.embedded(tmp_path, cluster)
         claim = claim_of(bench)
         kubectl(bench, "create", "-f", "-", told=holder_of(bench, claim))

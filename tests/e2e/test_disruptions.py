@@ -71,7 +71,7 @@ class LosingItsNode(Reporter):
 def test_a_step_on_a_node_that_falls_silent(tmp_path: Path, *, unsafe: bool) -> None:
     """It may be alive there, and the node is named; it is repeated beside itself only where the policy says so."""
     nodes = ("one", "two")
-    with DevClusterThread(namespaces=("ci",), nodes=nodes, pace=0.02, toleration_seconds=1) as cluster:
+    with DevClusterThread(namespaces=("ci",), nodes=nodes, time_scale=0.02, toleration_seconds=1) as cluster:
         bench = Bench.embedded(tmp_path, cluster)
         reporter = LosingItsNode(cluster)
         result = bench.one(

@@ -17,7 +17,7 @@ import pytest
 
 import senro
 from senro import retry, secret
-from senro.devcluster import POINTS
+from senro.devcluster import FAULT_POINTS
 from senro.devcluster.apiserver.access import RUNNER_RULES, Rule
 from senro.domain.run.events import AttemptEnded, PodCreated, PodDeleted
 from senro.domain.run.outcome import Outcome
@@ -53,7 +53,7 @@ def some(cases: list[Any]) -> list[Any]:
     return cases if SOAK else random.Random(SEED).sample(cases, max(1, len(cases) // 10))
 
 
-DISRUPTIONS = some([Case(*case) for case in itertools.product(REASONS, POINTS, (False, True))])
+DISRUPTIONS = some([Case(*case) for case in itertools.product(REASONS, FAULT_POINTS, (False, True))])
 BATCHES = [DISRUPTIONS[at : at + AT_ONCE] for at in range(0, len(DISRUPTIONS), AT_ONCE)]
 
 

@@ -600,7 +600,7 @@ def test_a_pod_that_is_taken_away_midway(
 def test_a_node_that_is_gone_midway(tmp_path: Path, direction: Direction, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its kubelet never answers again: the pod is given up with it, and the files are as they were."""
     force(monkeypatch, "plain")
-    with DevClusterThread(namespaces=("ci",), nodes=("one", "two"), pace=0.02, toleration_seconds=1) as cluster:
+    with DevClusterThread(namespaces=("ci",), nodes=("one", "two"), time_scale=0.02, toleration_seconds=1) as cluster:
         bench = Bench.embedded(tmp_path, cluster)
         case = Case(MIDWAY, direction, "plain", "small")
         run(bench, [case], LosingTheNode(cluster, direction))

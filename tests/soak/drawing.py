@@ -9,7 +9,7 @@ from typing import Any
 import senro
 from senro import k8s, retry
 from senro.devcluster import Faults
-from senro.devcluster.drawn_faults import draw_faults
+from senro.devcluster.random_faults import draw_faults
 
 FAILURE = 7
 """What a command that fails by itself exits with."""

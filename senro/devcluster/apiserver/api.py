@@ -6,13 +6,13 @@ import logging
 from typing import TYPE_CHECKING
 
 from senro.devcluster.apiserver.access import ANONYMOUS, authorize, authorize_exec_create
-from senro.devcluster.apiserver.bodies import decode_body, decode_object, is_dry_run
-from senro.devcluster.apiserver.budgets import check_budgets
 from senro.devcluster.apiserver.discovery import VERSION, discover
+from senro.devcluster.apiserver.disruption_budgets import check_budgets
 from senro.devcluster.apiserver.exec import open_exec
 from senro.devcluster.apiserver.http import Response, json_response, text_response
 from senro.devcluster.apiserver.logs import read_log
 from senro.devcluster.apiserver.paths import parse_target, verb_of
+from senro.devcluster.apiserver.request_decoding import decode_body, decode_object, is_dry_run
 from senro.devcluster.apiserver.resources import REVIEWS
 from senro.devcluster.apiserver.reviews import review
 from senro.devcluster.apiserver.schema import ANY, DELETE_OPTIONS, TEXT, wrong_type

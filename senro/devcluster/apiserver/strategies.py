@@ -10,7 +10,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from senro.devcluster.apiserver.changes import checked_secret, refuse_immutable, refuse_pod_change
 from senro.devcluster.apiserver.defaults import default_pod
 from senro.devcluster.apiserver.quantities import parse_quantity
 from senro.devcluster.apiserver.resources import (
@@ -34,6 +33,7 @@ from senro.devcluster.apiserver.status import (
     forbidden,
     invalid,
 )
+from senro.devcluster.apiserver.update_validation import checked_secret, refuse_immutable, refuse_pod_change
 from senro.devcluster.apiserver.validation import (
     LABEL_RULE,
     check_config_map,

@@ -6,18 +6,18 @@ import copy
 from typing import TYPE_CHECKING
 
 from senro.devcluster.apiserver.admission import admit_pod, charge, check_namespace, priority_of, usage_status
-from senro.devcluster.apiserver.bodies import (
+from senro.devcluster.apiserver.defaults import default_pod, quality_of_service
+from senro.devcluster.apiserver.field_sets import manager_of
+from senro.devcluster.apiserver.http import Response, json_response
+from senro.devcluster.apiserver.ownership import Author, Owners, apply, first_owner
+from senro.devcluster.apiserver.patch import APPLY, apply_patch, patch_type
+from senro.devcluster.apiserver.request_decoding import (
     DeleteOptions,
     checked_fields,
     decode_body,
     decode_patch,
     is_dry_run,
 )
-from senro.devcluster.apiserver.defaults import default_pod, quality_of_service
-from senro.devcluster.apiserver.field_sets import manager_of
-from senro.devcluster.apiserver.http import Response, json_response
-from senro.devcluster.apiserver.ownership import Author, Owners, apply, first_owner
-from senro.devcluster.apiserver.patch import APPLY, apply_patch, patch_type
 from senro.devcluster.apiserver.resources import QUOTAS, SERVICE_ACCOUNTS
 from senro.devcluster.apiserver.status import (
     NAMESPACES,

@@ -26,9 +26,9 @@ from senro.devcluster.containers.runtime import ExecError, StartError, system_wo
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from senro.devcluster.containers.guardian import Guardian
     from senro.devcluster.containers.memory import Cgroups
     from senro.devcluster.containers.runtime import ContainerConfig
+    from senro.devcluster.containers.watchdog import Watchdog
 
 _PROBE_SECONDS = 10
 _POLL_SECONDS = 0.001
@@ -75,7 +75,7 @@ class Bubblewrap:
         self,
         program: str,
         nsenter: str,
-        guardian: Guardian,
+        watchdog: Watchdog,
         *,
         user_namespace: bool,
         hidden: Path,
@@ -85,14 +85,14 @@ class Bubblewrap:
         self._cgroups = cgroups
         self._nsenter = nsenter
         self._setpriv = shutil.which("setpriv")
-        self._guardian = guardian
+        self._watchdog = watchdog
         self._inode = _identity(program)
         self._user_namespace = user_namespace
         self._hidden = hidden
         self.reason = f"containers run under {program}"
 
     @classmethod
-    def probe(cls, guardian: Guardian, hidden: Path, cgroups: Cgroups | None = None) -> tuple[Bubblewrap | None, str]:
+    def probe(cls, watchdog: Watchdog, hidden: Path, cgroups: Cgroups | None = None) -> tuple[Bubblewrap | None, str]:
         """The runtime where it works here, else None and why not. `hidden` is a host folder no container may see."""
         program = find_bubblewrap()
         if program is None:
@@ -103,7 +103,7 @@ class Bubblewrap:
         why = ""
         # A real root needs no user namespace and keeps real owners; everyone else is root inside one.
         for user_namespace in (False, True) if os.geteuid() == 0 else (True,):
-            runtime = cls(program, nsenter, guardian, user_namespace=user_namespace, hidden=hidden, cgroups=cgroups)
+            runtime = cls(program, nsenter, watchdog, user_namespace=user_namespace, hidden=hidden, cgroups=cgroups)
             why = runtime._try()
             if not why:
                 return runtime, runtime.reason
@@ -167,7 +167,7 @@ class Bubblewrap:
             process = Process(
                 memory.joining(cgroup, command) if cgroup is not None else command,
                 config.env,
-                guardian=self._guardian,
+                watchdog=self._watchdog,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
@@ -270,7 +270,7 @@ class Bubblewrap:
         if container.cgroup is not None:
             command = memory.joining(container.cgroup, command)
         try:
-            return Process(command, environment, guardian=self._guardian, stdin=stdin, stdout=stdout, stderr=stderr)
+            return Process(command, environment, watchdog=self._watchdog, stdin=stdin, stdout=stdout, stderr=stderr)
         except (OSError, ValueError) as error:
             raise ExecError(_not_run(argv[0], error)) from error
 

@@ -14,7 +14,7 @@ import anyio.to_thread
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from senro.devcluster.containers.guardian import Guardian
+    from senro.devcluster.containers.watchdog import Watchdog
 
 _KILL_WAIT_SECONDS = 5.0
 
@@ -39,7 +39,7 @@ class Process:
         argv: Sequence[str],
         env: Mapping[str, str],
         *,
-        guardian: Guardian,
+        watchdog: Watchdog,
         stdin: int,
         stdout: int,
         stderr: int,
@@ -47,7 +47,7 @@ class Process:
         cwd: str | None = None,
     ) -> None:
         """Start it; OSError where it cannot be. The descriptors stay the caller's."""
-        self._guardian = guardian
+        self._watchdog = watchdog
         self._popen = subprocess.Popen(
             list(argv),
             env=dict(env),
@@ -61,7 +61,7 @@ class Process:
             preexec_fn=_hear_interrupts if signal.getsignal(signal.SIGINT) is signal.SIG_IGN else None,  # noqa: PLW1509 - it takes no lock
         )
         self.pid = self._popen.pid
-        guardian.add(self.pid)
+        watchdog.add(self.pid)
         self.exit_code: int | None = None
         self.kept = False
         """Whether somebody collects it later, and `collect` leaves it for `destroy`."""
@@ -113,7 +113,7 @@ class Process:
     def _collect(self) -> None:
         if self._popen.returncode is None:
             self._popen.wait()
-            self._guardian.remove(self.pid)
+            self._watchdog.remove(self.pid)
 
     def destroy(self) -> None:
         """Kill the whole group now, wait for its leader and collect it."""
@@ -124,7 +124,7 @@ class Process:
             if self.exit_code is None:
                 code = self._popen.wait(_KILL_WAIT_SECONDS)
                 self._end_with(code if code >= 0 else 128 - code)
-                self._guardian.remove(self.pid)
+                self._watchdog.remove(self.pid)
             else:
                 self._collect()
 
@@ -151,7 +151,7 @@ class Process:
         code = self._popen.wait()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
-        self._guardian.remove(self.pid)
+        self._watchdog.remove(self.pid)
         self._end_with(code if code >= 0 else 128 - code)
 
     def _end_with(self, code: int) -> None:

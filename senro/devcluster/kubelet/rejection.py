@@ -13,13 +13,13 @@ from senro.devcluster.apiserver.quantities import parse_quantity
 from senro.devcluster.kubelet.scheduler import matches_node, requests_of, tolerates
 
 if TYPE_CHECKING:
-    from senro.devcluster.kubelet.scheduler import NodeRoom
+    from senro.devcluster.kubelet.scheduler import NodeInfo
     from senro.devcluster.objects import Object
 
 _OS_LABEL = "kubernetes.io/os"
 
 
-def rejection(pod: Object, room: NodeRoom) -> tuple[str, str] | None:
+def rejection(pod: Object, room: NodeInfo) -> tuple[str, str] | None:
     """The reason and message for which the node's kubelet does not take a pod; None where it does.
 
     `room` holds the pods that it has taken. What the scheduler has looked at is looked at again, since a pod may name
@@ -46,7 +46,7 @@ def _predicate(name: str, words: str) -> tuple[str, str]:
     return name, f"Predicate {name} failed: {words}"
 
 
-def _lacking(spec: Object, room: NodeRoom) -> tuple[str, str] | None:
+def _lacking(spec: Object, room: NodeInfo) -> tuple[str, str] | None:
     """The first resource that the node has too little of; cpu is told in thousandths, all else in whole units."""
     allocatable = room.document["status"]["allocatable"]
     asked, used = {"pods": Fraction(1), **requests_of(spec)}, {**room.used, "pods": Fraction(len(room.pods))}

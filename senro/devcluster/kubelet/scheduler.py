@@ -31,7 +31,7 @@ _NO_VICTIMS = "No preemption victims found for incoming pod."
 
 
 @dataclass(slots=True)
-class NodeRoom:
+class NodeInfo:
     """A node as the scheduler sees it, and what the pods that are bound to it ask for in all."""
 
     document: Object
@@ -49,14 +49,14 @@ class NodeRoom:
         for name, amount in requests_of(pod["spec"]).items():
             self.used[name] = self.used.get(name, Fraction(0)) + amount
 
-    def without(self, pods: Iterable[Object]) -> NodeRoom:
+    def without(self, pods: Iterable[Object]) -> NodeInfo:
         """The same node if those pods were gone."""
         gone = {pod["metadata"]["uid"] for pod in pods}
         return self.of_those(lambda pod: pod["metadata"]["uid"] not in gone)
 
-    def of_those(self, counts: Callable[[Object], bool]) -> NodeRoom:
+    def of_those(self, counts: Callable[[Object], bool]) -> NodeInfo:
         """The same node with those of its pods alone for which `counts` is true."""
-        room = NodeRoom(self.document)
+        room = NodeInfo(self.document)
         for pod in self.pods:
             if counts(pod):
                 room.add(pod)
@@ -88,7 +88,7 @@ def _requests(container: Object) -> dict[str, Fraction]:
     return {name: parse_quantity(value) or Fraction(0) for name, value in asked.items()}
 
 
-def refusal(pod: Object, room: NodeRoom) -> Refusal | None:
+def refusal(pod: Object, room: NodeInfo) -> Refusal | None:
     """The first filter that a pod does not pass on a node, in the scheduler's order; None where it passes all."""
     spec, node = pod["spec"], room.document["spec"]
     tolerations = spec.get("tolerations") or []
@@ -104,7 +104,7 @@ def refusal(pod: Object, room: NodeRoom) -> Refusal | None:
     return _resources_refusal(requests_of(spec), room)
 
 
-def _resources_refusal(asked: dict[str, Fraction], room: NodeRoom) -> Refusal | None:
+def _resources_refusal(asked: dict[str, Fraction], room: NodeInfo) -> Refusal | None:
     allocatable = room.document["status"]["allocatable"]
     reasons, helpless = [], False
     if len(room.pods) + 1 > (parse_quantity(allocatable.get("pods", "110")) or 0):
@@ -207,7 +207,7 @@ def priority_of(pod: Object) -> int:
     return int(pod["spec"].get("priority") or 0)
 
 
-def victims(pod: Object, room: NodeRoom) -> list[Object] | None:
+def victims(pod: Object, room: NodeInfo) -> list[Object] | None:
     """The pods of lower priority that have to go from a node for this one to fit; None where that does not help."""
     lower = sorted(
         (other for other in room.pods if priority_of(other) < priority_of(pod)),
@@ -254,16 +254,16 @@ class Scheduler:
                 await self._storage.changed()
             await self._clock.sleep(self._delays.reschedule())
 
-    def rooms(self) -> list[NodeRoom]:
+    def rooms(self) -> list[NodeInfo]:
         """Every node, with the pods that are bound to it and not over."""
-        rooms = {node["metadata"]["name"]: NodeRoom(node) for node in self._storage.select(NODES)}
+        rooms = {node["metadata"]["name"]: NodeInfo(node) for node in self._storage.select(NODES)}
         for pod in self._storage.select(PODS):
             room = rooms.get(pod["spec"].get("nodeName") or "")
             if room is not None and pod["status"].get("phase") not in {"Succeeded", "Failed"}:
                 room.add(pod)
         return list(rooms.values())
 
-    def admitted(self, name: str) -> NodeRoom | None:
+    def admitted(self, name: str) -> NodeInfo | None:
         """A node with the pods that its kubelet has taken and that are not over; None where there is no such node."""
         return next((room.of_those(_is_admitted) for room in self.rooms() if room.name == name), None)
 
@@ -283,7 +283,7 @@ class Scheduler:
         self._make_room(pod, rooms)
         return "", account(refusals)
 
-    def _make_room(self, pod: Object, rooms: list[NodeRoom]) -> None:
+    def _make_room(self, pod: Object, rooms: list[NodeInfo]) -> None:
         if priority_of(pod) <= 0 or pod["spec"].get("preemptionPolicy") == "Never":
             return
         if any("deletionTimestamp" in other["metadata"] for room in rooms for other in room.pods):

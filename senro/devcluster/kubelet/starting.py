@@ -17,8 +17,8 @@ from senro.devcluster.containers.pipes import output_pipe
 from senro.devcluster.containers.runtime import ContainerConfig, StartError, system_words
 from senro.devcluster.expansion import expand
 from senro.devcluster.images import invalid_name, pull_error
-from senro.devcluster.kubelet.amounts import whole
 from senro.devcluster.kubelet.environment import ConfigError, Sources, environment
+from senro.devcluster.kubelet.pod_resources import whole
 from senro.devcluster.kubelet.volumes import mounts, read_only_volumes
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from senro.devcluster.images import find_image
-from senro.devcluster.kubelet.amounts import pod_resources
+from senro.devcluster.kubelet.pod_resources import pod_resources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from senro.devcluster.apiserver.resources import CONFIG_MAPS
 from senro.devcluster.apiserver.status import SECRETS
 from senro.devcluster.containers.runtime import Mount, system_words
-from senro.devcluster.kubelet.amounts import whole
 from senro.devcluster.kubelet.environment import ConfigError
+from senro.devcluster.kubelet.pod_resources import whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -46,5 +46,5 @@ class TestApiserver(ClusterSuite):
             async with site_of(os.environ, namespace, image) as site:
                 yield site
         else:
-            async with DevCluster(pace=0.05) as dev, site_of(dev.environment(), "ci", dev.image) as site:
+            async with DevCluster(time_scale=0.05) as dev, site_of(dev.environment(), "ci", dev.image) as site:
                 yield site

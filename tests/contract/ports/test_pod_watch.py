@@ -66,7 +66,7 @@ class TestApiserver(WatcherSuite):
                 yield scene_of(site, pod, lambda: pytest.skip("a real cluster does not fail when it is told to"))
                 await put_away(site, pod.name)
             return
-        async with DevCluster(pace=0.05) as dev, site_of(dev.environment(), "ci", dev.image) as site:
+        async with DevCluster(time_scale=0.05) as dev, site_of(dev.environment(), "ci", dev.image) as site:
 
             def trouble() -> None:
                 dev.faults.answer(503, "the server is currently unable to handle the request", path_contains="/pods/")

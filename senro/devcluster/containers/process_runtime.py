@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from senro.devcluster.containers.guardian import Guardian
     from senro.devcluster.containers.runtime import ContainerConfig
+    from senro.devcluster.containers.watchdog import Watchdog
 
 _TAKE_TERMINAL = 'exec "$@" <"$0" >"$0" 2>&1'
 _PRIVATE = ("/tmp", "/run")  # noqa: S108 - names that are mapped away from the host's
 
 
-class Mapped:
+class ProcessRuntime:
     """The runtime without namespaces."""
 
     mode = "mapped"
 
-    def __init__(self, guardian: Guardian, why: str) -> None:
-        self._guardian = guardian
+    def __init__(self, watchdog: Watchdog, why: str) -> None:
+        self._watchdog = watchdog
         self.reason = (
             f"{why}; containers are plain processes, and mount paths in commands, arguments, environment and "
             "working directories are mapped to folders under a private one: paths built at run time are not"
@@ -51,7 +51,7 @@ class Mapped:
             process = Process(
                 argv,
                 env,
-                guardian=self._guardian,
+                watchdog=self._watchdog,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
@@ -59,17 +59,17 @@ class Mapped:
             )
         except (OSError, ValueError) as error:
             raise StartError(_words(config.argv[0], argv[0], error)) from error
-        return MappedContainer(process, self._guardian, paths, env, workdir)
+        return MappedContainer(process, self._watchdog, paths, env, workdir)
 
 
 class MappedContainer:
     """A container that is a process group."""
 
     def __init__(
-        self, process: Process, guardian: Guardian, paths: PathMap, env: dict[str, str], workdir: Path
+        self, process: Process, watchdog: Watchdog, paths: PathMap, env: dict[str, str], workdir: Path
     ) -> None:
         self.process = process
-        self._guardian = guardian
+        self._watchdog = watchdog
         self._paths = paths
         self._env = env
         self._workdir = workdir
@@ -127,7 +127,7 @@ class MappedContainer:
             process = Process(
                 command,
                 env,
-                guardian=self._guardian,
+                watchdog=self._watchdog,
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,

@@ -41,7 +41,7 @@ done
 _END_SECONDS = 5.0
 
 
-class Guardian:
+class Watchdog:
     """Knows the process groups that are alive, and the folders that have to go: the cluster's own, and its cgroups.
 
     It reads from a pipe that only this process holds, so that even SIGKILL here is an end of file there. Containers
