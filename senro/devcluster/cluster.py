@@ -33,6 +33,7 @@ from senro.devcluster.kubelet.delays import DEFAULT_TIME_SCALE, Delays
 from senro.devcluster.kubelet.disruptions import DISRUPTIONS
 from senro.devcluster.kubelet.kubelet import Kubelet
 from senro.devcluster.kubelet.node import Node, node_object
+from senro.devcluster.kubelet.nodes import NodeControllers
 from senro.devcluster.objects import NODE_NAME, key_of
 from senro.devcluster.storage import Storage
 
@@ -151,6 +152,9 @@ class DevCluster:
             version=self._version,
             log_limit=self._log_limit,
         )
+        self._controllers = NodeControllers(self._kubelet, self._kubelet.services)
+        tasks.start_soon(self._controllers.run)
+        self._kubelet.silence_node = self._controllers.silence
         self._kubelet.observe = self._observe
         self._kubelet.repeats = self.faults.repeats_stage
         self._api = Api(
@@ -290,22 +294,22 @@ class DevCluster:
 
     def silence_node(self, name: str = NODE_NAME) -> None:
         """The kubelet of a node stops: it neither reports nor answers, and what runs there runs on. From any thread."""
-        self._call(lambda: self._kubelet.controllers.silence(name))
+        self._call(lambda: self._controllers.silence(name))
 
     def revive_node(self, name: str = NODE_NAME) -> None:
         """The kubelet of a silent node starts again. From any thread."""
-        self._call(lambda: self._kubelet.controllers.revive(name))
+        self._call(lambda: self._controllers.revive(name))
 
     def restart_kubelet(self, name: str = NODE_NAME, *, seconds: float | None = None) -> None:
         """The kubelet of a node restarts: logs and execs that are open through it break, containers run on.
 
         It is back after so many seconds of the cluster's clock, or after as long as one takes. From any thread.
         """
-        self._call(lambda: self._kubelet.controllers.restart(name, seconds))
+        self._call(lambda: self._controllers.restart(name, seconds))
 
     def remove_node(self, name: str = NODE_NAME) -> None:
         """Delete a node; its pods are collected after a while. From any thread."""
-        self._call(lambda: self._kubelet.controllers.remove(name))
+        self._call(lambda: self._controllers.remove(name))
 
     def taint_node(self, key: str, value: str = "", effect: str = "NoExecute", *, name: str = NODE_NAME) -> None:
         """Give a node a taint; NoExecute drives away the pods that do not tolerate it. From any thread."""

@@ -12,7 +12,6 @@ from senro.devcluster.clock import now_text
 from senro.devcluster.kubelet.claims import Claims
 from senro.devcluster.kubelet.disruptions import DISRUPTIONS
 from senro.devcluster.kubelet.events import Recorder
-from senro.devcluster.kubelet.nodes import NodeControllers
 from senro.devcluster.kubelet.scheduler import Scheduler
 from senro.devcluster.kubelet.services import Services
 from senro.devcluster.kubelet.status import set_disruption
@@ -66,7 +65,7 @@ class Kubelet:
         scheduler = Scheduler(storage, clock, delays, recorder)
         scheduler.preempt = lambda victim, _pod: self.disrupt(victim, "Preempted")
         self.claims = Claims(storage, folder.parent / "claims")
-        self._services = Services(
+        self.services = Services(
             storage=storage,
             runtime=runtime,
             clock=clock,
@@ -76,15 +75,15 @@ class Kubelet:
             claims=self.claims,
             log_limit=log_limit,
         )
-        self.images = self._services.images
-        self.controllers = NodeControllers(self, self._services)
-        tasks.start_soon(self.controllers.run)
+        self.images = self.services.images
         tasks.start_soon(self.claims.run)
         self._workers: dict[str, PodWorker] = {}
         self._late: dict[str, float] = {}
         self._addresses = 0
         self.observe: Callable[[Object, str, str], None] = _observe_nothing
         """Called with the pod, a fault's point and the container, as the pod's life passes that point."""
+        self.silence_node: Callable[[str], None] = _silence_nothing
+        """Called with the name of a node that falls silent."""
         self.repeats: Callable[[Object], bool] = _never
         """Asked whether an init container of this pod that has just succeeded runs once more."""
         self.started: dict[tuple[str, str], dict[str, int]] = {}
@@ -98,7 +97,7 @@ class Kubelet:
         worker = PodWorker(
             pod,
             folder=self._folder / uid,
-            services=self._services,
+            services=self.services,
             address=address,
             find_node=self.nodes.get,
             observe=self.observe,
@@ -194,7 +193,7 @@ class Kubelet:
     def _lose_node(self, pod: Object) -> None:
         name = pod["spec"].get("nodeName") or ""
         if name in self.nodes and not self.nodes[name].silent:
-            self.controllers.silence(name)
+            self.silence_node(name)
 
     def evict(self, namespace: str, name: str, *, reason: str, grace_seconds: int | None = None) -> None:
         """`disrupt` by name; 404 where there is no such pod."""
@@ -283,6 +282,10 @@ def _step_of(pod: Object) -> str:
 
 def _observe_nothing(pod: Object, point: str, container: str) -> None:
     """No fault is armed."""
+
+
+def _silence_nothing(_name: str) -> None:
+    """No controllers are there."""
 
 
 def _never(pod: Object) -> bool:
