@@ -142,7 +142,7 @@ def force(monkeypatch: pytest.MonkeyPatch, coding: Coding) -> None:
 
 PREAMBLE = """#!/bin/sh
 for real in /run/.senro-programs/*/tar; do if [ -x "$real" ]; then break; fi; done
-case "$1 $3" in '-x '*) way=in ;; '-c -') way=out ;; *) way=none ;; esac
+case "$1 $3" in '-x '*) way=upload ;; '-c -') way=download ;; *) way=none ;; esac
 if [ "$way" != {way} ]; then exec "$real" "$@"; fi
 tries=$(cat /tmp/tries 2>/dev/null || echo 0)
 if [ "$tries" -ge {times} ]; then exec "$real" "$@"; fi
