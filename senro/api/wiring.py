@@ -22,7 +22,7 @@ from senro.adapters.fs import (
     FolderScratchStore,
     FolderTrees,
     open_run_folder,
-    registered,
+    register_run,
 )
 from senro.adapters.process import LocalProcesses
 from senro.adapters.secrets import LARGEST, PrivateSecretFiles, ReferencedSecrets
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from senro.adapters.apiserver import Configuration
     from senro.ports.cache import Cache
     from senro.ports.clock import Clock, Randomness
-    from senro.ports.persistent import Lease, PersistentStore
+    from senro.ports.persistent import PersistentStore, WorkspaceLock
     from senro.ports.pod_watch import PodWatch
     from senro.ports.runs import Runs
     from senro.ports.snapshots import ContentStore
@@ -88,18 +88,18 @@ async def open_services(
     cache = str(cache_folder(environ))
     scratch = await _scratch(plan, environ, run_dir, randomness, refusals)
     async with AsyncExitStack() as stack:
-        leases = await _leased(plan, cache, stack, timestamp(clock.now()), refusals)
+        locks = await _lock_workspaces(plan, cache, stack, timestamp(clock.now()), refusals)
         if refusals:
             raise ConfigurationError(tuple(refusals))
         pods = None
         if configuration is not None:
             pods = await stack.enter_async_context(_connected(configuration, clock, randomness))
         ledger = await stack.enter_async_context(open_run_folder(run_dir, now=clock.now(), token=randomness.token()))
-        for lease in leases.values():
-            await lease.held_by(ledger.run_id)
+        for lock in locks.values():
+            await lock.record_holder(ledger.run_id)
         if plan.workspaces or plan.scratches:
             # Before the first snapshot: from now on nobody drops what this run puts.
-            await stack.enter_async_context(registered(cache, ledger.run_id, ledger.folder))
+            await stack.enter_async_context(register_run(cache, ledger.run_id, ledger.folder))
         services = Services(
             ledger=ledger,
             trees=FolderTrees(),
@@ -109,29 +109,29 @@ async def open_services(
             randomness=randomness,
             reporter=reporter,
             pods=pods,
-            persistent=leases,
+            persistent=locks,
             scratch=scratch,
         )
         yield Opened(services=services, values=values, secret_files=PrivateSecretFiles())
 
 
-async def _leased(
+async def _lock_workspaces(
     plan: Plan, cache: str, stack: AsyncExitStack, since: str, refusals: list[Refusal]
-) -> dict[str, Lease]:
+) -> dict[str, WorkspaceLock]:
     """The persistent workspaces, all of them before anything starts: nobody waits for the other half of what they need.
 
     In one order for every run, so that of two that begin at once one gets them all.
     """
     store = FolderPersistentStore(cache)
-    leases = {}
+    locks = {}
     for workspace in plan.persistent_workspaces:
         try:
-            lease = await stack.enter_async_context(store.lease(workspace.name, since=since))
+            lock = await stack.enter_async_context(store.lock(workspace.name, since=since))
         except ConfigurationError as error:
             refusals.extend(error.refusals)
         else:
-            leases[workspace.name] = lease
-    return leases
+            locks[workspace.name] = lock
+    return locks
 
 
 async def _scratch(

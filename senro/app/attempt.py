@@ -62,7 +62,7 @@ class Attempt:
         """Report a note that the ledger does not need, masked as in `phase`."""
         self.recorder.reporter.note(self.step.id, self.recorder.redactor.text(message))
 
-    async def transfer_broke(self, direction: Direction, tries: int, message: str) -> None:
+    async def record_failed_try(self, direction: Direction, tries: int, message: str) -> None:
         """Record that a try of a transfer, or the opening of its exec, failed; `tries` counts the tries so far."""
         await self.recorder.record(
             TransferTryFailed(
@@ -73,7 +73,7 @@ class Attempt:
             )
         )
 
-    async def transferred(
+    async def record_transfer(
         self, direction: Direction, size: int, seconds: float, tries: int, *, coding: Coding, wire_bytes: int
     ) -> None:
         """Record a completed transfer: bytes of the uncompressed archive, seconds, number of tries.

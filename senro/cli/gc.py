@@ -81,16 +81,16 @@ async def _expired(store: PersistentStore, clock: Clock, *, dry_run: bool) -> Ex
 
     evicted, freed, failed = [], 0, []
     # No others are leased for a look: a run that begins at this moment would be refused.
-    names = {known.name for known in await store.records() if old(known)} | set(await store.unsettled())
+    names = {known.name for known in await store.records() if old(known)} | set(await store.names_to_repair())
     for name in sorted(names):
         try:
-            async with store.lease(name, since=timestamp(clock.now())) as lease:
-                found, record = await lease.look(), await lease.record()
+            async with store.lock(name, since=timestamp(clock.now())) as lock:
+                found, record = await lock.inspect(), await lock.record()
                 expired = found.content is not None and record is not None and old(record)
                 if not dry_run:
-                    there = await lease.mend()
+                    there = await lock.repair()
                     if expired or not there:
-                        await lease.evict()
+                        await lock.evict()
         except ConfigurationError:
             continue  # a run has it, and sees to it when it ends
         except (StoreError, TreeError) as error:

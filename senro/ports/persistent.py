@@ -1,4 +1,4 @@
-"""Workspaces that live from run to run, one folder each, and one run at a time."""
+"""Persistent workspaces: each is one folder that lives from run to run, and one run at a time uses it."""
 
 from __future__ import annotations
 
@@ -11,75 +11,80 @@ from senro.domain.caches.persistent import PersistentRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What `Lease.mend` would find, in bytes: the content, None where there is none, and what it would remove."""
+class Inspection:
+    """What a workspace holds, repaired or not.
+
+    `content`: the bytes of the content, as `WorkspaceLock.repair` would leave it; None if there is none.
+    `leftover`: the bytes that `repair` would remove.
+    """
 
     content: int | None
     leftover: int
 
 
-class Lease(Protocol):
-    """One workspace, held by this run until the context of `PersistentStore.lease` is left."""
+class WorkspaceLock(Protocol):
+    """One workspace, locked for this run until the context of `PersistentStore.lock` is left."""
 
     @property
     def name(self) -> str:
-        """The workspace's name."""
+        """The name of the workspace."""
         ...
 
     @property
     def folder(self) -> str:
-        """Where its content lies, or will lie. Replace it by rename alone: built beside it, swapped."""
+        """The folder of the content, which may not exist yet. Replace it by rename only: build a sibling, swap it."""
         ...
 
-    async def held_by(self, run: str) -> None:
-        """Tell the id of the run that has it, for whoever is refused meanwhile."""
+    async def record_holder(self, run: str) -> None:
+        """Record the id of the run that has the lock, for the message to runs that are refused it."""
         ...
 
-    async def mend(self) -> bool:
-        """Undo a swap that a killed process began, remove what it left beside; whether there is content. Call it first.
+    async def repair(self) -> bool:
+        """Undo a swap that a killed process began, and remove its siblings. Returns whether there is content.
 
-        The content is then whole as far as swaps go. That no step was changing it, the record tells.
+        Call it first. Whether a step was changing the content when its run was killed is in the record.
         """
         ...
 
-    async def look(self) -> Found:
-        """What there is, mended or not; nothing is changed."""
+    async def inspect(self) -> Inspection:
+        """What the workspace holds. Changes nothing."""
         ...
 
     async def record(self) -> PersistentRecord | None:
-        """What was written down last; None where that is nothing, or cannot be understood."""
+        """The record that was written last; None if there is none, or none that can be decoded."""
         ...
 
     async def write(self, record: PersistentRecord) -> None:
-        """Write down, whole, in place of what was: on disk when it returns."""
+        """Replace the record atomically. It is on disk when this returns."""
         ...
 
     async def measure(self) -> int:
-        """Bytes of all files of the content, those too that no snapshot carries; what we may not read is nothing."""
+        """The bytes of all files of the content, also of those that no snapshot has. Unreadable ones count as 0."""
         ...
 
     async def evict(self) -> None:
-        """Remove the content and its record, whole: at no moment is there a part of it where the content was."""
+        """Remove the content and its record. `folder` never shows a part of the content meanwhile."""
         ...
 
 
 class PersistentStore(Protocol):
     """The persistent workspaces of this machine's cache folder."""
 
-    def lease(self, name: str, *, since: str) -> AbstractAsyncContextManager[Lease]:
-        """Take the workspace for this run alone. `since` is the time of now, for people.
+    def lock(self, name: str, *, since: str) -> AbstractAsyncContextManager[WorkspaceLock]:
+        """Lock the workspace for this run. `since` is the present time, for messages.
 
-        Raises `ConfigurationError` (rule `persistent-held`) naming the holder, at once, where another run has it.
+        Raises `ConfigurationError` (rule `persistent-held`), naming the holder, at once if another run has it.
         """
         ...
 
     async def records(self) -> Sequence[PersistentRecord]:
-        """What is written down about each, sorted by name, whoever has it: it may be another a moment later."""
+        """The records of all workspaces, sorted by name, without locking them: a run may replace one meanwhile."""
         ...
 
-    async def unsettled(self) -> Sequence[str]:
-        """The names of those, sorted, of which whoever was killed has left what serves nobody.
+    async def names_to_repair(self) -> Sequence[str]:
+        """The sorted names of workspaces in which a killed process may have left something.
 
-        That is something beside the content, or a record without one; so too while a run that has it is at it.
+        They have siblings of the content, or a record without content. A workspace that a run is swapping just now is
+        listed too.
         """
         ...

@@ -34,7 +34,7 @@ class ScratchStore(Protocol):
         """
         ...
 
-    async def under(self, cache: str, prefixes: Sequence[str]) -> Sequence[ScratchEntry]:
+    async def find_by_prefix(self, cache: str, prefixes: Sequence[str]) -> Sequence[ScratchEntry]:
         """Every entry of the cache whose key begins with one of the prefixes, in any order."""
         ...
 

@@ -49,7 +49,7 @@ class Archive(Protocol):
         ...
 
     @property
-    def taken(self) -> int:
+    def content_bytes(self) -> int:
         """How many of these bytes the pieces stand for that were read so far."""
         ...
 

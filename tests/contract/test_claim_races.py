@@ -153,7 +153,7 @@ class Racer:
         self.app = app = App(folder, plan)
         pods = ClusterServices(cluster=self._dying(), watch=self._watch, lease_seconds=LEASE_SECONDS)
         services = replace(app.services, clock=self.clock, randomness=SystemRandomness(), pods=pods)
-        recorder = Recorder(plan, app.ledger, app.told, self.clock, Redactor([]))
+        recorder = Recorder(plan, app.ledger, app.reporter, self.clock, Redactor([]))
         workspaces = Workspaces(services, recorder, str(folder))
         engine = Engine(plan, services, recorder, workspaces, app.cleanup_scopes, base=str(folder), jobs=None)
         with self.scope:

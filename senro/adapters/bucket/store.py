@@ -107,8 +107,8 @@ class BucketScratchStore:
         self._found[cache, key] = record
         return ScratchEntry(record.key, record.created)
 
-    async def under(self, cache: str, prefixes: Sequence[str]) -> Sequence[ScratchEntry]:
-        """See `ports.scratch.ScratchStore.under`. An entry's time is when the store received it, by its own clock."""
+    async def find_by_prefix(self, cache: str, prefixes: Sequence[str]) -> Sequence[ScratchEntry]:
+        """See `ports.scratch.ScratchStore.find_by_prefix`. The time of an entry is when the store received it."""
         found = []
         for path, written in await self._asked(self._bucket.names(_entries(cache))):
             name = path.rpartition("/")[2]

@@ -6,7 +6,7 @@ from senro.adapters.fs.cache import FolderCache
 from senro.adapters.fs.key_files import FolderKeyFiles
 from senro.adapters.fs.ledger import open_run_folder
 from senro.adapters.fs.persistent import FolderPersistentStore
-from senro.adapters.fs.registry import registered
+from senro.adapters.fs.registry import register_run
 from senro.adapters.fs.runs import FolderRuns
 from senro.adapters.fs.scratch_store import FolderScratchStore
 from senro.adapters.fs.store import FolderContentStore
@@ -21,5 +21,5 @@ __all__ = [
     "FolderScratchStore",
     "FolderTrees",
     "open_run_folder",
-    "registered",
+    "register_run",
 ]

@@ -43,7 +43,7 @@ class FolderArchive:
             self._tail = member_header(parts[0].index, Entry(sentinel, "file", digest=EMPTY_FILE)) + END
         members = archive_length((part.index, part.tree.entries) for part in parts)
         self._length = members - len(END) + len(self._tail)
-        self._taken = self._members = self._begun = 0
+        self._content_bytes = self._members = self._begun = 0
         self._ahead = ReadAhead(self._coded(coding))
         self._torn = False
 
@@ -53,9 +53,9 @@ class FolderArchive:
         return self._length
 
     @property
-    def taken(self) -> int:
-        """See `ports.trees.Archive.taken`."""
-        return self._taken
+    def content_bytes(self) -> int:
+        """See `ports.trees.Archive.content_bytes`."""
+        return self._content_bytes
 
     @property
     def members(self) -> int:
@@ -72,7 +72,7 @@ class FolderArchive:
         self._torn = False
         if found is None:
             return b""
-        piece, self._taken, self._members = found
+        piece, self._content_bytes, self._members = found
         return piece
 
     async def close(self) -> None:
@@ -82,19 +82,19 @@ class FolderArchive:
 
     def _coded(self, coding: Coding) -> Generator[tuple[bytes | memoryview, int, int], None, None]:
         """The pieces as they cross, with the bytes and entries that they bring it to; packed ones fill a message."""
-        packing, taken, held = packer(coding), 0, bytearray()
+        packing, content_bytes, held = packer(coding), 0, bytearray()
         for piece in self._read():
-            taken += len(piece)
+            content_bytes += len(piece)
             if packing is None:
-                yield piece, taken, self._begun
+                yield piece, content_bytes, self._begun
                 continue
             held += packing.compress(piece)
             if len(held) >= _ENOUGH:
-                yield bytes(held), taken, self._begun
+                yield bytes(held), content_bytes, self._begun
                 held.clear()
         if packing is not None:
             held += packing.flush()
-            yield bytes(held), taken, self._begun
+            yield bytes(held), content_bytes, self._begun
 
     def _read(self) -> Generator[memoryview, None, None]:
         buffers = Buffers()

@@ -28,12 +28,12 @@ from senro.adapters.fs.staged_directory import remove_folder, sibling, siblings
 from senro.adapters.fs.work import run_in_slices
 from senro.domain.caches.persistent import PersistentRecord
 from senro.domain.errors import ConfigurationError, Refusal, StoreError
-from senro.ports.persistent import Found
+from senro.ports.persistent import Inspection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 
-    from senro.ports.persistent import Lease
+    from senro.ports.persistent import WorkspaceLock
 
 T = TypeVar("T")
 
@@ -58,8 +58,8 @@ class FolderPersistentStore:
         self._root = Path(root).absolute()
 
     @asynccontextmanager
-    async def lease(self, name: str, *, since: str) -> AsyncIterator[Lease]:
-        """See `ports.persistent.PersistentStore.lease`. Raises `StoreError` where the folder cannot be locked."""
+    async def lock(self, name: str, *, since: str) -> AsyncIterator[WorkspaceLock]:
+        """See `ports.persistent.PersistentStore.lock`. Raises `StoreError` where the folder cannot be locked."""
         folder = self._root / FOLDER / name
         try:
             lock = await anyio.to_thread.run_sync(_locked, folder)
@@ -70,9 +70,9 @@ class FolderPersistentStore:
         if lock is None:
             message = f"{_holder(folder)} has it, and one run at a time may; wait for that to end, or take another name"
             raise ConfigurationError((Refusal(f"workspace {name}", "persistent-held", message),))
-        held = FolderLease(name, folder, _Holder(os.getpid(), os.uname().nodename, since))
+        held = FolderWorkspaceLock(name, folder, _Holder(os.getpid(), os.uname().nodename, since))
         try:
-            await held.held_by("")
+            await held.record_holder("")
             yield held
         finally:
             lock.close()
@@ -81,9 +81,9 @@ class FolderPersistentStore:
         """See `ports.persistent.PersistentStore.records`."""
         return await self._looked(lambda: list(records(self._root)))
 
-    async def unsettled(self) -> Sequence[str]:
-        """See `ports.persistent.PersistentStore.unsettled`."""
-        return await self._looked(lambda: [path.name for path in _folders(self._root) if _unsettled(path)])
+    async def names_to_repair(self) -> Sequence[str]:
+        """See `ports.persistent.PersistentStore.names_to_repair`."""
+        return await self._looked(lambda: [path.name for path in _folders(self._root) if _needs_repair(path)])
 
     async def _looked(self, work: Callable[[], T]) -> T:
         try:
@@ -92,8 +92,8 @@ class FolderPersistentStore:
             raise StoreError(str(error.filename or self._root), f"it cannot be read: {error.strerror}") from error
 
 
-class FolderLease:
-    """See `ports.persistent.Lease`. Made by `FolderPersistentStore.lease`."""
+class FolderWorkspaceLock:
+    """See `ports.persistent.WorkspaceLock`. Made by `FolderPersistentStore.lock`."""
 
     def __init__(self, name: str, folder: Path, holder: _Holder) -> None:
         self._name = name
@@ -103,41 +103,41 @@ class FolderLease:
 
     @property
     def name(self) -> str:
-        """See `ports.persistent.Lease.name`."""
+        """See `ports.persistent.WorkspaceLock.name`."""
         return self._name
 
     @property
     def folder(self) -> str:
-        """See `ports.persistent.Lease.folder`."""
+        """See `ports.persistent.WorkspaceLock.folder`."""
         return str(self._content)
 
-    async def held_by(self, run: str) -> None:
-        """See `ports.persistent.Lease.held_by`."""
+    async def record_holder(self, run: str) -> None:
+        """See `ports.persistent.WorkspaceLock.record_holder`."""
         data = msgspec.json.encode(msgspec.structs.replace(self._holder, run=run))
         await self._in_thread(lambda: _replace(self._place / HOLDER, data))
 
-    async def mend(self) -> bool:
-        """See `ports.persistent.Lease.mend`."""
-        return await self._driven(self._mend())
+    async def repair(self) -> bool:
+        """See `ports.persistent.WorkspaceLock.repair`."""
+        return await self._driven(self._repair())
 
-    async def look(self) -> Found:
-        """See `ports.persistent.Lease.look`."""
-        return await self._driven(self._look())
+    async def inspect(self) -> Inspection:
+        """See `ports.persistent.WorkspaceLock.inspect`."""
+        return await self._driven(self._inspect())
 
     async def record(self) -> PersistentRecord | None:
-        """See `ports.persistent.Lease.record`."""
+        """See `ports.persistent.WorkspaceLock.record`."""
         return await self._in_thread(lambda: _record(self._place))
 
     async def write(self, record: PersistentRecord) -> None:
-        """See `ports.persistent.Lease.write`."""
+        """See `ports.persistent.WorkspaceLock.write`."""
         await self._in_thread(lambda: _replace(self._place / RECORD, msgspec.json.encode(record)))
 
     async def measure(self) -> int:
-        """See `ports.persistent.Lease.measure`. A file of several names counts with each."""
+        """See `ports.persistent.WorkspaceLock.measure`. A file of several names counts with each."""
         return await self._driven(measured(self._content))
 
     async def evict(self) -> None:
-        """See `ports.persistent.Lease.evict`. What was renamed away and not removed yet, `mend` removes."""
+        """See `ports.persistent.WorkspaceLock.evict`. What was renamed away and not removed yet, `mend` removes."""
         await self._driven(self._evict())
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
@@ -157,7 +157,7 @@ class FolderLease:
             str(error.filename or self._place), f"the persistent workspace cannot be kept: {error.strerror}"
         )
 
-    def _mend(self) -> Generator[None, None, bool]:
+    def _repair(self) -> Generator[None, None, bool]:
         beside, before = siblings(self._content), self._before()
         if before is not None:
             before.rename(self._content)
@@ -166,7 +166,7 @@ class FolderLease:
                 yield from remove_folder(sibling(self._content, stem, part))
         return self._content.exists()
 
-    def _look(self) -> Generator[None, None, Found]:
+    def _inspect(self) -> Generator[None, None, Inspection]:
         before, leftover = self._before(), 0
         for stem, parts in siblings(self._content).items():
             for part in parts:
@@ -174,7 +174,7 @@ class FolderLease:
                     leftover += yield from measured(path)
         content = self._content if before is None else before
         size = (yield from measured(content)) if content.exists() else None
-        return Found(size, leftover)
+        return Inspection(size, leftover)
 
     def _before(self) -> Path | None:
         """The content where it lies beside its place: its run was killed between the two renames of a swap."""
@@ -207,7 +207,7 @@ def _folders(root: Path) -> list[Path]:
         return []
 
 
-def _unsettled(folder: Path) -> bool:
+def _needs_repair(folder: Path) -> bool:
     try:
         left = bool(siblings(folder / CONTENT))
     except OSError:

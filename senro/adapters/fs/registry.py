@@ -53,7 +53,7 @@ class KnownRun:
 
 
 @asynccontextmanager
-async def registered(root: str, run: str, folder: str) -> AsyncIterator[None]:
+async def register_run(root: str, run: str, folder: str) -> AsyncIterator[None]:
     """Register the run, whose folder is there, and keep it known as one that goes on. Raises `StoreError`."""
     name = f"{run}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]}.json"
     path = Path(root, FOLDER, name)

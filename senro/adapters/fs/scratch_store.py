@@ -58,8 +58,8 @@ class FolderScratchStore:
         record = await anyio.to_thread.run_sync(self._read, cache, key)
         return None if record is None else ScratchEntry(record.key, record.created)
 
-    async def under(self, cache: str, prefixes: Sequence[str]) -> Sequence[ScratchEntry]:
-        """See `ports.scratch.ScratchStore.under`."""
+    async def find_by_prefix(self, cache: str, prefixes: Sequence[str]) -> Sequence[ScratchEntry]:
+        """See `ports.scratch.ScratchStore.find_by_prefix`."""
         records = await anyio.to_thread.run_sync(self._all, cache)
         return [ScratchEntry(one.key, one.created) for one in records if one.key.startswith(tuple(prefixes))]
 

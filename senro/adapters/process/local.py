@@ -14,7 +14,7 @@ from anyio.abc import Process
 from senro.adapters.process.environment import child_environment
 from senro.adapters.process.group import ProcessGroup
 from senro.adapters.process.output import Delivery, Pump
-from senro.adapters.process.refusals import why_not_started
+from senro.adapters.process.start_errors import start_error_message
 from senro.ports.processes import Command, OutputSink, ProcessEnd
 
 LINGER_SECONDS = 2.0
@@ -49,7 +49,7 @@ class LocalProcesses:
                     stderr, stderr_end = _pipe(reading, writing)
                     process = await self._start(command, stdout_end, stderr_end)
             except (OSError, ValueError) as error:
-                return ProcessEnd(code=None, error=why_not_started(command, error))
+                return ProcessEnd(code=None, error=start_error_message(command, error))
             stop = anyio.CancelScope()
             delivery = Delivery(output, stop.cancel)
             pumps = (Pump("stdout", stdout, delivery), Pump("stderr", stderr, delivery))
@@ -105,7 +105,7 @@ class LocalProcesses:
                 with anyio.move_on_after(DRAIN_SECONDS, shield=True):
                     await _all_done(pumps)
                 for pump in pumps:
-                    pump.abandon()
+                    pump.cancel()
                 self._groups.discard(group)
         return ProcessEnd(
             code=_exit_code(process.returncode),

@@ -45,7 +45,7 @@ class Pump:
 
     The pipe is ours and not asyncio's: whether the process has ended must not depend on whether a grandchild still
     holds the other end, and nothing may be read that the sink has no room for. It goes on when the run is
-    cancelled, so that a command that says goodbye does not block on a full pipe; `close` and `abandon` end it.
+    cancelled, so that a command that says goodbye does not block on a full pipe; `close` and `cancel` end it.
     """
 
     def __init__(self, stream: Stream, fd: int, delivery: Delivery) -> None:
@@ -72,7 +72,7 @@ class Pump:
         self._rest = held[0]
         self._waiting.cancel()
 
-    def abandon(self) -> None:
+    def cancel(self) -> None:
         """Stop now, in the middle of a delivery if need be."""
         self._scope.cancel()
 

@@ -31,7 +31,7 @@ from senro.domain.tree.tree import Tree
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class CacheContent:
     """A folder with what it held when it was put there; a local step then works in it."""
 
     folder: str
@@ -45,15 +45,15 @@ class _Cache:
     name: str
     keys: CacheKeys
     lock: anyio.Lock = field(default_factory=anyio.Lock)
-    content: Content | None = None
-    left: Content | None = None
+    content: CacheContent | None = None
+    left: CacheContent | None = None
     """What local steps left, as it was read for the first pod after them; None before, and once one works there."""
 
     exact: bool = False
     saver: str = ""
     """The step whose content is saved under the key, or is being saved."""
 
-    returned: dict[str, Content] = field(default_factory=dict)
+    returned: dict[str, CacheContent] = field(default_factory=dict)
     """What came back from pods and no local step has got yet, in the order in which it came."""
 
     folders: int = 0
@@ -65,7 +65,7 @@ class _Back:
 
     step: Step
     attempt: int
-    content: Content
+    content: CacheContent
     stable: bool
 
 
@@ -81,7 +81,7 @@ class Scratches:
         self._services = services
         self._recorder = recorder
         self._caches: dict[str, _Cache] = {}
-        self._given: dict[tuple[str, str], Content] = {}
+        self._given: dict[tuple[str, str], CacheContent] = {}
 
     async def open(self, plan: Plan, uploads: TaskGroup) -> None:
         """Begin. What is saved is shared by tasks of `uploads`, beside the steps: cancel it and they end."""
@@ -109,7 +109,7 @@ class Scratches:
                     content = await self._left_by_local(step, cache, content)
                 self._given[step.id, name] = content
 
-    def content(self, step: Step, mount: ScratchMount) -> Content:
+    def content(self, step: Step, mount: ScratchMount) -> CacheContent:
         """What the step's mount starts from; a local step works there."""
         return self._given[step.id, mount.name]
 
@@ -125,7 +125,7 @@ class Scratches:
             await self._not_saved(cache, step, attempt, _first(cache))
         return ""
 
-    async def returned(self, step: Step, attempt: int, name: str, content: Content) -> None:
+    async def returned(self, step: Step, attempt: int, name: str, content: CacheContent) -> None:
         """Save what came back of the cache from the step's pod, and keep it for a local step after it."""
         cache = self._caches[name]
         cache.returned[step.id] = content
@@ -151,9 +151,9 @@ class Scratches:
             except TreeError as error:
                 await self._not_saved(cache, step, attempt, f"it cannot be read as the step left it: {error}")
             else:
-                await self._save(cache, _Back(step, attempt, Content(folder, tree), stable=False))
+                await self._save(cache, _Back(step, attempt, CacheContent(folder, tree), stable=False))
 
-    async def _current(self, cache: _Cache) -> Content:
+    async def _current(self, cache: _Cache) -> CacheContent:
         if cache.content is None:
             folder = self._new_folder(cache)
             restored = await self._stores.restore(cache.name, cache.keys, folder)
@@ -161,10 +161,10 @@ class Scratches:
                 await self._services.trees.copy(Tree(), self._folder, folder)
             await self._tell_restored(cache, restored)
             cache.exact = restored is not None and restored.entry.key == cache.keys.key
-            cache.content = Content(folder, Tree() if restored is None else restored.tree)
+            cache.content = CacheContent(folder, Tree() if restored is None else restored.tree)
         return cache.content
 
-    async def _for_local(self, step: Step, cache: _Cache, content: Content) -> Content:
+    async def _for_local(self, step: Step, cache: _Cache, content: CacheContent) -> CacheContent:
         """The folder that local steps work in; one of its own for a step whose changes are not kept."""
         cache.left = None
         given = [
@@ -172,35 +172,35 @@ class Scratches:
         ]
         if given:
             # Of several pods before it, the one that came back last.
-            content = cache.content = Content(await self._copied(cache, given[-1]), given[-1].tree)
+            content = cache.content = CacheContent(await self._copied(cache, given[-1]), given[-1].tree)
             cache.returned.clear()
         if not step.no_snapshot:
             return content
         try:
             # Another local step may write there just now.
             tree = await self._services.trees.walk(content.folder, rules=KEEP_EVERYTHING)
-            return Content(await self._copied(cache, Content(content.folder, tree)), tree)
+            return CacheContent(await self._copied(cache, CacheContent(content.folder, tree)), tree)
         except TreeError as error:
             return await self._nothing(step, cache, error)
 
-    async def _left_by_local(self, step: Step, cache: _Cache, content: Content) -> Content:
+    async def _left_by_local(self, step: Step, cache: _Cache, content: CacheContent) -> CacheContent:
         """What local steps left, as a pod can be given it. No local step runs now: needs put them in order."""
         if cache.left is None:
             try:
-                cache.left = Content(
+                cache.left = CacheContent(
                     content.folder, await self._services.trees.walk(content.folder, rules=KEEP_EVERYTHING)
                 )
             except TreeError as error:
                 return await self._nothing(step, cache, error)
         return cache.left
 
-    async def _nothing(self, step: Step, cache: _Cache, error: TreeError) -> Content:
+    async def _nothing(self, step: Step, cache: _Cache, error: TreeError) -> CacheContent:
         """An empty folder for a step that cannot be given what local steps left: a cache fails no step."""
         await self._recorder.note(
             f"scratch cache {cache.name}: it starts empty, since what local steps left cannot be read: {error}",
             step=step.id,
         )
-        return Content(await self._copied(cache, Content(self._folder, Tree())), Tree())
+        return CacheContent(await self._copied(cache, CacheContent(self._folder, Tree())), Tree())
 
     def _to_be_saved(self, cache: _Cache) -> bool:
         return not (cache.exact or cache.saver)
@@ -239,7 +239,7 @@ class Scratches:
             if not back.stable:
                 # Local steps go on writing to their folder; what was saved here does not change.
                 folder = self._new_folder(cache)
-                content = Content(folder, await self._stores.local.restore(cache.name, entry.key, folder))
+                content = CacheContent(folder, await self._stores.local.restore(cache.name, entry.key, folder))
             saved = await remote.save(cache.name, entry, content.tree, content.folder)
         except (StoreError, TreeError) as error:
             if isinstance(error, StoreUnavailable):
@@ -251,7 +251,7 @@ class Scratches:
         else:
             await self._not_saved(cache, back.step, back.attempt, "another coordinator saved it first", "remote")
 
-    async def _copied(self, cache: _Cache, content: Content) -> str:
+    async def _copied(self, cache: _Cache, content: CacheContent) -> str:
         folder = self._new_folder(cache)
         await self._services.trees.copy(content.tree, content.folder, folder)
         return folder

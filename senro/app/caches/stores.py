@@ -97,7 +97,7 @@ class ScratchStores:
             if store is None:
                 continue
             try:
-                found += [Candidate(entry, where) for entry in await store.under(cache, prefixes)]
+                found += [Candidate(entry, where) for entry in await store.find_by_prefix(cache, prefixes)]
             except StoreError as error:
                 await self._failed(cache, error)
         return found

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from senro.app.attempt import Attempt
-from senro.app.caches.caches import Content
+from senro.app.caches.caches import CacheContent
 from senro.app.pod.download import Download, DownloadFailed
 from senro.app.workspaces.mount_transfer import MountTransfer
 from senro.domain.pipeline.workspace import ScratchMount
@@ -32,4 +32,4 @@ async def download_caches(attempt: Attempt, download: Callable[[MountTransfer, s
         except DownloadFailed as error:
             await scratches.lost(step, number, name, str(error))
         else:
-            await scratches.returned(step, number, name, Content(folder, trees[each.index]))
+            await scratches.returned(step, number, name, CacheContent(folder, trees[each.index]))

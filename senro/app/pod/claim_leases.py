@@ -17,7 +17,7 @@ import anyio
 from senro.app.pod.creation import FIRST_PAUSE, LONGEST_PAUSE
 from senro.app.pod.deletion import LOOK_PAUSE, UNACKNOWLEDGED_SECONDS
 from senro.app.pod.request_timeout import answered_within
-from senro.domain.claims.lease import Lease, Terms, told
+from senro.domain.claims.lease import Lease, Terms, describe_holder
 from senro.domain.claims.lease_protocol import (
     ANSWERED,
     Create,
@@ -198,7 +198,7 @@ class Claims:
                     await self._take(claim, move)
                     break
                 failing_since, pause = None, FIRST_PAUSE
-                wait, holder = self._until_the_next_look(claim, move), told(move.holder)
+                wait, holder = self._until_the_next_look(claim, move), describe_holder(move.holder)
                 shown = self._show(claim, f", held by {holder}", shown)
                 if holder != awaited:
                     awaited = holder
@@ -319,14 +319,14 @@ class Claims:
             left = after_conflict(holding, found, holder=terms.holder)
             if isinstance(left, Lost):
                 claim.lost = True
-                await self._tell_lost(claim, told(left.holder) if left.holder else "")
+                await self._tell_lost(claim, describe_holder(left.holder) if left.holder else "")
             else:
                 claim.holding = left
             return
         claim.hold(lease, asked)
         if claim.lapsed:
             claim.lapsed = False
-            await self._tell_acquired(claim, 0.0, told(terms.holder))
+            await self._tell_acquired(claim, 0.0, describe_holder(terms.holder))
 
     async def _watch(self, claim: _Claim) -> None:
         """Say so once it is not certain any more, also while a request for its renewal hangs."""
@@ -413,7 +413,7 @@ class Claims:
         """It was ours, and is found to be somebody else's only now."""
         if claim.holding is not None:
             claim.lost = True
-            await self._tell_lost(claim, told(lease.holder) if lease is not None and lease.holder else "")
+            await self._tell_lost(claim, describe_holder(lease.holder) if lease is not None and lease.holder else "")
 
     async def _tell_released(self, claim: _Claim, message: str) -> None:
         attempt, lease = self._attempt, claim.terms.name
@@ -428,7 +428,7 @@ def _previous(move: Create | TakeOver | Renew, before: str) -> str:
     """Whose lease had expired that is written now. One that is ours already keeps what its unanswered write was for."""
     match move:
         case TakeOver(lease=lease):
-            return told(lease.holder) if lease.holder else ""
+            return describe_holder(lease.holder) if lease.holder else ""
         case Create():
             return ""
         case Renew():

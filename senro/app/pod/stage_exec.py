@@ -59,7 +59,7 @@ class ArchiveSender:
             while data := await self._archive.read():
                 await self._session.send(data)
                 self.wire_bytes += len(data)
-                self.content_bytes = self._archive.taken
+                self.content_bytes = self._archive.content_bytes
                 self._progress(self.content_bytes, self.wire_bytes)
                 for threshold, passed in self.passed.items():
                     if self.wire_bytes >= threshold:

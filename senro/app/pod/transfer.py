@@ -86,7 +86,7 @@ class Transfer(ABC, Generic[T]):
             decision = decide_retry(failed)
             wait = pace.pause(decision, clock.monotonic())
             broken = BrokenTry(failed, decision, pace.tries, f"{failed} ({self._progress()})")
-            await self.attempt.transfer_broke(self.direction, pace.tries, broken.message)
+            await self.attempt.record_failed_try(self.direction, pace.tries, broken.message)
             finished = await self._check_pod(broken)
             if finished is not None:
                 await self._record(max(pace.tries, 1), clock.monotonic() - began)
@@ -125,7 +125,7 @@ class Transfer(ABC, Generic[T]):
 
     async def _record(self, tries: int, seconds: float) -> None:
         content, wire = self._size()
-        await self.attempt.transferred(
+        await self.attempt.record_transfer(
             self.direction, content, seconds, tries, coding=self.coding or "plain", wire_bytes=wire
         )
 

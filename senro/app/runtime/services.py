@@ -12,7 +12,7 @@ from senro.domain.transfer.compression import LinkRates
 from senro.ports.clock import Clock, Randomness
 from senro.ports.cluster import Cluster
 from senro.ports.ledger import RunLedger
-from senro.ports.persistent import Lease
+from senro.ports.persistent import WorkspaceLock
 from senro.ports.pod_watch import PodWatch
 from senro.ports.processes import Processes
 from senro.ports.reporter import Reporter
@@ -52,7 +52,7 @@ class ScratchServices:
 class Services:
     """Everything that a run needs of the world. `pods` and `scratch` are None for a plan that needs none.
 
-    `persistent` holds the lease of each persistent workspace of the plan, by name.
+    `persistent` holds the lock of each persistent workspace of the plan, by name.
     """
 
     ledger: RunLedger
@@ -63,5 +63,5 @@ class Services:
     randomness: Randomness
     reporter: Reporter
     pods: ClusterServices | None = None
-    persistent: Mapping[str, Lease] = field(default_factory=dict)
+    persistent: Mapping[str, WorkspaceLock] = field(default_factory=dict)
     scratch: ScratchServices | None = None

@@ -80,9 +80,9 @@ class Workspaces:
             raise PlanError(tuple(refusals))
 
     async def _first(self, workspace: Workspace) -> Place:
-        rules, lease = self._rules[workspace.name], self._persistent.leases.get(workspace.name)
-        folder = self._services.ledger.workspace(workspace.name) if lease is None else lease.folder
-        reused = lease is not None and await self._persistent.open(workspace)
+        rules, lock = self._rules[workspace.name], self._persistent.locks.get(workspace.name)
+        folder = self._services.ledger.workspace(workspace.name) if lock is None else lock.folder
+        reused = lock is not None and await self._persistent.open(workspace)
         if reused:
             tree = await self._services.trees.prune(folder, rules=rules)
         else:

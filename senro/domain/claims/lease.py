@@ -139,7 +139,7 @@ def micro_time(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def told(holder: str) -> str:
+def describe_holder(holder: str) -> str:
     """A holderIdentity for a person: the step and its run where senro wrote it, else as it stands."""
     parts = holder.split("/")
     if len(parts) == _IDENTITY_PARTS and all(parts):

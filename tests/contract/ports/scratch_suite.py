@@ -74,7 +74,7 @@ class ScratchStoreSuite:
         """An empty store finds nothing and says so when it shall restore; the folder stays as it was."""
         folder = folder_with(tmp_path / "y")
         assert await store.find("c", "k") is None
-        assert list(await store.under("c", [""])) == []
+        assert list(await store.find_by_prefix("c", [""])) == []
         with pytest.raises(StoreError, match="entry"):
             await store.restore("c", "k", str(folder))
         assert read_folder(folder) == SMALL
@@ -116,7 +116,7 @@ class ScratchStoreSuite:
         await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
         found = await other.find("c", "k")
         assert found is not None
-        assert [one.key for one in await other.under("c", ["k"])] == ["k"]
+        assert [one.key for one in await other.find_by_prefix("c", ["k"])] == ["k"]
         await other.restore("c", "k", str(tmp_path / "y"))
         assert read_folder(tmp_path / "y") == SMALL
 
@@ -127,8 +127,8 @@ class ScratchStoreSuite:
             folder = folder_with(tmp_path / f"x{place}", Tree((file("n", content),)), {"n": content})
             assert await store.save("c", entry(key), Tree((file("n", content),)), str(folder)) is True
         assert await store.find("d", "a") is None
-        assert list(await store.under("d", ["a"])) == []
-        assert sorted(one.key for one in await store.under("c", [""])) == sorted(ODD_KEYS)
+        assert list(await store.find_by_prefix("d", ["a"])) == []
+        assert sorted(one.key for one in await store.find_by_prefix("c", [""])) == sorted(ODD_KEYS)
         for place, key in enumerate(ODD_KEYS):
             await store.restore("c", key, str(tmp_path / "y"))
             assert read_folder(tmp_path / "y") == Tree((file("n", str(place).encode()),))
@@ -138,10 +138,10 @@ class ScratchStoreSuite:
         folder = folder_with(tmp_path / "x")
         for hour, key in enumerate(["go-1.24-b", "go-1.24-a", "go-1.25-a", "go-1.2", "py-1", "go-1.24-c"]):
             await store.save("c", entry(key, hour), SMALL, str(folder))
-        assert newest([*await store.under("c", ["go-1.24-"])]) == ["go-1.24-c", "go-1.24-a", "go-1.24-b"]
-        assert newest([*await store.under("c", ["py-", "go-1.24-c"])]) == ["go-1.24-c", "py-1"]
-        assert newest([*await store.under("c", ["go-1.2"])])[-1] == "go-1.24-b"
-        assert list(await store.under("c", ["ruby-"])) == []
+        assert newest([*await store.find_by_prefix("c", ["go-1.24-"])]) == ["go-1.24-c", "go-1.24-a", "go-1.24-b"]
+        assert newest([*await store.find_by_prefix("c", ["py-", "go-1.24-c"])]) == ["go-1.24-c", "py-1"]
+        assert newest([*await store.find_by_prefix("c", ["go-1.2"])])[-1] == "go-1.24-b"
+        assert list(await store.find_by_prefix("c", ["ruby-"])) == []
 
     async def test_restore_replaces(self, store: ScratchStore, tmp_path: Path) -> None:
         """A folder that is restored holds the entry and nothing of what it held before."""
@@ -157,7 +157,7 @@ class ScratchStoreSuite:
         with pytest.raises(TreeError, match="d/run"):
             await store.save("c", entry("k"), SMALL, str(folder))
         assert await store.find("c", "k") is None
-        assert list(await store.under("c", ["k"])) == []
+        assert list(await store.find_by_prefix("c", ["k"])) == []
 
     async def test_a_cancelled_save(self, store: ScratchStore, tmp_path: Path) -> None:
         """A save that is cancelled leaves no entry, or a whole one."""

@@ -284,7 +284,7 @@ async def test_something_else_under_a_key(seaweed: SeaweedFS, prefix: str, tmp_p
         assert not isinstance(caught.value, StoreUnavailable)
     with pytest.raises(StoreError, match="no entry of senro's"):
         await store.save("c", entry("k"), SMALL, str(tmp_path / "x"))
-    assert "kk" in [one.key for one in await store.under("c", ["k"])]
+    assert "kk" in [one.key for one in await store.find_by_prefix("c", ["k"])]
 
 
 async def test_a_record_of_another_key(seaweed: SeaweedFS, prefix: str, tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ async def test_within_a_second(seaweed: SeaweedFS, prefix: str, tmp_path: Path) 
     store, folder = opened(seaweed.environment(prefix)), folder_with(tmp_path / "x")
     for key, hour in (("a", 3), ("b", 1), ("c", 2)):
         await store.save("c", entry(key, hour), SMALL, str(folder))
-    found = [*await store.under("c", [""])]
+    found = [*await store.find_by_prefix("c", [""])]
     written: dict[datetime, list[str]] = {}
     for one in found:
         written.setdefault(one.created.replace(microsecond=0), []).append(one.key)
@@ -394,7 +394,7 @@ async def test_a_store_that_is_killed(tmp_path: Path) -> None:
         for asked in (
             store.check("SENRO_REMOTE_SCRATCH"),
             store.find("c", "k"),
-            store.under("c", ["k"]),
+            store.find_by_prefix("c", ["k"]),
             store.restore("c", "k", str(tmp_path / "y")),
             store.save("c", entry("l"), SMALL, str(tmp_path / "x")),
         ):
@@ -450,7 +450,7 @@ async def test_read_only(seaweed: SeaweedFS, prefix: str, tmp_path: Path) -> Non
     store = opened(seaweed.environment(prefix, key=READER, READ_ONLY="yes"))
     await store.check("SENRO_REMOTE_SCRATCH")
     assert store.read_only is True
-    assert [one.key for one in await store.under("c", ["k"])] == ["k"]
+    assert [one.key for one in await store.find_by_prefix("c", ["k"])] == ["k"]
     await store.restore("c", "k", str(tmp_path / "y"))
     assert read_folder(tmp_path / "y") == SMALL
     writing = opened(seaweed.environment(prefix, key=READER))

@@ -12,7 +12,7 @@ import anyio
 import msgspec
 import pytest
 
-from senro.adapters.fs import FolderCache, FolderContentStore, FolderPersistentStore, FolderScratchStore, registered
+from senro.adapters.fs import FolderCache, FolderContentStore, FolderPersistentStore, FolderScratchStore, register_run
 from senro.adapters.fs.cache import FolderCollection
 from senro.adapters.fs.locks import FileLock
 from senro.domain.caches.gc import sweep
@@ -70,7 +70,7 @@ class Scene:
         """A run that has ended, or was killed."""
         events: list[Event] = [took(tree) for tree in trees]
         events += [] if state is None else [RunEnded(at=AT, state=state)]
-        async with registered(str(self.root), run, self.tell(run, *events)):
+        async with register_run(str(self.root), run, self.tell(run, *events)):
             pass
 
     async def held(self, *trees: Tree) -> list[bool]:
@@ -131,7 +131,7 @@ async def test_entries_of_runs_that_need_nothing_go(scene: Scene) -> None:
     """A run that ended well is forgotten, one that failed or goes on is not."""
     await scene.ran("r1", "succeeded", await scene.put("a"))
     await scene.ran("r2", "failed", await scene.put("b"))
-    async with registered(str(scene.root), "r3", scene.tell("r3")):
+    async with register_run(str(scene.root), "r3", scene.tell("r3")):
         await collect(scene.cache)
         assert [name.partition("-")[0] for name in names(scene.root / "runs")] == ["r2", "r3"]
 
@@ -141,7 +141,7 @@ async def test_what_a_running_run_has_stays(scene: Scene) -> None:
     before, told, found = await scene.put("before"), await scene.put("told"), await scene.put("found")
     for tree in (before, told, found):
         scene.age(tree, 9999)
-    async with registered(str(scene.root), "r1", scene.tell("r1", took(told))):
+    async with register_run(str(scene.root), "r1", scene.tell("r1", took(told))):
         await scene.content.put(found, str(scene.folder / "found"))
         new = await scene.put("new")
         entry = await save(scene.scratch, scene.folder / "entry", "k", b"scratch")
@@ -155,11 +155,11 @@ async def test_what_a_running_run_has_stays(scene: Scene) -> None:
 async def test_what_a_persistent_workspace_is_put_back_to_stays(scene: Scene) -> None:
     """The last snapshot of a persistent workspace is needed while there is its record."""
     tree = await scene.put("a")
-    async with FolderPersistentStore(str(scene.root)).lease("deps", since=SINCE) as lease:
-        await lease.write(msgspec.structs.replace(RECORD, digest=tree.digest))
+    async with FolderPersistentStore(str(scene.root)).lock("deps", since=SINCE) as lock:
+        await lock.write(msgspec.structs.replace(RECORD, digest=tree.digest))
         await collect(scene.cache)
         assert await scene.holds(tree)
-        await lease.evict()
+        await lock.evict()
     await collect(scene.cache)
     assert not await scene.holds(tree)
 
@@ -387,7 +387,7 @@ async def test_runs_and_collectors_at_once(scene: Scene) -> None:
         store = FolderContentStore(str(scene.root))
         for turn in range(12):
             run_id = f"r{number}-{turn}"
-            async with registered(str(scene.root), run_id, scene.tell(run_id)):
+            async with register_run(str(scene.root), run_id, scene.tell(run_id)):
                 for name, tree in shared:
                     await store.put(tree, str(scene.folder / name))
                 for _, tree in shared:
@@ -421,5 +421,5 @@ async def test_no_cache_folder(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="SENRO_CACHE_DIR"):
         await collect(FolderCache(str(tmp_path / "file" / "cache")))
     with pytest.raises(StoreError, match="SENRO_CACHE_DIR"):
-        async with registered(str(tmp_path / "file"), "r", "/nowhere"):
+        async with register_run(str(tmp_path / "file"), "r", "/nowhere"):
             pass

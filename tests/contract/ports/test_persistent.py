@@ -12,7 +12,7 @@ import pytest
 from senro.adapters.fs import FolderPersistentStore
 from senro.adapters.fs.staged_directory import StagedDirectory
 from senro.domain.errors import ConfigurationError, StoreError
-from senro.ports.persistent import Found, Lease, PersistentStore
+from senro.ports.persistent import Inspection, PersistentStore, WorkspaceLock
 from tests.contract.ports.persistent_suite import RECORD, SINCE, PersistentStoreSuite, fill
 from tests.contract.ports.trees_suite import deep_folder
 from tests.lib.archives.files import names, read_folder
@@ -26,8 +26,8 @@ import sys, anyio
 from senro.adapters.fs import FolderPersistentStore
 
 async def main():
-    async with FolderPersistentStore(sys.argv[1]).lease("deps", since="noon") as lease:
-        await lease.held_by("r1")
+    async with FolderPersistentStore(sys.argv[1]).lock("deps", since="noon") as lock:
+        await lock.record_holder("r1")
         print("held", flush=True)
         await anyio.sleep_forever()
 
@@ -57,21 +57,21 @@ async def test_two_processes(store: FolderPersistentStore, tmp_path: Path) -> No
             assert other.stdout is not None
             assert (await other.stdout.receive()).startswith(b"held")
             with pytest.raises(ConfigurationError, match=rf"the run r1 \(process {other.pid} on .*, since noon\)"):
-                async with store.lease("deps", since=SINCE):
+                async with store.lock("deps", since=SINCE):
                     pass
         finally:
             other.kill()
         await other.wait()
-    async with store.lease("deps", since=SINCE):
+    async with store.lock("deps", since=SINCE):
         pass
 
 
 @pytest.mark.parametrize("moment", ["built", "between", "swapped", "discarding"])
 async def test_a_swap_that_was_cut(store: FolderPersistentStore, moment: str) -> None:
     """Killed at any moment of a swap, the content is the one before or the one after, whole; nothing lies beside."""
-    async with store.lease("deps", since=SINCE) as lease:
-        fill(lease.folder, "old")
-        beside = StagedDirectory(lease.folder)
+    async with store.lock("deps", since=SINCE) as lock:
+        fill(lock.folder, "old")
+        beside = StagedDirectory(lock.folder)
         written = beside.create("new", executable=False)
         os.write(written, b"12345")
         os.close(written)
@@ -82,24 +82,26 @@ async def test_a_swap_that_was_cut(store: FolderPersistentStore, moment: str) ->
             beside.swap()
         if moment == "discarding":
             (beside.old / "old").unlink()
-    async with store.lease("deps", since=SINCE) as lease:
-        before = read_folder(Path(lease.folder).parent)
-        assert list(await store.unsettled()) == ["deps"]
-        assert await lease.look() == {"swapped": Found(5, 3), "discarding": Found(5, 0)}.get(moment, Found(3, 5))
-        assert read_folder(Path(lease.folder).parent) == before
-        assert await lease.mend()
-        assert list(await store.unsettled()) == []
-        assert names(Path(lease.folder)) == (["old"] if moment in {"built", "between"} else ["new"])
-        assert names(Path(lease.folder).parent) == ["content", "holder.json", "lock"]
+    async with store.lock("deps", since=SINCE) as lock:
+        before = read_folder(Path(lock.folder).parent)
+        assert list(await store.names_to_repair()) == ["deps"]
+        assert await lock.inspect() == {"swapped": Inspection(5, 3), "discarding": Inspection(5, 0)}.get(
+            moment, Inspection(3, 5)
+        )
+        assert read_folder(Path(lock.folder).parent) == before
+        assert await lock.repair()
+        assert list(await store.names_to_repair()) == []
+        assert names(Path(lock.folder)) == (["old"] if moment in {"built", "between"} else ["new"])
+        assert names(Path(lock.folder).parent) == ["content", "holder.json", "lock"]
 
 
 async def test_a_first_content_that_was_cut(store: FolderPersistentStore) -> None:
     """Where there was no content before, half of a first one is none."""
-    async with store.lease("deps", since=SINCE) as lease:
-        beside = StagedDirectory(lease.folder)
+    async with store.lock("deps", since=SINCE) as lock:
+        beside = StagedDirectory(lock.folder)
         os.close(beside.root)
-        assert not await lease.mend()
-        assert names(Path(lease.folder).parent) == ["holder.json", "lock"]
+        assert not await lock.repair()
+        assert names(Path(lock.folder).parent) == ["holder.json", "lock"]
 
 
 async def test_an_eviction_that_was_cut(store: FolderPersistentStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,32 +110,32 @@ async def test_an_eviction_that_was_cut(store: FolderPersistentStore, monkeypatc
     def cut(_: Path) -> None:
         raise KeyboardInterrupt
 
-    async with store.lease("deps", since=SINCE) as lease:
-        fill(lease.folder)
-        await lease.write(RECORD)
+    async with store.lock("deps", since=SINCE) as lock:
+        fill(lock.folder)
+        await lock.write(RECORD)
         monkeypatch.setattr("senro.adapters.fs.persistent.remove_folder", cut)
         with pytest.raises(KeyboardInterrupt):
-            await lease.evict()
+            await lock.evict()
         monkeypatch.undo()
-        assert "content" not in names(Path(lease.folder).parent)
-        assert len(names(Path(lease.folder).parent)) == 3
-        assert list(await store.unsettled()) == ["deps"]
-        assert await lease.look() == Found(None, 3)
-        assert not await lease.mend()
-        assert await lease.record() is None
-        assert names(Path(lease.folder).parent) == ["holder.json", "lock"]
+        assert "content" not in names(Path(lock.folder).parent)
+        assert len(names(Path(lock.folder).parent)) == 3
+        assert list(await store.names_to_repair()) == ["deps"]
+        assert await lock.inspect() == Inspection(None, 3)
+        assert not await lock.repair()
+        assert await lock.record() is None
+        assert names(Path(lock.folder).parent) == ["holder.json", "lock"]
 
 
 async def test_measured_however_deep(store: FolderPersistentStore) -> None:
     """A tree whose paths are longer than the system takes in one call is measured, and evicted."""
-    async with store.lease("deps", since=SINCE) as lease:
-        fill(lease.folder, size=4)
-        deep_folder(Path(lease.folder), 10_000)
-        fill(f"{lease.folder}/side", size=8)
-        assert await lease.measure() == 12
-        assert await lease.look() == Found(12, 0)
-        await lease.evict()
-        assert names(Path(lease.folder).parent) == ["holder.json", "lock"]
+    async with store.lock("deps", since=SINCE) as lock:
+        fill(lock.folder, size=4)
+        deep_folder(Path(lock.folder), 10_000)
+        fill(f"{lock.folder}/side", size=8)
+        assert await lock.measure() == 12
+        assert await lock.inspect() == Inspection(12, 0)
+        await lock.evict()
+        assert names(Path(lock.folder).parent) == ["holder.json", "lock"]
 
 
 @pytest.mark.parametrize(("closed", "size"), [("content", 0), ("in", 4), ("below", 9)])
@@ -148,12 +150,12 @@ async def test_measured_as_far_as_we_may_read(
             raise PermissionError(13, "Permission denied", str(path))
         return opening(path, flags, *more, dir_fd=dir_fd)
 
-    async with store.lease("deps", since=SINCE) as lease:
-        fill(lease.folder, size=4)
-        fill(f"{lease.folder}/in", size=5)
-        fill(f"{lease.folder}/in/below", size=6)
+    async with store.lock("deps", since=SINCE) as lock:
+        fill(lock.folder, size=4)
+        fill(f"{lock.folder}/in", size=5)
+        fill(f"{lock.folder}/in/below", size=6)
         monkeypatch.setattr(os, "open", refusing)
-        assert await lease.measure() == size
+        assert await lock.measure() == size
 
 
 async def test_evicted_whatever_rights_are_left(store: FolderPersistentStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,25 +171,25 @@ async def test_evicted_whatever_rights_are_left(store: FolderPersistentStore, mo
             raise PermissionError(13, "Permission denied", str(path))
         return opening(path, flags, *more, dir_fd=dir_fd)
 
-    async with store.lease("deps", since=SINCE) as lease:
-        fill(lease.folder)
-        fill(f"{lease.folder}/in")
-        for folder in (Path(lease.folder) / "in", Path(lease.folder)):
+    async with store.lock("deps", since=SINCE) as lock:
+        fill(lock.folder)
+        fill(f"{lock.folder}/in")
+        for folder in (Path(lock.folder) / "in", Path(lock.folder)):
             folder.chmod(0)
         monkeypatch.setattr(os, "open", as_user)
-        assert await lease.look() == Found(0, 0)
-        await lease.evict()
-        assert names(Path(lease.folder).parent) == ["holder.json", "lock"]
+        assert await lock.inspect() == Inspection(0, 0)
+        await lock.evict()
+        assert names(Path(lock.folder).parent) == ["holder.json", "lock"]
 
 
 async def test_what_cannot_be_understood(store: FolderPersistentStore, tmp_path: Path) -> None:
     """A record that is none is nothing; a holder that is none is told as another run."""
-    async with store.lease("deps", since=SINCE) as lease:
+    async with store.lock("deps", since=SINCE) as lock:
         (tmp_path / "persistent" / "deps" / "record.json").write_bytes(b"{")
-        assert await lease.record() is None
+        assert await lock.record() is None
         (tmp_path / "persistent" / "deps" / "holder.json").write_bytes(b"{")
         with pytest.raises(ConfigurationError, match="another run, which begins just now"):
-            async with store.lease("deps", since=SINCE):
+            async with store.lock("deps", since=SINCE):
                 pass
 
 
@@ -195,16 +197,16 @@ async def test_no_folder(tmp_path: Path) -> None:
     """A cache folder that cannot be is named, with the system's words."""
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StoreError, match="SENRO_CACHE_DIR"):
-        async with FolderPersistentStore(str(tmp_path / "file")).lease("deps", since=SINCE):
+        async with FolderPersistentStore(str(tmp_path / "file")).lock("deps", since=SINCE):
             pass
 
 
 async def test_errors_name_the_workspace(store: FolderPersistentStore) -> None:
     """What the system refuses is an error of ours, with its words."""
 
-    async def refused(lease: Lease) -> None:
+    async def refused(lock: WorkspaceLock) -> None:
         with pytest.raises(StoreError, match="the persistent workspace cannot be kept: No such file"):
-            await lease.measure()
+            await lock.measure()
 
-    async with store.lease("deps", since=SINCE) as lease:
-        await refused(lease)
+    async with store.lock("deps", since=SINCE) as lock:
+        await refused(lock)

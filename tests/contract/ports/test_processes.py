@@ -14,7 +14,7 @@ from senro.adapters.process import LocalProcesses
 from senro.adapters.process.environment import child_environment
 from senro.adapters.process.local import _exit_code
 from senro.adapters.process.output import Delivery, Pump
-from senro.adapters.process.refusals import why_not_started
+from senro.adapters.process.start_errors import start_error_message
 from senro.ports.processes import Command, ProcessEnd, Processes
 from tests.contract.ports.processes_suite import COORDINATOR, PROGRAMS, ProcessesSuite, Sink
 from tests.lib.fakes.processes import FakeProcesses
@@ -392,7 +392,7 @@ def test_a_folder_that_may_not_be_entered(tmp_path: Path, monkeypatch: pytest.Mo
     """A folder without the right to enter it is named, and not the program."""
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)
     command = Command(argv=["true"], cwd=str(tmp_path), env={})
-    assert why_not_started(command, PermissionError(errno.EACCES, "Permission denied")) == (
+    assert start_error_message(command, PermissionError(errno.EACCES, "Permission denied")) == (
         f"cannot run 'true': its folder '{tmp_path}' may not be entered by this user; "
         "change its mode, or the step's workdir"
     )
@@ -408,7 +408,7 @@ def test_a_folder_that_may_not_be_entered(tmp_path: Path, monkeypatch: pytest.Mo
 def test_sentences_of_what_a_machine_refuses(number: int, expected: str) -> None:
     """What the kernel refuses for want of room or rights says so."""
     command = Command(argv=["true"], cwd="/", env={})
-    assert expected in why_not_started(command, OSError(number, os.strerror(number)))
+    assert expected in start_error_message(command, OSError(number, os.strerror(number)))
 
 
 async def test_no_value_of_a_variable_in_a_sentence(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ async def test_a_damaged_record(store: FolderScratchStore, root: Path, tmp_path:
     record.chmod(0o600)
     record.write_bytes(b"{")
     assert await store.find("c", "k") is None
-    assert list(await store.under("c", ["k"])) == []
+    assert list(await store.find_by_prefix("c", ["k"])) == []
     assert await store.save("c", entry("k"), SMALL, str(folder)) is True
     assert await store.find("c", "k") == entry("k")
 

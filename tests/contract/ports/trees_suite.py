@@ -144,9 +144,9 @@ class TreesSuite:
         tree = Tree(tuple(file(path, content) for path, content in contents.items()))
         folder = folder_with(tmp_path / "x", tree, contents)
         async with trees.pack([Packed(0, str(folder), tree)], coding=coding) as opened:
-            assert (opened.taken, opened.members) == (0, 0)
+            assert (opened.content_bytes, opened.members) == (0, 0)
             pieces = await read_all(opened)
-            assert (opened.taken, opened.members) == (opened.length, len(tree.entries))
+            assert (opened.content_bytes, opened.members) == (opened.length, len(tree.entries))
         data = b"".join(pieces)
         assert len(data) < opened.length - 500_000
         assert all(len(piece) <= 2 * PIECE for piece in pieces)

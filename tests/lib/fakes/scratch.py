@@ -45,9 +45,9 @@ class FakeScratchStore:
         held = self.entries.archives.get((cache, key))
         return held[0] if held else None
 
-    async def under(self, cache: str, prefixes: Sequence[str]) -> Sequence[ScratchEntry]:
-        """See `ports.scratch.ScratchStore.under`."""
-        await self._begin("under")
+    async def find_by_prefix(self, cache: str, prefixes: Sequence[str]) -> Sequence[ScratchEntry]:
+        """See `ports.scratch.ScratchStore.find_by_prefix`."""
+        await self._begin("find_by_prefix")
         return [
             entry
             for (of, key), (entry, _, _) in self.entries.archives.items()

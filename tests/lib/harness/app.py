@@ -75,9 +75,9 @@ class App:
         self.plan = plan
         self.clock = FakeClock(auto=auto)
         self.ledger = MemoryLedger(folder / "runs")
-        self.told = RecordingReporter()
+        self.reporter = RecordingReporter()
         self.secrets = dict(secrets or {})
-        self.recorder = Recorder(plan, self.ledger, self.told, self.clock, Redactor(self.secrets.values()))
+        self.recorder = Recorder(plan, self.ledger, self.reporter, self.clock, Redactor(self.secrets.values()))
         self.processes = FakeProcesses(scripts or {})
         self.services = Services(
             ledger=self.ledger,
@@ -86,7 +86,7 @@ class App:
             processes=self.processes,
             clock=self.clock,
             randomness=FakeRandomness(),
-            reporter=self.told,
+            reporter=self.reporter,
         )
         self.workspaces = Workspaces(self.services, self.recorder, str(folder))
         self.cleanup_scopes = CleanupScopes()

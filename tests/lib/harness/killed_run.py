@@ -45,13 +45,13 @@ async def run(folder: Path, generation: int | None, *, max_size: int = 10**6) ->
     plan = plan_of(max_size)
     app = App(folder, plan)
     step = plan.steps[0].step
-    async with FolderPersistentStore(str(folder / "cache")).lease("deps", since="now") as lease:
-        object.__setattr__(app.services, "persistent", {"deps": lease})
+    async with FolderPersistentStore(str(folder / "cache")).lock("deps", since="now") as lock:
+        object.__setattr__(app.services, "persistent", {"deps": lock})
         await app.workspaces.open(plan)
         await app.workspaces.prepare(step, again=False)
-        files = [Path(lease.folder) / str(number) for number in range(FILES)]
+        files = [Path(lock.folder) / str(number) for number in range(FILES)]
         found = {path.read_bytes() for path in files}
-        assert names(Path(lease.folder)) == sorted(path.name for path in files)
+        assert names(Path(lock.folder)) == sorted(path.name for path in files)
         if generation is not None:
             for path in files:
                 path.write_bytes(str(generation).encode())

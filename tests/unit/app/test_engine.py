@@ -73,7 +73,7 @@ async def test_a_pod_and_a_secret_come_and_go(tmp_path: Path) -> None:
     assert await site.run() == "succeeded"
     assert site.nothing_left
     assert site.app.recorder.leftovers == []
-    assert site.app.told.notes == []
+    assert site.app.reporter.notes == []
 
 
 async def reach(condition: Callable[[], object]) -> None:
@@ -109,9 +109,9 @@ class TestOwner:
         failing(site, "own_secret", error)
 
         async def end_once_told() -> None:
-            await reach(lambda: site.app.told.notes)
+            await reach(lambda: site.app.reporter.notes)
             (name,) = (name for _, name in site.cluster.pods)
-            (step, message), *more = site.app.told.notes
+            (step, message), *more = site.app.reporter.notes
             assert step == "build.make"
             assert f"the Secret ci/{name} was given no owner" in message
             assert str(error) in message
@@ -152,7 +152,7 @@ class TestRemoval:
         assert state == "succeeded_with_recovery"
         (remedy,) = site.app.recorder.leftovers
         assert remedy.startswith("kubectl --namespace ci delete secret ")
-        assert any("cannot delete secrets" in message and remedy in message for _, message in site.app.told.notes)
+        assert any("cannot delete secrets" in message and remedy in message for _, message in site.app.reporter.notes)
 
     async def test_a_pod_that_stays_stops_a_retry(self, tmp_path: Path) -> None:
         """It may still be at work: nothing is repeated beside it, and its remedy is told."""

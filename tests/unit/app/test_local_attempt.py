@@ -153,7 +153,7 @@ async def test_output_is_cut_into_lines_and_masked(tmp_path: Path) -> None:
     printed = [("stdout", b"one\ntoken=hun"), ("stderr", b"err\xff\n"), ("stdout", b"ter2hunter2\nend")]
     scene = Scene(tmp_path, Does(ProcessEnd(code=0), *printed), values={"Token": b"hunter2hunter2"})
     await scene.run()
-    assert scene.app.told.lines == [
+    assert scene.app.reporter.lines == [
         ("build.make", "stdout", "one"),
         ("build.make", "stderr", "err\ufffd"),
         ("build.make", "stdout", "token=***"),

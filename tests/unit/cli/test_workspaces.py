@@ -13,7 +13,7 @@ import anyio
 import pytest
 from click.testing import CliRunner, Result
 
-from senro.adapters.fs import FolderContentStore, FolderPersistentStore, registered
+from senro.adapters.fs import FolderContentStore, FolderPersistentStore, register_run
 from senro.adapters.fs.staged_directory import remove_folder
 from senro.cli.main import main
 from senro.domain.caches.persistent import PersistentRecord
@@ -61,7 +61,7 @@ class Place:
         (folder / "events.jsonl").write_bytes(b"".join(lines))
 
         async def register() -> None:
-            async with registered(str(self.cache), run, str(folder)):
+            async with register_run(str(self.cache), run, str(folder)):
                 pass
 
         anyio.run(register)
@@ -393,10 +393,10 @@ def keep(place: Place, name: str, *, age: float, digest: str = TREE_NEW.digest) 
     """A persistent workspace of 5 bytes that was made so many seconds ago and may be an hour old; returns its place."""
 
     async def make() -> None:
-        async with FolderPersistentStore(str(place.cache)).lease(name, since="now") as lease:
-            make_folder(Path(lease.folder), Tree((file("f", b"12345"),)), {"f": b"12345"})
+        async with FolderPersistentStore(str(place.cache)).lock(name, since="now") as lock:
+            make_folder(Path(lock.folder), Tree((file("f", b"12345"),)), {"f": b"12345"})
             made = time.time() - age
-            await lease.write(PersistentRecord(name=name, made=made, max_age=3600, max_size=10, run="r", digest=digest))
+            await lock.write(PersistentRecord(name=name, made=made, max_age=3600, max_size=10, run="r", digest=digest))
 
     anyio.run(make)
     return place.cache / "persistent" / name
@@ -408,7 +408,7 @@ def test_persistent_workspaces_go_by_their_own_age(place: Place) -> None:
         keep(place, name, age=age)
 
     async def round_(*words: str) -> str:
-        async with FolderPersistentStore(str(place.cache)).lease("held", since="now"):
+        async with FolderPersistentStore(str(place.cache)).lock("held", since="now"):
             return await anyio.to_thread.run_sync(lambda: place.senro("cache", "gc", *words).stdout)
 
     persistent = place.cache / "persistent"

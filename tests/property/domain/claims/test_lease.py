@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from senro.domain.claims.lease import LEASE_SECONDS, Lease, LeaseSpec, Terms, decode_lease, micro_time, told
+from senro.domain.claims.lease import LEASE_SECONDS, Lease, LeaseSpec, Terms, decode_lease, describe_holder, micro_time
 from senro.domain.kube.names import is_dns_label, lease_name
 from senro.domain.kube.pod import Metadata
 from senro.domain.manifests.identity import AttemptIdentity
@@ -81,16 +81,16 @@ def test_a_lease_of_somebody_else() -> None:
 @given(st.text(max_size=30))
 def test_a_holder_can_be_printed(holder: str) -> None:
     """Whatever stands in a Lease, it is told in one line."""
-    assert told(holder)
-    assert "\n" not in told(holder)
+    assert describe_holder(holder)
+    assert "\n" not in describe_holder(holder)
 
 
 def test_a_holder_is_told() -> None:
     """A step is named with its run, anybody else as written."""
-    assert told(TERMS.holder) == "build.make of run run-1"
-    assert told("somebody") == "somebody"
-    assert told("a//b/c") == "a//b/c"
-    assert told("") == "nobody"
+    assert describe_holder(TERMS.holder) == "build.make of run run-1"
+    assert describe_holder("somebody") == "somebody"
+    assert describe_holder("a//b/c") == "a//b/c"
+    assert describe_holder("") == "nobody"
 
 
 def test_what_is_no_lease() -> None:

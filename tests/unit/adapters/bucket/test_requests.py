@@ -118,7 +118,7 @@ async def test_told_apart_together(
 
     monkeypatch.setattr(store._bucket, "get", noted)
     with anyio.fail_after(20):
-        found = await store.under("c", [""])
+        found = await store.find_by_prefix("c", [""])
     assert most == RECORDS_AT_ONCE
     assert newest([*found]) == [f"k{number:02}" for number in range(count)]
 
@@ -139,5 +139,5 @@ async def test_told_apart_by_nobody(
 
     monkeypatch.setattr(store._bucket, "get", failing)
     with pytest.raises(StoreUnavailable, match="the connection failed"):
-        await store.under("c", [""])
+        await store.find_by_prefix("c", [""])
     assert asked <= RECORDS_AT_ONCE

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
-from senro.app.caches.caches import Content, Scratches
+from senro.app.caches.caches import CacheContent, Scratches
 from senro.app.runtime.services import ScratchServices
 from senro.domain.caches.key import CacheKeys
 from senro.domain.caches.lookup import ScratchEntry
@@ -102,7 +102,7 @@ class Scene:
         folder = await self.scratches.returning(self.step(name), 1, "c")
         if folder:
             make_folder(Path(folder), tree, contents or {"new": b"new"})
-            await self.scratches.returned(self.step(name), 1, "c", Content(folder, tree))
+            await self.scratches.returned(self.step(name), 1, "c", CacheContent(folder, tree))
 
     async def save(self, store: FakeScratchStore, key: str, hours: float = 0.0) -> None:
         """Put the tree OLD into a store, made so many hours after the others."""
@@ -113,13 +113,13 @@ class Scene:
         store.asked.clear()
 
     @property
-    def told(self) -> list[Event]:
+    def events(self) -> list[Event]:
         kinds = (RemoteCacheDisabled, Noted, ScratchMissed, ScratchNotSaved, ScratchRestored, ScratchSaved)
         return [event for event in self.app.ledger.events if isinstance(event, kinds)]
 
     @property
     def kinds(self) -> list[str]:
-        return [type(event).__name__ for event in self.told]
+        return [type(event).__name__ for event in self.events]
 
 
 POD = plan_of(("a", True, ()))
@@ -132,7 +132,7 @@ async def test_nothing_fits(tmp_path: Path) -> None:
         assert read_folder(await scene.start("a")) == Tree()
         await scene.returns("a")
     assert scene.kinds == ["ScratchMissed", "ScratchSaved", "ScratchSaved"]
-    assert [event.store for event in scene.told if isinstance(event, ScratchSaved)] == ["local", "remote"]
+    assert [event.store for event in scene.events if isinstance(event, ScratchSaved)] == ["local", "remote"]
     for store in (scene.local, scene.remote):
         ((entry, tree, _),) = store.entries.archives.values()
         assert (entry.key, tree) == ("k", NEW)
@@ -149,7 +149,7 @@ async def test_the_key_itself(tmp_path: Path, where: str) -> None:
     async with scene.open():
         assert read_folder(await scene.start("a")) == OLD
         assert await scene.scratches.returning(scene.step("a"), 1, "c") == ""
-    (restored,) = scene.told
+    (restored,) = scene.events
     assert isinstance(restored, ScratchRestored)
     assert (restored.entry_key, restored.store, restored.files, restored.bytes) == ("k", where, 1, 3)
     assert ("c", "k") in scene.local.entries.archives
@@ -164,7 +164,7 @@ async def test_the_newest_under_a_prefix_in_either_store(tmp_path: Path) -> None
     async with scene.open():
         await scene.start("a")
         await scene.returns("a")
-    restored = scene.told[0]
+    restored = scene.events[0]
     assert isinstance(restored, ScratchRestored)
     assert (restored.key, restored.entry_key, restored.store) == ("k", "k-2", "remote")
     assert {key for _, key in scene.local.entries.archives} == {"k", "k-1", "k-2"}
@@ -193,7 +193,7 @@ async def test_the_next_best(tmp_path: Path) -> None:
     async with scene.open():
         assert read_folder(await scene.start("a")) == OLD
     assert scene.kinds == ["Noted", "Noted", "Noted", "ScratchRestored"]
-    restored = scene.told[-1]
+    restored = scene.events[-1]
     assert isinstance(restored, ScratchRestored)
     assert restored.entry_key == "k-5"
     again = Scene(tmp_path / "again", POD)
@@ -215,7 +215,7 @@ async def test_an_entry_that_cannot_be_had_now(tmp_path: Path, error: Exception)
     async with scene.open():
         assert read_folder(await scene.start("a")) == OLD
     assert scene.kinds == ["Noted", "Noted", "ScratchRestored"]
-    assert all(str(error) in event.message for event in scene.told if isinstance(event, Noted))
+    assert all(str(error) in event.message for event in scene.events if isinstance(event, Noted))
 
 
 async def test_no_entry_can_be_had_now(tmp_path: Path) -> None:
@@ -236,15 +236,15 @@ async def test_unavailable_from_the_start(tmp_path: Path) -> None:
         await scene.start("a")
         await scene.returns("a")
     assert scene.kinds == ["RemoteCacheDisabled", "ScratchMissed", "ScratchSaved"]
-    degraded = scene.told[0]
+    degraded = scene.events[0]
     assert isinstance(degraded, RemoteCacheDisabled)
     assert (degraded.store, degraded.reason) == ("s3://b/p", "the connection failed")
-    assert scene.app.told.notes[0] == ("", "goes on without the scratch store s3://b/p: the connection failed")
+    assert scene.app.reporter.notes[0] == ("", "goes on without the scratch store s3://b/p: the connection failed")
 
 
 async def test_unavailable_midway(tmp_path: Path) -> None:
     """A shared store that fails at any time is told once, and asked nothing more; the run goes on."""
-    for call in ("find", "under", "save"):
+    for call in ("find", "find_by_prefix", "save"):
         (tmp_path / call).mkdir()
         scene = Scene(tmp_path / call, POD)
         scene.remote.fails = {call: [GONE]}
@@ -254,7 +254,7 @@ async def test_unavailable_midway(tmp_path: Path) -> None:
         assert scene.kinds.count("RemoteCacheDisabled") == 1
         assert scene.remote.asked[-1] == call
         assert ("c", "k") in scene.local.entries.archives
-        not_saved = [event for event in scene.told if isinstance(event, ScratchNotSaved)]
+        not_saved = [event for event in scene.events if isinstance(event, ScratchNotSaved)]
         assert [(event.store, event.reason) for event in not_saved] == (
             [("remote", "s3://b/p: the connection failed")] if call == "save" else []
         )
@@ -278,7 +278,7 @@ async def test_what_a_person_reads(tmp_path: Path) -> None:
         await scene.start("a")
         await scene.returns("a")
         await scene.returns("b")
-    assert sorted(scene.app.told.notes) == [
+    assert sorted(scene.app.reporter.notes) == [
         ("", "scratch cache c: 1 files, 3 bytes restored from k-1 in the shared store"),
         ("w.a", "scratch cache c: saved as k in the cache folder"),
         ("w.a", "scratch cache c: saved as k in the shared store"),
@@ -294,7 +294,7 @@ async def test_read_only(tmp_path: Path) -> None:
         await scene.start("a")
         await scene.returns("a")
     assert scene.kinds == ["ScratchMissed", "ScratchSaved"]
-    assert scene.remote.asked == ["find", "under"]
+    assert scene.remote.asked == ["find", "find_by_prefix"]
 
 
 async def test_the_first_that_comes_back(tmp_path: Path) -> None:
@@ -306,13 +306,13 @@ async def test_the_first_that_comes_back(tmp_path: Path) -> None:
         first, second = [await scene.scratches.returning(scene.step(name), 1, "c") for name in "ab"]
         make_folder(Path(second), NEW, {"new": b"new"})
         make_folder(Path(first), OLD, {"old": b"old"})
-        await scene.scratches.returned(scene.step("b"), 1, "c", Content(second, NEW))
-        await scene.scratches.returned(scene.step("a"), 1, "c", Content(first, OLD))
+        await scene.scratches.returned(scene.step("b"), 1, "c", CacheContent(second, NEW))
+        await scene.scratches.returned(scene.step("a"), 1, "c", CacheContent(first, OLD))
         assert await scene.scratches.returning(scene.step("d"), 1, "c") == ""
         assert read_folder(await scene.start("d")) == Tree()
     ((_, tree, _),) = scene.local.entries.archives.values()
     assert tree == NEW
-    said = [(event.step, event.reason) for event in scene.told if isinstance(event, ScratchNotSaved)]
+    said = [(event.step, event.reason) for event in scene.events if isinstance(event, ScratchNotSaved)]
     assert said == [(step, "what came back from w.b came first") for step in ("w.a", "w.d")]
 
 
@@ -327,7 +327,7 @@ async def test_not_come_back(tmp_path: Path) -> None:
         await scene.start("b")
         await scene.returns("b")
     assert scene.kinds == ["ScratchMissed", "ScratchNotSaved", "ScratchSaved"]
-    lost = scene.told[1]
+    lost = scene.events[1]
     assert isinstance(lost, ScratchNotSaved)
     assert (lost.step, lost.attempt, lost.reason) == ("w.a", 2, "it did not come back: the pod went away")
 
@@ -341,7 +341,7 @@ async def test_another_run_was_faster(tmp_path: Path) -> None:
             await scene.start("a")
             await scene.save(scene.local if store == "local" else scene.remote, "k")
             await scene.returns("a")
-        (said,) = [event for event in scene.told if isinstance(event, ScratchNotSaved)]
+        (said,) = [event for event in scene.events if isinstance(event, ScratchNotSaved)]
         who = {"local": "another run on this machine", "remote": "another coordinator"}[store]
         assert (said.store, said.reason) == (store, f"{who} saved it first")
 
@@ -356,7 +356,7 @@ async def test_it_cannot_be_kept(tmp_path: Path, error: Exception) -> None:
             await scene.start(name)
             await scene.returns(name)
     assert scene.kinds == ["ScratchMissed", "ScratchNotSaved", "ScratchSaved"]
-    lost = scene.told[1]
+    lost = scene.events[1]
     assert isinstance(lost, ScratchNotSaved)
     assert lost.reason == str(error)
 
@@ -493,7 +493,7 @@ async def test_no_snapshot_beside_a_writer(tmp_path: Path, moment: str) -> None:
         assert own != shared
         assert read_folder(own) == Tree()
     assert scene.kinds == ["ScratchMissed", "Noted"]
-    ((step, note),) = [said for said in scene.app.told.notes if "starts empty" in said[1]]
+    ((step, note),) = [said for said in scene.app.reporter.notes if "starts empty" in said[1]]
     assert (step, "old: " in note) == ("w.b", True)
 
 

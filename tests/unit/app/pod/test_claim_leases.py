@@ -144,7 +144,7 @@ async def test_waiting_for_a_holder(tmp_path: Path) -> None:
     assert acquired.previous_holder == ""
     assert 50 <= acquired.waited_seconds <= 53
     phase = "waiting for the claim senro-cache, held by w.s of run other-run"
-    assert phase in [told for _, _, _, told in site.app.told.states]
+    assert phase in [told for _, _, _, told in site.app.reporter.states]
     assert site.outcomes[0].kind == "succeeded"
 
 
@@ -214,7 +214,7 @@ async def test_a_lost_lease(tmp_path: Path) -> None:
     assert lost.message == (
         "w.s of run other-run has taken the claim senro-cache over while this step has it too; the step goes on"
     )
-    assert ("build.make", lost.message) in site.app.told.notes
+    assert ("build.make", lost.message) in site.app.reporter.notes
     assert (site.outcomes[0].kind, site.outcomes[0].notes) == ("succeeded", ("lease-lost",))
     assert not of(site, LeaseReleased)
     assert site.cluster.leases["ci", HELD.name]["spec"]["holderIdentity"] == HELD.holder
@@ -393,7 +393,9 @@ async def test_patience_does_not_outlast_the_troubles(tmp_path: Path, method: st
     await site.run()
     assert site.outcomes[0].kind == kind
     assert 60 <= site.clock.monotonic() - before < 70
-    phases = [told for _, _, _, told in site.app.told.states if told.startswith("waiting for the claim senro-cache")]
+    phases = [
+        told for _, _, _, told in site.app.reporter.states if told.startswith("waiting for the claim senro-cache")
+    ]
     assert phases == ["waiting for the claim senro-cache: lease: the apiserver answered 503: away"]
 
 
@@ -883,7 +885,7 @@ async def test_a_lease_that_cannot_be_given_back(tmp_path: Path) -> None:
         f"the lease {HELD.name} could not be deleted (delete lease: the apiserver answered 403 Forbidden: no): it "
         "expires 60 s after its last renewal"
     )
-    assert ("build.make", released.message) in site.app.told.notes
+    assert ("build.make", released.message) in site.app.reporter.notes
 
 
 async def test_a_lease_that_is_anothers_when_it_is_given_back(tmp_path: Path) -> None:

@@ -353,7 +353,7 @@ async def test_whoever_asks_twice_is_told_what_stays(scene: Scene, method: str) 
         scene.attempt.cleanup_scopes.cancel_all()
     assert isinstance(scene.app.ledger.events[0], PodDeleted)
     assert scene.remedy in scene.app.recorder.leftovers
-    assert any(scene.remedy in message for _, message in scene.app.told.notes)
+    assert any(scene.remedy in message for _, message in scene.app.reporter.notes)
 
 
 async def test_a_removal_is_shielded(scene: Scene) -> None:
@@ -398,7 +398,7 @@ async def test_a_deletion_that_cannot_be_asked_for_is_given_up(scene: Scene) -> 
     scene.cluster._faults.clear()
     scene.cluster.fail("delete_pod", refused("delete", 403, "Forbidden", "no"))
     await scene.removal.request_deletion(scene.observer(pod))
-    assert "no" in scene.app.told.notes[-1][1]
+    assert "no" in scene.app.reporter.notes[-1][1]
 
 
 async def test_no_deletion_is_asked_for_without_a_pod(scene: Scene) -> None:

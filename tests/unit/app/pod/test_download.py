@@ -176,10 +176,10 @@ async def test_folders_are_replaced_by_what_came(scene: Scene) -> None:
     (event,) = scene.events
     assert isinstance(event, TransferCompleted)
     assert (event.direction, event.bytes, event.tries) == ("download", len(DATA), 1)
-    told = scene.app.told.transfers
+    told = scene.app.reporter.transfers
     assert told[-1] == ("build.make", "download", len(DATA), len(DATA))
     assert told[0] == ("build.make", "download", 50_000, None)
-    assert scene.app.told.files[-1] == 3
+    assert scene.app.reporter.files[-1] == 3
 
 
 async def test_the_far_tar_is_told_what_to_leave_out(scene: Scene) -> None:
@@ -356,7 +356,7 @@ async def test_what_was_there_before_and_cannot_be_removed_is_a_note(scene: Scen
     assert await scene.read(sends()) == {0: NEW, 2: OTHER}
     assert scene.contents() == [NEW, OTHER]
     assert len(scene.cluster.execs) == 1
-    assert scene.app.told.notes == [("build.make", "old: Permission denied")]
+    assert scene.app.reporter.notes == [("build.make", "old: Permission denied")]
     assert [type(event) for event in scene.events] == [TransferCompleted]
 
 

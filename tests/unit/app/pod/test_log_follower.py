@@ -104,11 +104,11 @@ async def test_a_log_is_written_and_shown_to_its_end(scene: Scene) -> None:
         log = scene.cluster.log(scene.pod)
         log.add(stamped(5))
         await until(lambda: scene.written == plain(5))
-        assert len(scene.app.told.lines) == 5
+        assert len(scene.app.reporter.lines) == 5
         log.add(stamped(1, at=5) + b"2026-11-29T10:00:09.000000000Z end")
         scene.finish()
     assert scene.written == plain(6) + b"end"
-    assert scene.app.told.lines[-1] == ("build.make", "stdout", "end")
+    assert scene.app.reporter.lines[-1] == ("build.make", "stdout", "end")
     assert (scene.end.complete, scene.end.reason) == (True, "")
     assert scene.cluster.openings == [None]
 
@@ -345,7 +345,7 @@ async def test_secrets_are_masked_in_file_and_report(tmp_path: Path) -> None:
         scene.cluster.log(scene.pod).add(b"2026-11-29T10:00:00.000000000Z token=hunter2hunter2 \xff\n")
         scene.finish()
     assert scene.written == b"token=*** \xff\n"
-    assert scene.app.told.lines == [("build.make", "stdout", "token=*** \ufffd")]
+    assert scene.app.reporter.lines == [("build.make", "stdout", "token=*** \ufffd")]
 
 
 async def test_a_long_line_is_written_in_one(scene: Scene) -> None:

@@ -135,11 +135,11 @@ async def test_every_mount_is_sent_in_one_exec(scene: Scene) -> None:
     (event,) = scene.events
     assert isinstance(event, TransferCompleted)
     assert (event.direction, event.bytes, event.tries) == ("upload", scene.upload.archive_bytes, 1)
-    told = scene.app.told.transfers
+    told = scene.app.reporter.transfers
     assert [done for _, _, done, _ in told] == sorted({done for _, _, done, _ in told})
     assert told[-1] == ("build.make", "upload", event.bytes, event.bytes)
     assert event.bytes > 300_000
-    assert scene.app.told.files[-1] == 1
+    assert scene.app.reporter.files[-1] == 1
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ async def test_a_broken_staging_is_repeated(scene: Scene, failure: Command, word
     assert len(broken.message) < 10_000
     assert isinstance(done, TransferCompleted)
     assert done.tries == 2
-    assert "staging broke (1 of 3 tries): " in scene.app.told.notes[0][1]
+    assert "staging broke (1 of 3 tries): " in scene.app.reporter.notes[0][1]
 
 
 @pytest.mark.parametrize("times", [1, 2, 3, 6, 20])

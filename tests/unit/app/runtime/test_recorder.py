@@ -42,7 +42,7 @@ async def test_an_event_is_written_folded_and_told(app: App) -> None:
     assert app.ledger.events == [began("build.make"), ended("build.make", "recovered", 2)]
     wanted = fold(fold(at_start(app.plan), began("build.make")), ended("build.make", "recovered", 2))
     assert app.recorder.progress == wanted
-    assert app.told.states == [("build.make", "recovered", 2, "")]
+    assert app.reporter.states == [("build.make", "recovered", 2, "")]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ async def test_no_secret_is_in_a_ledger(app: App, event: Event) -> None:
     (written,) = app.ledger.events
     assert type(written) is type(event)
     assert getattr(written, "step", "build.make") == getattr(event, "step", "build.make")
-    assert "hunter2" not in repr(app.recorder.progress) + repr(app.told.notes)
+    assert "hunter2" not in repr(app.recorder.progress) + repr(app.reporter.notes)
 
 
 async def test_a_text_that_is_no_unicode_is_written(app: App) -> None:
@@ -80,13 +80,13 @@ async def test_a_text_that_is_no_unicode_is_written(app: App) -> None:
         step="build.make",
         message="a workspace could not be packed: caf\ufffd: it changed",
     )
-    assert app.told.notes == [("build.make", "a workspace could not be packed: caf\ufffd: it changed")]
+    assert app.reporter.notes == [("build.make", "a workspace could not be packed: caf\ufffd: it changed")]
 
 
 async def test_a_cancellation_is_told(app: App) -> None:
     """The reporter hears why the run ends."""
     await app.recorder.record(CancelRequested(at=AT, reason="SIGINT was received"))
-    assert app.told.notes == [("", "cancelling: SIGINT was received")]
+    assert app.reporter.notes == [("", "cancelling: SIGINT was received")]
     assert app.recorder.progress.cancelling
 
 
@@ -105,7 +105,7 @@ async def test_what_could_not_be_written_did_not_happen(app: App) -> None:
     with pytest.raises(StoreError):
         await app.recorder.record(ended("build.make", "failed"))
     assert app.recorder.progress == at_start(app.plan)
-    assert app.told.states == []
+    assert app.reporter.states == []
 
 
 async def test_who_waits_for_progress_is_woken(app: App) -> None:

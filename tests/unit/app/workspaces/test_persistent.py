@@ -22,7 +22,7 @@ from senro.domain.pipeline.targets import local
 from senro.domain.pipeline.workspace import Workspace
 from senro.domain.run.events import Noted, SnapshotTaken, WorkspaceEvicted, WorkspaceOpened
 from senro.domain.tree.tree import Tree
-from senro.ports.persistent import Lease
+from senro.ports.persistent import WorkspaceLock
 from senro.ports.reporter import RunSummary
 from tests.lib.archives.files import names
 from tests.lib.builders.stores import without
@@ -68,8 +68,8 @@ class Scene:
         plan = pod_plan(mounts=[deps.at("/deps", mode)], on=on or local(), workdir="/deps", **step)
         app = App(self.folder, plan)
         app.clock.move(self.hours * 3600)
-        async with FolderPersistentStore(str(self.folder / "cache")).lease("deps", since="now") as lease:
-            object.__setattr__(app.services, "persistent", {"deps": lease})
+        async with FolderPersistentStore(str(self.folder / "cache")).lock("deps", since="now") as lock:
+            object.__setattr__(app.services, "persistent", {"deps": lock})
             await app.workspaces.open(plan)
             try:
                 yield app
@@ -132,7 +132,9 @@ async def test_too_old_at_lease(scene: Scene) -> None:
         assert (evicted.workspace, evicted.bound, evicted.limit, evicted.when) == ("deps", "max_age", DAY, "before_run")
         assert evicted.measured == 25 * 3600
         assert names(scene.content) == ["first"]
-        assert app.told.notes == [("", "the persistent workspace deps is evicted: it is 1d 1h old, and max_age is 1d")]
+        assert app.reporter.notes == [
+            ("", "the persistent workspace deps is evicted: it is 1d 1h old, and max_age is 1d")
+        ]
         assert [type(event) for event in app.ledger.events] == [WorkspaceEvicted, WorkspaceOpened]
 
 
@@ -342,13 +344,13 @@ async def test_a_release_that_cannot_be(scene: Scene) -> None:
     async with scene.run(max_size=1) as app:
         (scene.content / "more").write_bytes(b"22")
         await app.workspaces.keep(step_of(app), 1)
-        lease: Lease = app.services.persistent["deps"]
+        lock: WorkspaceLock = app.services.persistent["deps"]
 
         async def refused() -> None:
-            raise StoreError(lease.folder, "no")
+            raise StoreError(lock.folder, "no")
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(lease, "evict", refused)
+            patched.setattr(lock, "evict", refused)
             await app.workspaces.release()
     assert "the workspace deps could not be released; the next run does it" in scene.of(Noted)[0].message
     async with scene.run():
@@ -359,8 +361,8 @@ async def test_without_a_first_content(tmp_path: Path) -> None:
     """One without `path` begins empty."""
     deps = Workspace("deps", scope="persistent", max_age=1, max_size=1)
     app = App(tmp_path, pod_plan(mounts=[deps.at("/deps")]))
-    async with FolderPersistentStore(str(tmp_path / "cache")).lease("deps", since="now") as lease:
-        object.__setattr__(app.services, "persistent", {"deps": lease})
+    async with FolderPersistentStore(str(tmp_path / "cache")).lock("deps", since="now") as lock:
+        object.__setattr__(app.services, "persistent", {"deps": lock})
         await app.workspaces.open(app.plan)
     (opened,) = app.ledger.events
     assert isinstance(opened, WorkspaceOpened)

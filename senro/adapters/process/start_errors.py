@@ -10,7 +10,7 @@ from pathlib import Path
 from senro.ports.processes import Command
 
 
-def why_not_started(command: Command, error: OSError | ValueError) -> str:
+def start_error_message(command: Command, error: OSError | ValueError) -> str:
     """The sentence for what `open_process` raised. It names the program and the folder, never a variable's value."""
     program = command.argv[0] if command.argv else ""
     head = f"cannot run {program!r}"
