@@ -8,13 +8,15 @@ import hashlib
 import os
 from typing import TYPE_CHECKING
 
+from senro.adapters.fs.beneath import READ
 from senro.adapters.fs.work import PIECE, tree_errors
 from senro.domain.errors import TreeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
-    from senro.adapters.fs.staged_directory import OpenFolder, StagedDirectory
+    from senro.adapters.fs.beneath import Beneath
+    from senro.adapters.fs.staged_directory import StagedDirectory
     from senro.domain.tree.tree import Entry, Tree
 
 _BY_KERNEL = 1 << 20
@@ -30,7 +32,7 @@ _OUR_OWN = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO})
 def fill(
     folder: StagedDirectory,
     tree: Tree,
-    root: int,
+    root: Beneath,
     locate: Callable[[Entry], str],
     broken: Callable[[Entry, str], Exception],
 ) -> Generator[None, None, None]:
@@ -57,14 +59,13 @@ def fill(
 
 
 def put_copies(
-    folder: OpenFolder, tree: Tree, copies: Mapping[str, str], root: int | None = None
+    folder: StagedDirectory, tree: Tree, copies: Mapping[str, str], root: Beneath
 ) -> Generator[None, None, None]:
     """Create the entries of the tree that replace links.
 
-    `copies` maps the path of such an entry to the path below `root` whose content it repeats. `root` None is the folder
-    itself, which already has the rest of the tree and no links; another `root` is only read. Raises as `fill` does.
+    `copies` maps the path of such an entry to the path below `root` whose content it repeats. `root` is only read; it
+    may be the folder itself, which then has the rest of the tree already. Raises as `fill` does.
     """
-    source_root = folder.root if root is None else root
     for entry in tree.entries:
         source = copies.get(entry.path)
         if source is None:
@@ -76,21 +77,21 @@ def put_copies(
             target = folder.create(entry.path, executable=entry.executable)
             with tree_errors(entry.path):
                 try:
-                    yield from copy_checked(source_root, source, target, entry, changed)
+                    yield from copy_checked(root, source, target, entry, changed)
                 finally:
                     os.close(target)
         yield
 
 
 def copy_checked(
-    root: int, path: str, target: int, entry: Entry, broken: Callable[[Entry, str], Exception]
+    root: Beneath, path: str, target: int, entry: Entry, broken: Callable[[Entry, str], Exception]
 ) -> Generator[None, None, None]:
     """Copy the file at `path` below `root` to the open file `target` and verify size and digest against `entry`.
 
     Raises `broken(entry, how)` if they differ, OSError for errors that are not about this file.
     """
     try:
-        source = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=root)
+        source = root.open(path, READ | os.O_NONBLOCK)
     except OSError as error:
         if error.errno in _OUR_OWN:
             raise

@@ -21,8 +21,8 @@ import anyio
 import anyio.to_thread
 
 from senro.adapters.fs.copying import sync_data, write_all
+from senro.adapters.fs.removal import remove_folder
 from senro.adapters.fs.runs import LEDGER
-from senro.adapters.fs.staged_directory import remove_folder
 from senro.domain.errors import StoreError
 
 if TYPE_CHECKING:

@@ -6,13 +6,12 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
+from senro.adapters.fs.beneath import FOLDER, identity, replace
 from senro.domain.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
-
-_FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 def measured(folder: Path) -> Generator[None, None, int]:
@@ -23,7 +22,7 @@ def measured(folder: Path) -> Generator[None, None, int]:
     """
     # Down by name and up by `..`: no path grows longer than the system takes, and two folders are open at most.
     try:
-        here = os.open(folder, _FOLDER)
+        here = os.open(folder, FOLDER)
     except PermissionError:
         return 0
     try:
@@ -32,14 +31,14 @@ def measured(folder: Path) -> Generator[None, None, int]:
         while waiting or above:
             yield
             if not waiting:
-                here = _exchanged(here, os.open("..", _FOLDER, dir_fd=here))
-                waiting, identity = above.pop()
-                if _identity(here) != identity:
+                here = replace(here, os.open("..", FOLDER, dir_fd=here))
+                waiting, known = above.pop()
+                if identity(here) != known:
                     raise StoreError(str(folder), "something in it was moved while it was measured; try again")
                 continue
             name = waiting.pop()
             try:
-                below = os.open(name, _FOLDER, dir_fd=here)
+                below = os.open(name, FOLDER, dir_fd=here)
             except OSError:
                 continue
             try:
@@ -48,8 +47,8 @@ def measured(folder: Path) -> Generator[None, None, int]:
                 os.close(below)
                 continue
             total += size
-            above.append((waiting, _identity(here)))
-            here, waiting = _exchanged(here, below), inside
+            above.append((waiting, identity(here)))
+            here, waiting = replace(here, below), inside
     finally:
         os.close(here)
     return total
@@ -70,13 +69,3 @@ def _listed(opened: int) -> tuple[int, list[str]]:
                 continue
             size += status.st_size if stat.S_ISREG(status.st_mode) else 0
     return size, folders
-
-
-def _exchanged(before: int, now: int) -> int:
-    os.close(before)
-    return now
-
-
-def _identity(opened: int) -> tuple[int, int]:
-    status = os.fstat(opened)
-    return status.st_dev, status.st_ino

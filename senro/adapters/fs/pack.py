@@ -6,6 +6,7 @@ import hashlib
 import os
 from typing import TYPE_CHECKING
 
+from senro.adapters.fs.beneath import READ, Beneath
 from senro.adapters.fs.coding import packer
 from senro.adapters.fs.copying import changed
 from senro.adapters.fs.prefetch import Buffers, ReadAhead
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _ENOUGH = PIECE // 2
 """Bytes of a file that is read in pieces, and of packed bytes that are handed out; half a piece."""
 
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_READ = READ | os.O_NONBLOCK
 
 _SAMPLE_PIECE = 16 * 1024
 """Bytes that a sample takes from one place."""
@@ -100,8 +101,8 @@ class FolderArchive:
         buffers = Buffers()
         for part in self._parts:
             with tree_errors(part.folder):
-                root = os.open(part.folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
-            try:
+                root = Beneath(part.folder)
+            with root:
                 for entry in part.tree.entries:
                     self._begun += 1
                     header = member_header(part.index, entry, open_to_all=self._open_to_all)
@@ -116,15 +117,13 @@ class FolderArchive:
                             yield from _large_file(root, entry, buffers)
                         if zeros := padding(entry.size):
                             buffers.put(bytes(zeros))  # a piece ends between two blocks, so there is room
-            finally:
-                os.close(root)
         if len(self._tail) > len(buffers.room):
             yield buffers.take()
         buffers.put(self._tail)
         yield buffers.take()
 
 
-def _small_file(root: int, entry: Entry, buffers: Buffers) -> None:
+def _small_file(root: Beneath, entry: Entry, buffers: Buffers) -> None:
     """Add the content of a file that fits into the piece: one read, whose digest says whether it is what was promised.
 
     There is room for one byte more, which only a file has that has grown.
@@ -132,7 +131,7 @@ def _small_file(root: int, entry: Entry, buffers: Buffers) -> None:
     promised = entry.size
     room = buffers.room[: promised + 1]
     try:
-        opened = os.open(entry.path, _READ, dir_fd=root)
+        opened = root.open(entry.path, _READ)
         try:
             size = more = os.readv(opened, [room])
             while more and size < promised:
@@ -149,10 +148,10 @@ def _small_file(root: int, entry: Entry, buffers: Buffers) -> None:
     buffers.fill(size)
 
 
-def _large_file(root: int, entry: Entry, buffers: Buffers) -> Generator[memoryview, None, None]:
+def _large_file(root: Beneath, entry: Entry, buffers: Buffers) -> Generator[memoryview, None, None]:
     """Add the file's content, in full pieces."""
     try:
-        opened = os.open(entry.path, _READ, dir_fd=root)
+        opened = root.open(entry.path, _READ)
         try:
             before = os.fstat(opened)
             digest = hashlib.sha256()
@@ -189,22 +188,19 @@ def sample(parts: Sequence[Packed], size: int) -> Generator[None, None, bytes]:
     before = 0  # bytes of the files so far
     due = 0  # where among all bytes the next piece begins
     for part in parts:
-        root = os.open(part.folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
-        try:
+        with Beneath(part.folder) as root:
             for entry in part.tree.entries:
                 while due < before + entry.size and entry.size:
                     found += _read_piece(root, entry.path, max(0, due - before))
                     due += stride
                     yield
                 before += entry.size
-        finally:
-            os.close(root)
     return bytes(found[:size])
 
 
-def _read_piece(root: int, path: str, at: int) -> bytes:
+def _read_piece(root: Beneath, path: str, at: int) -> bytes:
     try:
-        opened = os.open(path, _READ, dir_fd=root)
+        opened = root.open(path, _READ)
         try:
             return os.pread(opened, _SAMPLE_PIECE, at)
         finally:

@@ -24,7 +24,8 @@ import msgspec
 from senro.adapters.fs.copying import write_all
 from senro.adapters.fs.locks import FileLock
 from senro.adapters.fs.measuring import measured
-from senro.adapters.fs.staged_directory import remove_folder, sibling, siblings
+from senro.adapters.fs.removal import remove_folder
+from senro.adapters.fs.staged_directory import sibling, siblings
 from senro.adapters.fs.work import run_in_slices
 from senro.domain.caches.persistent import PersistentRecord
 from senro.domain.errors import ConfigurationError, Refusal, StoreError

@@ -14,31 +14,77 @@ import re
 import secrets
 import stat
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from senro.adapters.fs.removal import remove_directory, remove_folder
 from senro.adapters.fs.work import io_error, tree_errors
 from senro.domain.errors import TreeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY = 0o755
-_OWNER = 0o700
-_DEEP = 900  # characters of a path; PATH_MAX is 4096 bytes and a character has up to four, so one more name fits
 _NAME_BYTES = 200  # NAME_MAX is 255 bytes: the suffix of a sibling fits after so many
 
 
-class OpenFolder:
-    """A directory, given by its open descriptor `root`.
+class _NameCollisions:
+    """A context manager that raises `TreeError` (rule `case`) for a FileExistsError.
 
-    Paths are relative to `root`; every directory in a path is a real directory and no link.
+    Each name of the tree is created once, so an existing entry means that the file system treats two names as equal.
     """
 
-    def __init__(self, root: int) -> None:
-        self.root = root
+    __slots__ = ("_path",)
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        """Raise the translated error."""
+        if isinstance(error, FileExistsError):
+            raise _same_name(self._path) from error
+
+
+def _same_name(path: str) -> TreeError:
+    return TreeError(
+        path,
+        "case",
+        "this machine's file system treats it and another name as equal: they differ in case or in Unicode form alone; "
+        "rename one of them, or run on a file system that distinguishes them",
+    )
+
+
+class StagedDirectory:
+    """The new tree of one destination, while it is built.
+
+    Paths are relative to the open directory `root`; nobody else writes below it.
+
+    Call `discard` on every path: before `swap` it removes the new tree, after `swap` the old one.
+    """
+
+    def __init__(self, destination: str) -> None:
+        # A destination that is a link is refused (`_mode`), not followed. Its parents are resolved: with `..` in its
+        # path a directory may contain itself, and could be renamed away but not back.
+        place = Path(destination).absolute()
+        if place.name in {"", ".."}:
+            raise TreeError(destination, "destination", "it is the root, or ends in `..`; name a folder")
+        parent = Path(os.path.realpath(place.parent))
+        self.destination = parent / place.name
+        stem = secrets.token_hex(6)
+        self.built, self.old = sibling(self.destination, stem, "new"), sibling(self.destination, stem, "old")
+        with tree_errors(destination):
+            parent.mkdir(parents=True, exist_ok=True)
+            self._mode = _mode(self.destination)
+            self.built.mkdir(mode=0o700)
+            try:
+                self.root = os.open(self.built, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+            except BaseException:
+                self.built.rmdir()
+                raise
         self._made: set[str] = set()
         self._as_asked: set[int] = set()
 
@@ -86,95 +132,23 @@ class OpenFolder:
         else:
             os.fchmod(opened, mode)
 
-    def link(self, path: str, target: str) -> None:
-        """Make a symbolic link."""
-        with tree_errors(path), _NameCollisions(path):
-            os.symlink(target, path, dir_fd=self.root)
-
     def remove(self, path: str) -> None:
-        """Remove a file or a link."""
+        """Remove a file that this object created."""
         with tree_errors(path):
-            _with_write_access(self.root, path, partial(os.unlink, path, dir_fd=self.root))
-
-    def take(self, path: str, other: OpenFolder) -> None:
-        """Move the entry of `other` at `path` over the file or link here. `other` must be private to this process."""
-        with tree_errors(path):
-            if stat.S_ISDIR(os.stat(path, dir_fd=other.root, follow_symlinks=False).st_mode):
-                self.remove(path)  # rename(2) cannot put a directory over a link
-            _with_write_access(
-                self.root, path, partial(os.rename, path, path, src_dir_fd=other.root, dst_dir_fd=self.root)
-            )
+            os.unlink(path, dir_fd=self.root)
 
     def remove_all(self, path: str) -> Generator[None, None, None]:
         """Remove the entry at `path`; of a directory, with its content."""
         with tree_errors(path):
             if stat.S_ISDIR(os.stat(path, dir_fd=self.root, follow_symlinks=False).st_mode):
-                yield from _empty(self.root, path)
-                _with_write_access(self.root, path, partial(os.rmdir, path, dir_fd=self.root))
+                yield from remove_directory(self.root, path)
             else:
-                self.remove(path)
+                os.unlink(path, dir_fd=self.root)
 
-    def without_bits(self, path: str) -> None:
-        """Clear the mode bits of a file that a snapshot does not carry: setuid, setgid, sticky."""
-        with tree_errors(path):
-            mode = os.stat(path, dir_fd=self.root, follow_symlinks=False).st_mode
-            os.chmod(path, mode & 0o777, dir_fd=self.root)
-
-
-class _NameCollisions:
-    """A context manager that raises `TreeError` (rule `case`) for a FileExistsError.
-
-    Each name of the tree is created once, so an existing entry means that the file system treats two names as equal.
-    """
-
-    __slots__ = ("_path",)
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        """Do nothing."""
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        """Raise the translated error."""
-        if isinstance(error, FileExistsError):
-            raise _same_name(self._path) from error
-
-
-def _same_name(path: str) -> TreeError:
-    return TreeError(
-        path,
-        "case",
-        "this machine's file system treats it and another name as equal: they differ in case or in Unicode form alone; "
-        "rename one of them, or run on a file system that distinguishes them",
-    )
-
-
-class StagedDirectory(OpenFolder):
-    """The new tree of one destination, while it is built.
-
-    Call `discard` on every path: before `swap` it removes the new tree, after `swap` the old one.
-    """
-
-    def __init__(self, destination: str) -> None:
-        # A destination that is a link is refused (`_mode`), not followed. Its parents are resolved: with `..` in its
-        # path a directory may contain itself, and could be renamed away but not back.
-        place = Path(destination).absolute()
-        if place.name in {"", ".."}:
-            raise TreeError(destination, "destination", "it is the root, or ends in `..`; name a folder")
-        parent = Path(os.path.realpath(place.parent))
-        self.destination = parent / place.name
-        stem = secrets.token_hex(6)
-        self.built, self.old = sibling(self.destination, stem, "new"), sibling(self.destination, stem, "old")
-        with tree_errors(destination):
-            parent.mkdir(parents=True, exist_ok=True)
-            self._mode = _mode(self.destination)
-            self.built.mkdir(mode=0o700)
-            try:
-                super().__init__(os.open(self.built, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY))
-            except BaseException:
-                self.built.rmdir()
-                raise
+    def link(self, path: str, target: str) -> None:
+        """Make a symbolic link."""
+        with tree_errors(path), _NameCollisions(path):
+            os.symlink(target, path, dir_fd=self.root)
 
     def swap(self) -> None:
         """Put the new tree in the destination's place. On an error the old tree is back in place."""
@@ -265,82 +239,6 @@ def swap_all(folders: Sequence[StagedDirectory]) -> None:
         for folder in reversed(done):
             folder.swap_back()
         raise
-
-
-def remove_folder(folder: Path) -> Generator[None, None, None]:
-    """Remove the folder with its content, following no link; do nothing if it does not exist. Raises OSError."""
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW
-    try:
-        root = os.open(folder, flags)
-    except FileNotFoundError:
-        return
-    except PermissionError:
-        folder.chmod(0o700)  # a step may have removed its own rights; O_NOFOLLOW would have raised ELOOP for a link
-        root = os.open(folder, flags)
-    try:
-        yield from _empty(root, "")
-    finally:
-        os.close(root)
-    folder.rmdir()
-
-
-def _empty(root: int, top: str) -> Generator[None, None, None]:
-    """Remove the content of the directory, following no link."""
-    waiting = [top]
-    emptied = []
-    while waiting:
-        directory = waiting.pop()
-        emptied.append(directory)
-        for name, is_directory in _names(root, directory):
-            path = f"{directory}/{name}" if directory else name
-            if is_directory:
-                waiting.append(_move_to_top(root, path) if len(path) > _DEEP else path)
-            else:
-                os.unlink(path, dir_fd=root)
-                yield
-    for directory in reversed(emptied[1:]):
-        _with_write_access(
-            root, directory, partial(os.rmdir, directory, dir_fd=root)
-        )  # `_move_to_top` put deep ones into `root`
-        yield
-
-
-def _move_to_top(root: int, path: str) -> str:
-    """Move a directory into `root`: with relative calls a step can make paths that are longer than PATH_MAX."""
-    name = f".senro-{secrets.token_hex(6)}.old"
-    os.chmod(path, 0o700, dir_fd=root)  # moving it changes its `..`
-    _with_write_access(root, name, partial(os.rename, path, name, src_dir_fd=root, dst_dir_fd=root))
-    return name
-
-
-def _with_write_access(root: int, path: str, change: Callable[[], None]) -> None:
-    """Call `change`, which modifies the directory of `path`, also if the owner may not write to that directory.
-
-    The directory gets its mode back afterwards: `go mod download` leaves its directories read-only on purpose.
-    """
-    try:
-        change()
-    except PermissionError:
-        directory = path.rpartition("/")[0] or "."
-        mode = stat.S_IMODE(os.stat(directory, dir_fd=root, follow_symlinks=False).st_mode)
-        if mode & _OWNER == _OWNER:
-            raise
-        os.chmod(directory, mode | _OWNER, dir_fd=root)
-        try:
-            change()
-        finally:
-            os.chmod(directory, mode, dir_fd=root)
-
-
-def _names(root: int, directory: str) -> list[tuple[str, bool]]:
-    # A step may have removed the owner's rights from a directory; emptying it needs them.
-    os.chmod(directory or ".", 0o700, dir_fd=root)
-    opened = os.open(directory or ".", os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY, dir_fd=root)
-    try:
-        with os.scandir(opened) as listing:
-            return [(item.name, item.is_dir(follow_symlinks=False)) for item in listing]
-    finally:
-        os.close(opened)
 
 
 def _mode(destination: Path) -> int | None:

@@ -22,6 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from senro.adapters.fs.beneath import Beneath
 from senro.adapters.fs.copying import changed, copy_checked, fill, write_all
 from senro.adapters.fs.layout import body_path, index_path, read_index
 from senro.adapters.fs.locks import shared
@@ -111,13 +112,11 @@ class FolderContentStore:
         beside = StagedDirectory(folder)
         with discarding(beside):
             with tree_errors(str(self._root)):
-                root = os.open(self._root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
-            try:
+                root = Beneath(self._root)
+            with root:
                 yield from fill(beside, tree, root, _body, self._damaged)
                 with suppress(OSError):  # a store that one may only read keeps no times
-                    os.utime(index_path(tree.digest), dir_fd=root)
-            finally:
-                os.close(root)
+                    os.utime(index_path(tree.digest), dir_fd=root.root)
             beside.swap()
 
     def _damaged(self, entry: Entry, how: str) -> ContentLost:
@@ -137,16 +136,14 @@ def _put_bodies(writing: Writing, tree: Tree, folder: str) -> Generator[None, No
     if not missing:
         return
     with tree_errors(folder):
-        source = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
-    try:
+        source = Beneath(folder)
+    with source:
         for entry in missing.values():
             target = writing.create(_body(entry))
             yield from copy_checked(source, entry.path, target, entry, changed)
             if writing.full:
                 writing.publish()
         writing.publish()
-    finally:
-        os.close(source)
 
 
 def _body(entry: Entry) -> str:

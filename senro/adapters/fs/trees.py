@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
+from senro.adapters.fs.beneath import Beneath
 from senro.adapters.fs.coding import ratio_of
 from senro.adapters.fs.copying import changed, fill
 from senro.adapters.fs.pack import FolderArchive, sample
@@ -107,10 +107,8 @@ def _copy(tree: Tree, source: str, destination: str, rules: ContentRules) -> Gen
     folder = StagedDirectory(destination)
     with discarding(folder):
         with tree_errors(source):
-            root = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
-        try:
+            root = Beneath(source)
+        with root:
             yield from fill(folder, tree, root, lambda entry: copies.get(entry.path, entry.path), changed)
-        finally:
-            os.close(root)
         folder.swap()
     return tree

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
+from senro.adapters.fs.beneath import Beneath
 from senro.adapters.fs.coding import Unpacker
 from senro.adapters.fs.copying import copy_file, put_copies, write_all
 from senro.adapters.fs.prefetch import Buffers, WriteBehind
@@ -210,7 +211,8 @@ class FolderUnpacking:
             folder = self._folders[index]
             for path in content.excluded:
                 yield from folder.remove_all(path)
-            yield from put_copies(folder, content.tree, content.copies)
+            with Beneath(folder.built) as root:
+                yield from put_copies(folder, content.tree, content.copies, root)
             for entry in content.tree.entries:
                 if entry.kind == "link":
                     folder.link(entry.path, entry.target)

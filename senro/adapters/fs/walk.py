@@ -8,9 +8,11 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
+from senro.adapters.fs.beneath import READ, Beneath
 from senro.adapters.fs.copying import put_copies
-from senro.adapters.fs.staged_directory import OpenFolder, StagedDirectory, discarding
-from senro.adapters.fs.work import PIECE, io_error
+from senro.adapters.fs.editing import EditedFolder
+from senro.adapters.fs.staged_directory import StagedDirectory, discarding
+from senro.adapters.fs.work import PIECE, tree_errors
 from senro.domain.errors import TreeError
 from senro.domain.text.printable import printable
 from senro.domain.tree.excludes import compile_excludes
@@ -29,26 +31,24 @@ _SPECIAL = {
     stat.S_IFCHR: "a character device",
     stat.S_IFBLK: "a block device",
 }
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 def walk(folder: str, rules: ContentRules) -> Generator[None, None, Tree]:
     """See `ports.trees.Trees.walk`. Yields after each file, and within a large one after each piece."""
-    root = _open(folder)
-    try:
-        return (yield from _Walk(root, rules).run())
-    finally:
-        os.close(root)
+    with tree_errors(folder):
+        opened = Beneath(folder)
+    with opened:
+        return (yield from _Walk(opened, rules).run())
 
 
 def prune(folder: str, rules: ContentRules) -> Generator[None, None, Tree]:
     """See `ports.trees.Trees.prune`. Nothing is changed before all of it was walked, keeps the rules and is copied."""
-    root = _open(folder)
-    try:
-        walked = _Walk(root, rules)
+    with tree_errors(folder):
+        opened = EditedFolder(folder)
+    with opened:
+        walked = _Walk(opened, rules)
         before = yield from walked.run()
         tree, copies = (yield from resolve_links(before, walked.excludes)) if rules.follow else (before, {})
-        opened = OpenFolder(root)
         links = [entry.path for entry in before.entries if rules.follow and entry.kind == "link"]
         if links:
             yield from _put_in_place_of(links, folder, opened, tree, copies)
@@ -56,13 +56,11 @@ def prune(folder: str, rules: ContentRules) -> Generator[None, None, Tree]:
             yield from opened.remove_all(path)
         for path in walked.marked:
             opened.without_bits(path)
-    finally:
-        os.close(root)
     return tree
 
 
 def _put_in_place_of(
-    links: Sequence[str], folder: str, opened: OpenFolder, tree: Tree, copies: Mapping[str, str]
+    links: Sequence[str], folder: str, opened: EditedFolder, tree: Tree, copies: Mapping[str, str]
 ) -> Generator[None, None, None]:
     """Put the copies in place of the links, which lead to them: until all are made, nothing is changed.
 
@@ -71,7 +69,7 @@ def _put_in_place_of(
     """
     built = StagedDirectory(os.path.realpath(folder))
     with discarding(built):
-        yield from put_copies(built, tree, copies, opened.root)
+        yield from put_copies(built, tree, copies, opened)
         files = {entry.path for entry in tree.entries if entry.kind == "file"}
         for path in links:
             if path in files:
@@ -86,10 +84,11 @@ def _put_in_place_of(
 
 def read_file(folder: str, name: str, limit: int) -> Generator[None, None, bytes | None]:
     """See `ports.trees.Trees.read`."""
-    root = _open(folder)
+    with tree_errors(folder):
+        root = Beneath(folder)
     try:
         yield
-        with os.fdopen(os.open(name, _READ | os.O_NONBLOCK, dir_fd=root), "rb") as opened:
+        with root, os.fdopen(root.open(name, READ | os.O_NONBLOCK), "rb") as opened:
             if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
                 raise TreeError(name, "unreadable", "it is no file; make it one or remove it")
             return opened.read(limit)
@@ -97,15 +96,6 @@ def read_file(folder: str, name: str, limit: int) -> Generator[None, None, bytes
         return None
     except OSError as error:
         raise TreeError(name, "unreadable", f"it cannot be read as a file: {error.strerror}") from error
-    finally:
-        os.close(root)
-
-
-def _open(folder: str) -> int:
-    try:
-        return os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
-    except OSError as error:
-        raise io_error(folder, error) from error
 
 
 class _Walk:
@@ -114,7 +104,7 @@ class _Walk:
     `excluded` and `special` are paths of what is no part of the tree, `marked` of files with mode bits that are not.
     """
 
-    def __init__(self, root: int, rules: ContentRules) -> None:
+    def __init__(self, root: Beneath, rules: ContentRules) -> None:
         self._root = root
         self._rules = rules
         self.excludes = compile_excludes(rules.exclude)
@@ -153,20 +143,16 @@ class _Walk:
         """What lies in the directory and is not excluded. A name that vanishes meanwhile is not there."""
         found = []
         try:
-            opened = os.open(directory or ".", _READ | os.O_DIRECTORY, dir_fd=self._root)
-            try:
-                with os.scandir(opened) as listing:
-                    for item in listing:
-                        path = f"{directory}/{item.name}" if directory else item.name
-                        if self.excludes.matches(path, directory=item.is_dir(follow_symlinks=False)):
-                            self.excluded.append(path)
-                            continue
-                        try:
-                            found.append((path, item.stat(follow_symlinks=False)))
-                        except FileNotFoundError:
-                            continue
-            finally:
-                os.close(opened)
+            with os.scandir(self._root.directory(directory)) as listing:
+                for item in listing:
+                    path = f"{directory}/{item.name}" if directory else item.name
+                    if self.excludes.matches(path, directory=item.is_dir(follow_symlinks=False)):
+                        self.excluded.append(path)
+                        continue
+                    try:
+                        found.append((path, item.stat(follow_symlinks=False)))
+                    except FileNotFoundError:
+                        continue
         except OSError as error:
             raise _unreadable(directory or ".", error) from error
         for path, _ in found:
@@ -176,10 +162,10 @@ class _Walk:
         return found
 
 
-def _hash(root: int, path: str, status: os.stat_result) -> Generator[None, None, str]:
+def _hash(root: Beneath, path: str, status: os.stat_result) -> Generator[None, None, str]:
     """The digest of a file that must stay as `status` has it until its last byte is read."""
     try:
-        opened = os.open(path, _READ | os.O_NONBLOCK, dir_fd=root)
+        opened = root.open(path, READ | os.O_NONBLOCK)
     except OSError as error:
         raise _unreadable(path, error) from error
     try:
@@ -203,9 +189,10 @@ def _hash(root: int, path: str, status: os.stat_result) -> Generator[None, None,
     return "sha256:" + digest.hexdigest()
 
 
-def _link(root: int, path: str) -> Entry:
+def _link(root: Beneath, path: str) -> Entry:
     try:
-        target = os.readlink(path, dir_fd=root)
+        parent, name = root.parent(path)
+        target = os.readlink(name, dir_fd=parent)
     except OSError as error:
         raise _unreadable(path, error) from error
     return Entry(path, "link", target=target)

@@ -18,7 +18,8 @@ def without(patch: pytest.MonkeyPatch, kind: str, number: int) -> None:
         return f"/{kind}/" in f"/{path}" and len(name) == 64
 
     def open_(path: Any, *arguments: Any, **options: Any) -> int:
-        if is_one(path):
+        directory = options.get("dir_fd")
+        if is_one(path if directory is None else f"{Path(f'/proc/self/fd/{directory}').readlink()}/{path}"):
             raise OSError(number, os.strerror(number), str(path))
         return opening(path, *arguments, **options)
 

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from senro.adapters.fs import FolderContentStore, FolderPersistentStore, register_run
-from senro.adapters.fs.staged_directory import remove_folder
+from senro.adapters.fs.removal import remove_folder
 from senro.cli.main import main
 from senro.domain.caches.persistent import PersistentRecord
 from senro.domain.run.events import Event, RunEnded, RunStarted, SnapshotTaken, WorkspaceOpened, encode_event

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from senro.adapters.fs import FolderPersistentStore
-from senro.adapters.fs.staged_directory import remove_folder
+from senro.adapters.fs.removal import remove_folder
 from senro.cli.reporters.closing_summary import closing
 from senro.domain.caches.persistent import PersistentRecord
 from senro.domain.errors import StoreError, TreeError
