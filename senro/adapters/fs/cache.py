@@ -25,13 +25,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from senro.adapters.fs.layout import BODY, INDEX, body_path, digest_at, index_path, read_index
-from senro.adapters.fs.locks import LOCK_FILE, FileLock, wait_for
-from senro.adapters.fs.persistent import records
-from senro.adapters.fs.registry import KnownRun, forget, known_runs
+from senro.adapters.fs.locks import LOCK_FILE, FileLock, acquire
+from senro.adapters.fs.persistent import read_records
+from senro.adapters.fs.registry import RegisteredRun, list_runs, unregister
 from senro.adapters.fs.scratch_store import FOLDER as SCRATCH
 from senro.adapters.fs.scratch_store import read_record
+from senro.adapters.fs.store_writer import STALE_SECONDS
 from senro.adapters.fs.work import run_in_slices
-from senro.adapters.fs.writing import FORGOTTEN
 from senro.domain.caches.gc import Item
 from senro.domain.errors import ContentLost, StoreError
 from senro.ports.cache import Collection, Keeper, Survey
@@ -42,25 +42,25 @@ if TYPE_CHECKING:
     from senro.domain.caches.gc import Sweep
     from senro.domain.caches.record import ScratchRecord
 
-_LONGEST_WAIT = 60.0
+_LOCK_SECONDS = 60.0
 """Seconds to wait for runs that write snapshots just now; each holds the lock for one snapshot at a time."""
 
-HOLD = 0.5
+SLICE_SECONDS = 0.5
 """Seconds that the lock is held at a time. A file takes from 20 us to 2 ms to remove, by the disk."""
 
-_AT_LEAST = 0.2
+_MIN_REMOVAL_SHARE = 0.2
 """The part of a slice in which files are removed, however long it takes to see what was used meanwhile."""
 
-_BREAK = 0.05
+_PAUSE_SECONDS = 0.05
 """Seconds between two slices: longer than whoever waits for the lock lets pass between two tries."""
 
-_COLLECTOR = "gc.lock"
+_COLLECTOR_LOCK = "gc.lock"
 
 
 class FolderCache:
     """The cache folder `root`, which need not be there."""
 
-    def __init__(self, root: str, *, patience: float = _LONGEST_WAIT) -> None:
+    def __init__(self, root: str, *, patience: float = _LOCK_SECONDS) -> None:
         self._root = Path(root).absolute()
         self._patience = patience
 
@@ -69,32 +69,32 @@ class FolderCache:
         """See `ports.cache.Cache.collecting`."""
         try:
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            only = FileLock(self._root / _COLLECTOR)
+            collector_lock = FileLock(self._root / _COLLECTOR_LOCK)
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._lock_error(error) from error
         try:
             try:
-                await run_in_slices(wait_for(only, self._patience, exclusive=True))
+                await run_in_slices(acquire(collector_lock, self._patience, exclusive=True))
             except OSError as error:
-                raise self._failed(error) from error
-            yield FolderCollection(self._root, only, self._patience)
+                raise self._lock_error(error) from error
+            yield FolderCollection(self._root, collector_lock, self._patience)
         finally:
-            only.close()
+            collector_lock.close()
 
-    def _failed(self, error: OSError) -> StoreError:
+    def _lock_error(self, error: OSError) -> StoreError:
         return StoreError(str(self._root), f"the cache cannot be locked: {error.strerror}; check SENRO_CACHE_DIR")
 
 
 class FolderCollection:
     """See `ports.cache.Collection`. Made by `FolderCache.collecting`; `only` is the lock of the one collector."""
 
-    def __init__(self, root: Path, only: FileLock, patience: float) -> None:
+    def __init__(self, root: Path, collector_lock: FileLock, patience: float) -> None:
         self._root = root
-        self._only = only
+        self._collector_lock = collector_lock
         self._patience = patience
-        self._began = 0.0
-        self._over: list[KnownRun] = []
-        self._aside: list[Path] = []
+        self._survey_began = 0.0
+        self._ended: list[RegisteredRun] = []
+        self._stale: list[Path] = []
         self._trees: dict[str, frozenset[str]] = {}
         """What each index is known to have, by its path: an index never changes."""
 
@@ -116,8 +116,8 @@ class FolderCollection:
             raise StoreError(str(error.filename or self._root), f"it cannot be removed: {error.strerror}") from error
 
     def _survey(self) -> Generator[None, None, Survey]:
-        self._began = yield from self._new_tick()
-        digests, since, keepers = self._needed()
+        self._survey_began = yield from self._new_tick()
+        digests, since, keepers = self._find_needed()
         bodies: dict[str, int] = {}
         used: dict[str, float] = {}
         for path, status in self._files(INDEX, BODY):
@@ -127,13 +127,13 @@ class FolderCollection:
             yield
         trees: dict[str, frozenset[str]] = {}
         for path in [path for path in bodies if path.startswith(f"{INDEX}/")]:
-            held = self._held(path)
-            if held is not None:
-                self._trees[path] = trees[digest_at(path)] = held & bodies.keys()
+            contents = self._contents(path)
+            if contents is not None:
+                self._trees[path] = trees[digest_at(path)] = contents & bodies.keys()
             yield
         items = []
         named = set()
-        for path, status in self._scratches():
+        for path, status in self._scratch_records():
             record = self._record(path)
             if record is None or record.tree not in trees:
                 items.append(Item("scratch", path, status.st_mtime, status.st_size))
@@ -143,39 +143,39 @@ class FolderCollection:
             needed = record.tree in digests or last >= since
             items.append(Item("scratch", path, last, status.st_size, trees[record.tree], needed))
             yield
-        for digest, held in trees.items():
+        for digest, contents in trees.items():
             if digest not in named:
                 last = used[index_path(digest)]
-                items.append(Item("snapshot", digest, last, 0, held, digest in digests or last >= since))
+                items.append(Item("snapshot", digest, last, 0, contents, digest in digests or last >= since))
         return Survey(tuple(items), bodies, keepers)
 
-    def _scratches(self) -> Iterator[tuple[str, os.stat_result]]:
+    def _scratch_records(self) -> Iterator[tuple[str, os.stat_result]]:
         """The scratch entries. What was begun beside them long ago, and never was one, is noted."""
         for path, status in self._files(SCRATCH):
             if path.endswith(".json"):
                 yield path, status
-            elif status.st_mtime < self._began - FORGOTTEN:
-                self._aside.append(self._root / path)
+            elif status.st_mtime < self._survey_began - STALE_SECONDS:
+                self._stale.append(self._root / path)
 
-    def _needed(self) -> tuple[set[str], float, tuple[Keeper, ...]]:
+    def _find_needed(self) -> tuple[set[str], float, tuple[Keeper, ...]]:
         """Digests that are needed, the time since when everything is, and for which runs."""
-        digests = {record.digest for record in records(self._root)}
+        digests = {record.digest for record in read_records(self._root)}
         since = float("inf")
         keepers = []
-        for known in known_runs(self._root):
-            if known.lives:
-                since = min(since, known.began)
-                keepers.append(Keeper(known.run, known.folder, "running"))
-                if known.told is not None:
-                    digests |= {one.digest for taken in known.told.workspaces.values() for one in taken}
-            elif known.told is not None and known.told.needed:
-                digests |= known.told.needed
-                keepers.append(Keeper(known.run, known.folder, known.told.state or "unfinished"))
-            elif known.run or known.began < self._began - FORGOTTEN:  # else it registers at this moment
-                self._over.append(known)
+        for run in list_runs(self._root):
+            if run.running:
+                since = min(since, run.began)
+                keepers.append(Keeper(run.run, run.folder, "running"))
+                if run.history is not None:
+                    digests |= {one.digest for taken in run.history.workspaces.values() for one in taken}
+            elif run.history is not None and run.history.needed:
+                digests |= run.history.needed
+                keepers.append(Keeper(run.run, run.folder, run.history.state or "unfinished"))
+            elif run.run or run.began < self._survey_began - STALE_SECONDS:  # else it registers at this moment
+                self._ended.append(run)
         return digests, since, tuple(keepers)
 
-    def _held(self, path: str) -> frozenset[str] | None:
+    def _contents(self, path: str) -> frozenset[str] | None:
         """The contents of a snapshot, its index among them; None for an index that is of no use to anybody."""
         try:
             tree = read_index(self._root / path)
@@ -188,64 +188,64 @@ class FolderCollection:
     def _files(self, *folders: str) -> Iterator[tuple[str, os.stat_result]]:
         """Every file two levels below the folders, by its path in the cache."""
         for folder in folders:
-            for parent in _listed(self._root / folder):
-                for file in _listed(Path(parent.path)):
+            for parent in _list_folder(self._root / folder):
+                for file in _list_folder(Path(parent.path)):
                     with suppress(FileNotFoundError):
                         yield f"{folder}/{parent.name}/{file.name}", file.stat(follow_symlinks=False)
 
     def _new_tick(self) -> Generator[None, None, float]:
         """The file system's time, as it has just become: whatever is touched from now on has it, or a later one."""
-        before = self._touched()
-        while (now := self._touched()) == before:
+        before = self._touch()
+        while (now := self._touch()) == before:
             time.sleep(0.001)
             yield
         return now
 
-    def _touched(self) -> float:
-        os.utime(self._only.opened)
-        return os.fstat(self._only.opened).st_mtime
+    def _touch(self) -> float:
+        os.utime(self._collector_lock.fd)
+        return os.fstat(self._collector_lock.fd).st_mtime
 
     def _drop(self, decision: Sweep) -> Generator[None, None, None]:
         scratches = [item.name for item in decision.items if item.kind == "scratch"]
         # An index before its bodies: cut off in between, no snapshot is there that lacks one.
-        waiting = deque([*scratches, *sorted(decision.bodies, key=lambda path: (not path.startswith(INDEX), path))])
+        pending = deque([*scratches, *sorted(decision.bodies, key=lambda path: (not path.startswith(INDEX), path))])
         lock = FileLock(self._root / LOCK_FILE)
         try:
-            while waiting:
-                yield from wait_for(lock, self._patience, exclusive=True)
-                yield from self._slice(waiting)
-                lock.give_back()
-                time.sleep(_BREAK)
+            while pending:
+                yield from acquire(lock, self._patience, exclusive=True)
+                yield from self._drop_slice(pending)
+                lock.release()
+                time.sleep(_PAUSE_SECONDS)
         finally:
             lock.close()
-        for known in self._over:
-            forget(known)
-        for path in self._aside:
+        for run in self._ended:
+            unregister(run)
+        for path in self._stale:
             path.unlink(missing_ok=True)
 
-    def _slice(self, waiting: deque[str]) -> Generator[None, None, None]:
+    def _drop_slice(self, pending: deque[str]) -> Generator[None, None, None]:
         """Remove what waits, as far as the time goes and nobody uses it again."""
         began = time.monotonic()
-        kept = yield from self._used_again()
+        kept = yield from self._used_since_survey()
         # Looking takes of the time too; but some of it is for removing, or this would never end.
-        end = max(began + HOLD, time.monotonic() + HOLD * _AT_LEAST)
-        while waiting:
-            path = waiting.popleft()
+        end = max(began + SLICE_SECONDS, time.monotonic() + SLICE_SECONDS * _MIN_REMOVAL_SHARE)
+        while pending:
+            path = pending.popleft()
             if path not in kept:
                 (self._root / path).unlink(missing_ok=True)
             yield
             if time.monotonic() >= end:
                 return
 
-    def _used_again(self) -> Generator[None, None, set[str]]:
+    def _used_since_survey(self) -> Generator[None, None, set[str]]:
         """What was put or restored since the survey began, with all that it has."""
         kept: set[str] = set()
         for path, status in self._files(INDEX, SCRATCH):
-            if status.st_mtime >= self._began:
+            if status.st_mtime >= self._survey_began:
                 kept.add(path)
                 index = self._index_of(path)
-                if index not in self._trees and (held := self._held(index)) is not None:
-                    self._trees[index] = held
+                if index not in self._trees and (contents := self._contents(index)) is not None:
+                    self._trees[index] = contents
                 kept |= self._trees.get(index, frozenset())
             yield
         return kept
@@ -262,7 +262,7 @@ class FolderCollection:
         return read_record(self._root / path, path.split("/")[1], None)
 
 
-def _listed(folder: Path) -> list[os.DirEntry[str]]:
+def _list_folder(folder: Path) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as listing:
             return sorted(listing, key=lambda item: item.name)

@@ -31,10 +31,10 @@ _ZSTD_WINDOW = 23
 """The logarithm of the largest window that is taken, the least that RFC 8878 section 3.1.1.1.2 wants taken: `zstd -1`
 needs 19, and whoever sends a frame decides how much memory it takes."""
 
-_STEP = 1 << 18  # bytes unpacked at a time: a few kilobytes may stand for gigabytes
+_OUTPUT_LIMIT = 1 << 18  # bytes unpacked at a time: a few kilobytes may stand for gigabytes
 
 
-class Packer(Protocol):
+class Compressor(Protocol):
     """Packs a stream: `compress` may hold bytes back, `flush` ends the stream."""
 
     def compress(self, data: bytes | memoryview, /) -> bytes:
@@ -46,7 +46,7 @@ class Packer(Protocol):
         ...
 
 
-def packer(coding: Coding) -> Packer | None:
+def make_compressor(coding: Coding) -> Compressor | None:
     """A packer; None for `plain`."""
     if coding == "gzip":
         return zlib.compressobj(LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
@@ -61,12 +61,12 @@ def ratio_of(sample: bytes) -> float:
     return len(zlib.compress(sample, LEVEL)) / len(sample) if sample else 1.0
 
 
-class Unpacker:
+class Decompressor:
     """Takes a stream of whatever coding, which its first bytes tell: an archive begins with the name of a member."""
 
     def __init__(self) -> None:
         self._head: bytes | None = b""
-        self._inner: _Gzip | _Zstd | None = None
+        self._decoder: _Gzip | _Zstd | None = None
 
     def feed(self, data: bytes | memoryview) -> Iterator[bytes | memoryview]:
         """The content that the data brings, in pieces. Raises `TreeError` (rule `checksum`, `end`) for damage."""
@@ -77,21 +77,21 @@ class Unpacker:
                 return
             data, self._head = head, None
             if head.startswith(_GZIP_MAGIC):
-                self._inner = _Gzip()
+                self._decoder = _Gzip()
             elif head.startswith(_ZSTD_MAGIC):
-                self._inner = _Zstd()
-        if self._inner is None:
+                self._decoder = _Zstd()
+        if self._decoder is None:
             if data:
                 yield data
             return
         try:
-            yield from self._inner.feed(data)
+            yield from self._decoder.feed(data)
         except (zlib.error, zstd.ZstdError) as error:
             raise TreeError("", "checksum", f"the packed archive is damaged: {error}") from error
 
     def finish(self) -> bytes:
         """What a stream of fewer than four bytes brings. Raises `TreeError` (`truncated`) for one that is not whole."""
-        if self._inner is not None and not self._inner.whole:
+        if self._decoder is not None and not self._decoder.complete:
             raise TreeError("", "truncated", "the packed archive ended before its checksum; the transfer was cut")
         head, self._head = self._head, None
         return head or b""
@@ -99,46 +99,46 @@ class Unpacker:
 
 class _Gzip:
     def __init__(self) -> None:
-        self._inner = zlib.decompressobj(_GZIP_WINDOW)
+        self._decoder = zlib.decompressobj(_GZIP_WINDOW)
 
     @property
-    def whole(self) -> bool:
-        return self._inner.eof
+    def complete(self) -> bool:
+        return self._decoder.eof
 
     def feed(self, data: bytes | memoryview) -> Iterator[bytes]:
         while data:
-            if self._inner.eof:
-                raise _after_the_end()
-            piece = self._inner.decompress(data, _STEP)
-            data = self._inner.unconsumed_tail or self._inner.unused_data
+            if self._decoder.eof:
+                raise _trailing_data()
+            piece = self._decoder.decompress(data, _OUTPUT_LIMIT)
+            data = self._decoder.unconsumed_tail or self._decoder.unused_data
             if piece:
                 yield piece
         # What is held back comes without another byte of input.
-        while not self._inner.eof and (piece := self._inner.decompress(b"", _STEP)):
+        while not self._decoder.eof and (piece := self._decoder.decompress(b"", _OUTPUT_LIMIT)):
             yield piece
 
 
 class _Zstd:
     def __init__(self) -> None:
-        self._inner = zstd.ZstdDecompressor(options={int(zstd.DecompressionParameter.window_log_max): _ZSTD_WINDOW})
+        self._decoder = zstd.ZstdDecompressor(options={int(zstd.DecompressionParameter.window_log_max): _ZSTD_WINDOW})
 
     @property
-    def whole(self) -> bool:
-        return self._inner.eof
+    def complete(self) -> bool:
+        return self._decoder.eof
 
     def feed(self, data: bytes | memoryview) -> Iterator[bytes]:
         while True:
-            if self._inner.eof:
+            if self._decoder.eof:
                 if data:
-                    raise _after_the_end()
+                    raise _trailing_data()
                 return
-            piece = self._inner.decompress(data, _STEP)
-            data = self._inner.unused_data
+            piece = self._decoder.decompress(data, _OUTPUT_LIMIT)
+            data = self._decoder.unused_data
             if piece:
                 yield piece
-            if not data and (self._inner.needs_input or self._inner.eof):
+            if not data and (self._decoder.needs_input or self._decoder.eof):
                 return
 
 
-def _after_the_end() -> TreeError:
+def _trailing_data() -> TreeError:
     return TreeError("", "end", "something follows the end of the packed archive")

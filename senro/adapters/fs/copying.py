@@ -8,31 +8,31 @@ import hashlib
 import os
 from typing import TYPE_CHECKING
 
-from senro.adapters.fs.beneath import READ
+from senro.adapters.fs.open_directory import READ
 from senro.adapters.fs.work import PIECE, tree_errors
 from senro.domain.errors import TreeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
-    from senro.adapters.fs.beneath import Beneath
+    from senro.adapters.fs.open_directory import OpenDirectory
     from senro.adapters.fs.staged_directory import StagedDirectory
     from senro.domain.tree.tree import Entry, Tree
 
-_BY_KERNEL = 1 << 20
+_KERNEL_COPY_BYTES = 1 << 20
 """Files of at least so many bytes are copied by the kernel: XFS and btrfs then share the blocks. For smaller files the
 extra system call costs more."""
 
 _KERNEL_STEP = 8 << 20
 
-_OUR_OWN = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO})
+_LOCAL_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO})
 """Errors of this process or of the disk, not of the file that is opened."""
 
 
-def fill(
+def create_tree(
     folder: StagedDirectory,
     tree: Tree,
-    root: Beneath,
+    root: OpenDirectory,
     locate: Callable[[Entry], str],
     broken: Callable[[Entry, str], Exception],
 ) -> Generator[None, None, None]:
@@ -43,7 +43,7 @@ def fill(
     """
     for entry in tree.entries:
         if entry.kind == "directory":
-            folder.directory(entry.path)
+            folder.make_directory(entry.path)
         elif entry.kind == "file":
             target = folder.create(entry.path, executable=entry.executable)
             with tree_errors(entry.path):
@@ -54,12 +54,12 @@ def fill(
         yield
     for entry in tree.entries:
         if entry.kind == "link":
-            folder.link(entry.path, entry.target)
+            folder.make_link(entry.path, entry.target)
             yield
 
 
-def put_copies(
-    folder: StagedDirectory, tree: Tree, copies: Mapping[str, str], root: Beneath
+def create_copies(
+    folder: StagedDirectory, tree: Tree, copies: Mapping[str, str], root: OpenDirectory
 ) -> Generator[None, None, None]:
     """Create the entries of the tree that replace links.
 
@@ -70,21 +70,21 @@ def put_copies(
         source = copies.get(entry.path)
         if source is None:
             continue
-        folder.above(entry.path)
+        folder.make_parents(entry.path)
         if entry.kind == "directory":
-            folder.directory(entry.path)
+            folder.make_directory(entry.path)
         else:
             target = folder.create(entry.path, executable=entry.executable)
             with tree_errors(entry.path):
                 try:
-                    yield from copy_checked(root, source, target, entry, changed)
+                    yield from copy_checked(root, source, target, entry, changed_error)
                 finally:
                     os.close(target)
         yield
 
 
 def copy_checked(
-    root: Beneath, path: str, target: int, entry: Entry, broken: Callable[[Entry, str], Exception]
+    root: OpenDirectory, path: str, target: int, entry: Entry, broken: Callable[[Entry, str], Exception]
 ) -> Generator[None, None, None]:
     """Copy the file at `path` below `root` to the open file `target` and verify size and digest against `entry`.
 
@@ -93,7 +93,7 @@ def copy_checked(
     try:
         source = root.open(path, READ | os.O_NONBLOCK)
     except OSError as error:
-        if error.errno in _OUR_OWN:
+        if error.errno in _LOCAL_ERRORS:
             raise
         raise broken(entry, error.strerror or str(error)) from error
     try:
@@ -109,8 +109,8 @@ def copy_checked(
 
 def copy_file(source: int, target: int, size: int) -> Generator[None, None, str]:
     """Copy the first `size` bytes between two open files. Returns the digest of the target's content."""
-    if size >= _BY_KERNEL and (yield from _copy_by_kernel(source, target, size)):
-        return (yield from digest_of(target, size))
+    if size >= _KERNEL_COPY_BYTES and (yield from _copy_by_kernel(source, target, size)):
+        return (yield from file_digest(target, size))
     digest = hashlib.sha256()
     at = 0
     while at < size:
@@ -124,12 +124,12 @@ def copy_file(source: int, target: int, size: int) -> Generator[None, None, str]
     return "sha256:" + digest.hexdigest()
 
 
-def digest_of(opened: int, size: int) -> Generator[None, None, str]:
+def file_digest(fd: int, size: int) -> Generator[None, None, str]:
     """The digest of an open file's first `size` bytes."""
     digest = hashlib.sha256()
     at = 0
     while at < size:
-        data = os.pread(opened, min(size - at, PIECE), at)
+        data = os.pread(fd, min(size - at, PIECE), at)
         if not data:
             break
         digest.update(data)
@@ -138,24 +138,24 @@ def digest_of(opened: int, size: int) -> Generator[None, None, str]:
     return "sha256:" + digest.hexdigest()
 
 
-def sync_data(opened: int) -> None:
+def sync_data(fd: int) -> None:
     """Write the file's data to the disk: an event that was appended must survive a crash of the machine.
 
     macOS has no `fdatasync`, and its `fsync` leaves the data in the cache of the disk: F_FULLFSYNC does not.
     """
     if hasattr(os, "fdatasync"):
-        os.fdatasync(opened)
+        os.fdatasync(fd)
     elif hasattr(fcntl, "F_FULLFSYNC"):
-        fcntl.fcntl(opened, fcntl.F_FULLFSYNC)
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
     else:
-        os.fsync(opened)
+        os.fsync(fd)
 
 
-def write_all(opened: int, data: bytes | memoryview) -> None:
+def write_all(fd: int, data: bytes | memoryview) -> None:
     """Write all of the data, with as many calls as it takes."""
-    written = os.write(opened, data)
+    written = os.write(fd, data)
     while written < len(data):
-        written += os.write(opened, data[written:])
+        written += os.write(fd, data[written:])
 
 
 def _copy_by_kernel(source: int, target: int, size: int) -> Generator[None, None, bool]:
@@ -176,6 +176,6 @@ def _copy_by_kernel(source: int, target: int, size: int) -> Generator[None, None
     return copy is not None
 
 
-def changed(entry: Entry, how: str) -> TreeError:
+def changed_error(entry: Entry, how: str) -> TreeError:
     """The error for a file that differs from its entry in the tree."""
     return TreeError(entry.path, "changed", f"the file changed after senro read the folder: {how}")

@@ -7,7 +7,7 @@ import stat
 from functools import partial
 from typing import TYPE_CHECKING
 
-from senro.adapters.fs.beneath import Beneath
+from senro.adapters.fs.open_directory import OpenDirectory
 from senro.adapters.fs.removal import remove_directory, with_write_access
 from senro.adapters.fs.work import tree_errors
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from senro.adapters.fs.staged_directory import StagedDirectory
 
 
-class EditedFolder(Beneath):
+class EditableDirectory(OpenDirectory):
     """An open directory whose entries are changed. Every method raises `TreeError` (rule `io`)."""
 
     def remove(self, path: str) -> None:
@@ -26,7 +26,7 @@ class EditedFolder(Beneath):
             parent, name = self.parent(path)
             with_write_access(parent, partial(os.unlink, name, dir_fd=parent))
 
-    def take(self, path: str, other: StagedDirectory) -> None:
+    def replace_from(self, path: str, other: StagedDirectory) -> None:
         """Move the entry of `other` at `path` over the file or link here."""
         with tree_errors(path):
             if stat.S_ISDIR(os.stat(path, dir_fd=other.root, follow_symlinks=False).st_mode):
@@ -34,7 +34,7 @@ class EditedFolder(Beneath):
             parent, name = self.parent(path)
             with_write_access(parent, partial(os.rename, path, name, src_dir_fd=other.root, dst_dir_fd=parent))
 
-    def remove_all(self, path: str) -> Generator[None, None, None]:
+    def remove_tree(self, path: str) -> Generator[None, None, None]:
         """Remove the entry at `path`; of a directory, with its content."""
         with tree_errors(path):
             parent, name = self.parent(path)
@@ -43,11 +43,11 @@ class EditedFolder(Beneath):
             else:
                 self.remove(path)
 
-    def without_bits(self, path: str) -> None:
+    def clear_special_bits(self, path: str) -> None:
         """Clear the mode bits of a file that a snapshot does not carry: setuid, setgid, sticky."""
         with tree_errors(path):
-            opened = self.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            fd = self.open(path, os.O_RDONLY | os.O_NONBLOCK)
             try:
-                os.fchmod(opened, os.fstat(opened).st_mode & 0o777)
+                os.fchmod(fd, os.fstat(fd).st_mode & 0o777)
             finally:
-                os.close(opened)
+                os.close(fd)

@@ -69,7 +69,7 @@ def _list(folder: str, directory: str) -> list[tuple[str, bool]]:
 def _digest(folder: str, path: str) -> Generator[None, None, str]:
     """The digest of the file, through a link; "" for what is none: a fifo, a socket, a link that leads nowhere."""
     try:
-        opened = os.open(os.path.join(folder, path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # noqa: PTH118 - as above
+        fd = os.open(os.path.join(folder, path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # noqa: PTH118 - as above
     except FileNotFoundError:
         return ""
     except OSError as error:
@@ -77,16 +77,16 @@ def _digest(folder: str, path: str) -> Generator[None, None, str]:
             return ""
         raise _unreadable(path, error) from error
     try:
-        if not stat.S_ISREG(os.fstat(opened).st_mode):
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
             return ""
         digest = hashlib.sha256()
-        while data := os.read(opened, 8 * PIECE):
+        while data := os.read(fd, 8 * PIECE):
             digest.update(data)
             yield
     except OSError as error:
         raise _unreadable(path, error) from error
     finally:
-        os.close(opened)
+        os.close(fd)
     return "sha256:" + digest.hexdigest()
 
 

@@ -44,7 +44,9 @@ async def open_run_folder(run_dir: str, *, now: datetime, token: str) -> AsyncIt
     `now` is in UTC; of `token`, hexadecimal digits, as many are taken as make the name new. Raises `StoreError` where
     the folder cannot be made.
     """
-    folder, events = await _in_thread(run_dir, lambda: _make(Path(run_dir).absolute(), f"{now:%Y%m%dT%H%M%SZ}", token))
+    folder, events = await _in_thread(
+        run_dir, lambda: _make_run_folder(Path(run_dir).absolute(), f"{now:%Y%m%dT%H%M%SZ}", token)
+    )
     ledger = FolderLedger(folder, events)
     try:
         yield ledger
@@ -87,9 +89,9 @@ class FolderLedger:
     @asynccontextmanager
     async def open_log(self, step_folder: str, attempt: int) -> AsyncIterator[StepLog]:
         """See `ports.ledger.RunLedger.open_log`. Raises `StoreError` for an attempt whose log was opened before."""
-        path = self._folder / "logs" / _segment(step_folder) / f"{attempt}.log"
-        opened = await _in_thread(str(path), lambda: _open_log(path))
-        log = FolderLog(path, opened)
+        path = self._folder / "logs" / _check_name(step_folder) / f"{attempt}.log"
+        fd = await _in_thread(str(path), lambda: _open_log(path))
+        log = FolderLog(path, fd)
         try:
             yield log
         finally:
@@ -98,11 +100,11 @@ class FolderLedger:
 
     def workspace(self, name: str) -> str:
         """See `ports.ledger.RunLedger.workspace`."""
-        return str(self._folder / "workspaces" / _segment(name))
+        return str(self._folder / "workspaces" / _check_name(name))
 
     def scratch(self, name: str) -> str:
         """See `ports.ledger.RunLedger.scratch`. The same name is the same folder."""
-        path = self._folder / "scratch" / _segment(name)
+        path = self._folder / "scratch" / _check_name(name)
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             path.mkdir(mode=0o700, exist_ok=True)
@@ -133,9 +135,9 @@ class FolderLedger:
 class FolderLog:
     """The log of one attempt. Made by `FolderLedger.open_log`."""
 
-    def __init__(self, path: Path, opened: int) -> None:
+    def __init__(self, path: Path, fd: int) -> None:
         self._path = path
-        self._opened = opened
+        self._fd = fd
 
     @property
     def path(self) -> str:
@@ -144,15 +146,15 @@ class FolderLog:
 
     async def write(self, data: bytes) -> None:
         """See `ports.ledger.StepLog.write`. The system has it when it returns; the disk once the log is closed."""
-        await _in_thread(self.path, lambda: write_all(self._opened, data))
+        await _in_thread(self.path, lambda: write_all(self._fd, data))
 
     def close(self) -> None:
         """Sync the log and close it."""
-        opened, self._opened = self._opened, -1
+        fd, self._fd = self._fd, -1
         try:
-            os.fsync(opened)
+            os.fsync(fd)
         finally:
-            os.close(opened)
+            os.close(fd)
 
 
 async def _in_thread(path: str, work: Callable[[], T]) -> T:
@@ -166,7 +168,7 @@ def _failed(path: str, error: OSError) -> StoreError:
     return StoreError(path, f"it cannot be written: {error.strerror}; check the folder given by --run-dir")
 
 
-def _make(run_dir: Path, moment: str, token: str) -> tuple[Path, int]:
+def _make_run_folder(run_dir: Path, moment: str, token: str) -> tuple[Path, int]:
     """A run's new folder, and its events, open to append."""
     folder = _new_folder(run_dir, moment, token)
     (folder / "logs").mkdir()
@@ -188,14 +190,14 @@ def _new_folder(run_dir: Path, moment: str, token: str) -> Path:
 
 def _write_once(path: Path, document: bytes) -> None:
     temporary = path.with_name(".plan.json.new")
-    opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
-        write_all(opened, document)
-        os.fsync(opened)
+        write_all(fd, document)
+        os.fsync(fd)
         # Unlike a rename, a link does not replace what is there.
         os.link(temporary, path)
     finally:
-        os.close(opened)
+        os.close(fd)
         temporary.unlink()
 
 
@@ -204,7 +206,7 @@ def _open_log(path: Path) -> int:
     return os.open(path, _APPEND, 0o644)
 
 
-def _segment(name: str) -> str:
+def _check_name(name: str) -> str:
     if not name or name in {".", ".."} or "/" in name or "\0" in name:
         raise StoreError(name, "this is no name of a single folder")
     return name

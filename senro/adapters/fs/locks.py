@@ -35,36 +35,36 @@ class FileLock:
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._opened = os.open(path, flags | os.O_CREAT if create else flags, 0o600)
+        self._fd = os.open(path, flags | os.O_CREAT if create else flags, 0o600)
 
-    def take(self, *, exclusive: bool) -> bool:
+    def try_acquire(self, *, exclusive: bool) -> bool:
         """Take it without waiting; False where another has it. Raises OSError where there are no locks."""
         try:
-            fcntl.flock(self._opened, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+            fcntl.flock(self._fd, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
 
     @property
-    def opened(self) -> int:
+    def fd(self) -> int:
         """The open file, to read and write."""
-        return self._opened
+        return self._fd
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Give it back, also where a process that was forked meanwhile still has the file. `take` may come again."""
-        fcntl.flock(self._opened, fcntl.LOCK_UN)
+        fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Give it back for good; a second call is nothing."""
-        if self._opened >= 0:
+        if self._fd >= 0:
             try:
-                self.give_back()
+                self.release()
             finally:
-                opened, self._opened = self._opened, -1
-                os.close(opened)
+                fd, self._fd = self._fd, -1
+                os.close(fd)
 
 
-def shared(root: Path, seconds: float) -> Generator[None, None, FileLock | None]:
+def lock_shared(root: Path, seconds: float) -> Generator[None, None, FileLock | None]:
     """The cache's lock, shared, after at most `seconds`. None where its file system has no locks, or is read-only.
 
     Without a lock nothing can be dropped there either: that needs the exclusive one. Raises `StoreError`.
@@ -76,7 +76,7 @@ def shared(root: Path, seconds: float) -> Generator[None, None, FileLock | None]
             return None
         raise
     try:
-        yield from wait_for(lock, seconds, exclusive=False)
+        yield from acquire(lock, seconds, exclusive=False)
     except OSError as error:
         lock.close()
         if error.errno in NO_LOCKS:
@@ -88,10 +88,10 @@ def shared(root: Path, seconds: float) -> Generator[None, None, FileLock | None]
     return lock
 
 
-def wait_for(lock: FileLock, seconds: float, *, exclusive: bool) -> Generator[None, None, None]:
+def acquire(lock: FileLock, seconds: float, *, exclusive: bool) -> Generator[None, None, None]:
     """Take the lock, trying for at most `seconds`. Raises `StoreError` after that, OSError where there are no locks."""
     end = time.monotonic() + seconds
-    while not lock.take(exclusive=exclusive):
+    while not lock.try_acquire(exclusive=exclusive):
         if time.monotonic() >= end:
             raise StoreError(
                 str(lock.path), "another senro has had this lock for too long; try again when that has ended"

@@ -6,7 +6,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from senro.adapters.fs.beneath import FOLDER, identity, replace
+from senro.adapters.fs.open_directory import FOLDER, identity, replace_fd
 from senro.domain.errors import StoreError
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def measured(folder: Path) -> Generator[None, None, int]:
+def folder_size(folder: Path) -> Generator[None, None, int]:
     """The bytes of all files below it, a file of several names counting with each. Follows no link.
 
     What we may not read, and what vanishes meanwhile, counts nothing. Raises OSError where the folder itself is not
@@ -26,12 +26,12 @@ def measured(folder: Path) -> Generator[None, None, int]:
     except PermissionError:
         return 0
     try:
-        total, waiting = _listed(here)
+        total, waiting = _list(here)
         above: list[tuple[list[str], tuple[int, int]]] = []
         while waiting or above:
             yield
             if not waiting:
-                here = replace(here, os.open("..", FOLDER, dir_fd=here))
+                here = replace_fd(here, os.open("..", FOLDER, dir_fd=here))
                 waiting, known = above.pop()
                 if identity(here) != known:
                     raise StoreError(str(folder), "something in it was moved while it was measured; try again")
@@ -42,23 +42,23 @@ def measured(folder: Path) -> Generator[None, None, int]:
             except OSError:
                 continue
             try:
-                size, inside = _listed(below)
+                size, inside = _list(below)
             except OSError:
                 os.close(below)
                 continue
             total += size
             above.append((waiting, identity(here)))
-            here, waiting = replace(here, below), inside
+            here, waiting = replace_fd(here, below), inside
     finally:
         os.close(here)
     return total
 
 
-def _listed(opened: int) -> tuple[int, list[str]]:
+def _list(fd: int) -> tuple[int, list[str]]:
     """The bytes of the files in an open folder, and the names of the folders in it."""
-    os.stat(".", dir_fd=opened)  # a folder that may be listed and not be entered has no way up either
+    os.stat(".", dir_fd=fd)  # a folder that may be listed and not be entered has no way up either
     size, folders = 0, []
-    with os.scandir(opened) as listing:
+    with os.scandir(fd) as listing:
         for item in listing:
             if item.is_dir(follow_symlinks=False):
                 folders.append(item.name)

@@ -6,9 +6,9 @@ import hashlib
 import os
 from typing import TYPE_CHECKING
 
-from senro.adapters.fs.beneath import READ, Beneath
-from senro.adapters.fs.coding import packer
-from senro.adapters.fs.copying import changed
+from senro.adapters.fs.coding import make_compressor
+from senro.adapters.fs.copying import changed_error
+from senro.adapters.fs.open_directory import READ, OpenDirectory
 from senro.adapters.fs.prefetch import Buffers, ReadAhead
 from senro.adapters.fs.work import PIECE, tree_errors
 from senro.domain.errors import TreeError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from senro.domain.transfer.compression import Coding
     from senro.ports.trees import Packed
 
-_ENOUGH = PIECE // 2
+_HALF_PIECE = PIECE // 2
 """Bytes of a file that is read in pieces, and of packed bytes that are handed out; half a piece."""
 
 _READ = READ | os.O_NONBLOCK
@@ -45,8 +45,8 @@ class FolderArchive:
         members = archive_length((part.index, part.tree.entries) for part in parts)
         self._length = members - len(END) + len(self._tail)
         self._content_bytes = self._members = self._begun = 0
-        self._ahead = ReadAhead(self._coded(coding))
-        self._torn = False
+        self._read_ahead = ReadAhead(self._encode(coding))
+        self._failed = False
 
     @property
     def length(self) -> int:
@@ -65,12 +65,12 @@ class FolderArchive:
 
     async def read(self) -> bytes | memoryview:
         """See `ports.trees.Archive.read`."""
-        if self._torn:
+        if self._failed:
             raise TreeError("", "torn", "an earlier read of the archive failed or was cancelled; pack it again")
         # A cancelled wait loses its piece: what is read after it would be an archive with a hole.
-        self._torn = True
-        found = await self._ahead.next()
-        self._torn = False
+        self._failed = True
+        found = await self._read_ahead.next()
+        self._failed = False
         if found is None:
             return b""
         piece, self._content_bytes, self._members = found
@@ -78,43 +78,43 @@ class FolderArchive:
 
     async def close(self) -> None:
         """Close what is open. Nothing can be read after it."""
-        self._torn = True
-        await self._ahead.close()
+        self._failed = True
+        await self._read_ahead.close()
 
-    def _coded(self, coding: Coding) -> Generator[tuple[bytes | memoryview, int, int], None, None]:
+    def _encode(self, coding: Coding) -> Generator[tuple[bytes | memoryview, int, int], None, None]:
         """The pieces as they cross, with the bytes and entries that they bring it to; packed ones fill a message."""
-        packing, content_bytes, held = packer(coding), 0, bytearray()
-        for piece in self._read():
+        compressor, content_bytes, held = make_compressor(coding), 0, bytearray()
+        for piece in self._pack():
             content_bytes += len(piece)
-            if packing is None:
+            if compressor is None:
                 yield piece, content_bytes, self._begun
                 continue
-            held += packing.compress(piece)
-            if len(held) >= _ENOUGH:
+            held += compressor.compress(piece)
+            if len(held) >= _HALF_PIECE:
                 yield bytes(held), content_bytes, self._begun
                 held.clear()
-        if packing is not None:
-            held += packing.flush()
+        if compressor is not None:
+            held += compressor.flush()
             yield bytes(held), content_bytes, self._begun
 
-    def _read(self) -> Generator[memoryview, None, None]:
+    def _pack(self) -> Generator[memoryview, None, None]:
         buffers = Buffers()
         for part in self._parts:
             with tree_errors(part.folder):
-                root = Beneath(part.folder)
+                root = OpenDirectory(part.folder)
             with root:
                 for entry in part.tree.entries:
                     self._begun += 1
                     header = member_header(part.index, entry, open_to_all=self._open_to_all)
-                    small = entry.size < _ENOUGH
+                    small = entry.size < _HALF_PIECE
                     if buffers.filled + len(header) + (entry.size + BLOCK if small else 0) > PIECE:
                         yield buffers.take()
                     buffers.put(header)
                     if entry.kind == "file":
                         if small:
-                            _small_file(root, entry, buffers)
+                            _read_small(root, entry, buffers)
                         else:
-                            yield from _large_file(root, entry, buffers)
+                            yield from _read_large(root, entry, buffers)
                         if zeros := padding(entry.size):
                             buffers.put(bytes(zeros))  # a piece ends between two blocks, so there is room
         if len(self._tail) > len(buffers.room):
@@ -123,7 +123,7 @@ class FolderArchive:
         yield buffers.take()
 
 
-def _small_file(root: Beneath, entry: Entry, buffers: Buffers) -> None:
+def _read_small(root: OpenDirectory, entry: Entry, buffers: Buffers) -> None:
     """Add the content of a file that fits into the piece: one read, whose digest says whether it is what was promised.
 
     There is room for one byte more, which only a file has that has grown.
@@ -131,50 +131,50 @@ def _small_file(root: Beneath, entry: Entry, buffers: Buffers) -> None:
     promised = entry.size
     room = buffers.room[: promised + 1]
     try:
-        opened = root.open(entry.path, _READ)
+        fd = root.open(entry.path, _READ)
         try:
-            size = more = os.readv(opened, [room])
+            size = more = os.readv(fd, [room])
             while more and size < promised:
-                more = os.readv(opened, [room[size:]])
+                more = os.readv(fd, [room[size:]])
                 size += more
         finally:
-            os.close(opened)
+            os.close(fd)
     except OSError as error:
-        raise changed(entry, error.strerror or str(error)) from error
+        raise changed_error(entry, error.strerror or str(error)) from error
     if size != promised:
-        raise changed(entry, f"it has {'more' if size > promised else 'fewer'} than {promised} bytes")
+        raise changed_error(entry, f"it has {'more' if size > promised else 'fewer'} than {promised} bytes")
     if "sha256:" + hashlib.sha256(room[:size]).hexdigest() != entry.digest:
-        raise changed(entry, "its content differs")
+        raise changed_error(entry, "its content differs")
     buffers.fill(size)
 
 
-def _large_file(root: Beneath, entry: Entry, buffers: Buffers) -> Generator[memoryview, None, None]:
+def _read_large(root: OpenDirectory, entry: Entry, buffers: Buffers) -> Generator[memoryview, None, None]:
     """Add the file's content, in full pieces."""
     try:
-        opened = root.open(entry.path, _READ)
+        fd = root.open(entry.path, _READ)
         try:
-            before = os.fstat(opened)
+            before = os.fstat(fd)
             digest = hashlib.sha256()
             left = entry.size
             while left:
                 if not buffers.room:
                     yield buffers.take()
                 room = buffers.room[:left]
-                size = os.readv(opened, [room])
+                size = os.readv(fd, [room])
                 if not size:
-                    raise changed(entry, f"it ended {left} bytes early")
+                    raise changed_error(entry, f"it ended {left} bytes early")
                 digest.update(room[:size])
                 buffers.fill(size)
                 left -= size
-            after = os.fstat(opened)
+            after = os.fstat(fd)
         finally:
-            os.close(opened)
+            os.close(fd)
     except OSError as error:
-        raise changed(entry, error.strerror or str(error)) from error
+        raise changed_error(entry, error.strerror or str(error)) from error
     if after.st_size != entry.size or after.st_mtime_ns != before.st_mtime_ns:
-        raise changed(entry, "something wrote to it meanwhile")
+        raise changed_error(entry, "something wrote to it meanwhile")
     if "sha256:" + digest.hexdigest() != entry.digest:
-        raise changed(entry, "its content differs")
+        raise changed_error(entry, "its content differs")
 
 
 def sample(parts: Sequence[Packed], size: int) -> Generator[None, None, bytes]:
@@ -188,7 +188,7 @@ def sample(parts: Sequence[Packed], size: int) -> Generator[None, None, bytes]:
     before = 0  # bytes of the files so far
     due = 0  # where among all bytes the next piece begins
     for part in parts:
-        with Beneath(part.folder) as root:
+        with OpenDirectory(part.folder) as root:
             for entry in part.tree.entries:
                 while due < before + entry.size and entry.size:
                     found += _read_piece(root, entry.path, max(0, due - before))
@@ -198,12 +198,12 @@ def sample(parts: Sequence[Packed], size: int) -> Generator[None, None, bytes]:
     return bytes(found[:size])
 
 
-def _read_piece(root: Beneath, path: str, at: int) -> bytes:
+def _read_piece(root: OpenDirectory, path: str, at: int) -> bytes:
     try:
-        opened = root.open(path, _READ)
+        fd = root.open(path, _READ)
         try:
-            return os.pread(opened, _SAMPLE_PIECE, at)
+            return os.pread(fd, _SAMPLE_PIECE, at)
         finally:
-            os.close(opened)
+            os.close(fd)
     except OSError:
         return b""

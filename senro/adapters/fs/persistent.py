@@ -23,7 +23,7 @@ import msgspec
 
 from senro.adapters.fs.copying import write_all
 from senro.adapters.fs.locks import FileLock
-from senro.adapters.fs.measuring import measured
+from senro.adapters.fs.measuring import folder_size
 from senro.adapters.fs.removal import remove_folder
 from senro.adapters.fs.staged_directory import sibling, siblings
 from senro.adapters.fs.work import run_in_slices
@@ -63,30 +63,31 @@ class FolderPersistentStore:
         """See `ports.persistent.PersistentStore.lock`. Raises `StoreError` where the folder cannot be locked."""
         folder = self._root / FOLDER / name
         try:
-            lock = await anyio.to_thread.run_sync(_locked, folder)
+            lock = await anyio.to_thread.run_sync(_try_lock, folder)
         except OSError as error:
             raise StoreError(
                 str(folder), f"the workspace cannot be locked: {error.strerror}; check SENRO_CACHE_DIR"
             ) from error
         if lock is None:
-            message = f"{_holder(folder)} has it, and one run at a time may; wait for that to end, or take another name"
+            holder = _describe_holder(folder)
+            message = f"{holder} uses it, and only one run at a time may; wait until that ends, or use another name"
             raise ConfigurationError((Refusal(f"workspace {name}", "persistent-held", message),))
-        held = FolderWorkspaceLock(name, folder, _Holder(os.getpid(), os.uname().nodename, since))
+        workspace = FolderWorkspaceLock(name, folder, _Holder(os.getpid(), os.uname().nodename, since))
         try:
-            await held.record_holder("")
-            yield held
+            await workspace.record_holder("")
+            yield workspace
         finally:
             lock.close()
 
     async def records(self) -> Sequence[PersistentRecord]:
         """See `ports.persistent.PersistentStore.records`."""
-        return await self._looked(lambda: list(records(self._root)))
+        return await self._read(lambda: list(read_records(self._root)))
 
     async def names_to_repair(self) -> Sequence[str]:
         """See `ports.persistent.PersistentStore.names_to_repair`."""
-        return await self._looked(lambda: [path.name for path in _folders(self._root) if _needs_repair(path)])
+        return await self._read(lambda: [path.name for path in _folders(self._root) if _needs_repair(path)])
 
-    async def _looked(self, work: Callable[[], T]) -> T:
+    async def _read(self, work: Callable[[], T]) -> T:
         try:
             return await anyio.to_thread.run_sync(work)
         except OSError as error:
@@ -119,11 +120,11 @@ class FolderWorkspaceLock:
 
     async def repair(self) -> bool:
         """See `ports.persistent.WorkspaceLock.repair`."""
-        return await self._driven(self._repair())
+        return await self._in_slices(self._repair())
 
     async def inspect(self) -> Inspection:
         """See `ports.persistent.WorkspaceLock.inspect`."""
-        return await self._driven(self._inspect())
+        return await self._in_slices(self._inspect())
 
     async def record(self) -> PersistentRecord | None:
         """See `ports.persistent.WorkspaceLock.record`."""
@@ -135,11 +136,11 @@ class FolderWorkspaceLock:
 
     async def measure(self) -> int:
         """See `ports.persistent.WorkspaceLock.measure`. A file of several names counts with each."""
-        return await self._driven(measured(self._content))
+        return await self._in_slices(folder_size(self._content))
 
     async def evict(self) -> None:
         """See `ports.persistent.WorkspaceLock.evict`. What was renamed away and not removed yet, `mend` removes."""
-        await self._driven(self._evict())
+        await self._in_slices(self._evict())
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         try:
@@ -147,7 +148,7 @@ class FolderWorkspaceLock:
         except OSError as error:
             raise self._failed(error) from error
 
-    async def _driven(self, work: Generator[None, None, T]) -> T:
+    async def _in_slices(self, work: Generator[None, None, T]) -> T:
         try:
             return await run_in_slices(work)
         except OSError as error:
@@ -159,25 +160,25 @@ class FolderWorkspaceLock:
         )
 
     def _repair(self) -> Generator[None, None, bool]:
-        beside, before = siblings(self._content), self._before()
+        leftovers, before = siblings(self._content), self._swapped_out()
         if before is not None:
             before.rename(self._content)
-        for stem, parts in beside.items():
+        for stem, parts in leftovers.items():
             for part in parts:
                 yield from remove_folder(sibling(self._content, stem, part))
         return self._content.exists()
 
     def _inspect(self) -> Generator[None, None, Inspection]:
-        before, leftover = self._before(), 0
+        before, leftover = self._swapped_out(), 0
         for stem, parts in siblings(self._content).items():
             for part in parts:
                 if (path := sibling(self._content, stem, part)) != before:
-                    leftover += yield from measured(path)
+                    leftover += yield from folder_size(path)
         content = self._content if before is None else before
-        size = (yield from measured(content)) if content.exists() else None
+        size = (yield from folder_size(content)) if content.exists() else None
         return Inspection(size, leftover)
 
-    def _before(self) -> Path | None:
+    def _swapped_out(self) -> Path | None:
         """The content where it lies beside its place: its run was killed between the two renames of a swap."""
         if not self._content.exists():
             for stem, parts in siblings(self._content).items():
@@ -193,7 +194,7 @@ class FolderWorkspaceLock:
         yield from remove_folder(gone)
 
 
-def records(root: Path) -> Iterator[PersistentRecord]:
+def read_records(root: Path) -> Iterator[PersistentRecord]:
     """What is written down about each persistent workspace of a cache folder. Raises OSError."""
     for folder in _folders(root):
         record = _record(folder)
@@ -216,11 +217,11 @@ def _needs_repair(folder: Path) -> bool:
     return left or ((folder / RECORD).exists() and not (folder / CONTENT).exists())
 
 
-def _locked(folder: Path) -> FileLock | None:
+def _try_lock(folder: Path) -> FileLock | None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = FileLock(folder / LOCK)
     try:
-        if lock.take(exclusive=True):
+        if lock.try_acquire(exclusive=True):
             return lock
     except BaseException:
         lock.close()
@@ -229,7 +230,7 @@ def _locked(folder: Path) -> FileLock | None:
     return None
 
 
-def _holder(folder: Path) -> str:
+def _describe_holder(folder: Path) -> str:
     try:
         holder = msgspec.json.decode((folder / HOLDER).read_bytes(), type=_Holder)
     except (OSError, msgspec.DecodeError):
@@ -246,14 +247,14 @@ def _record(folder: Path) -> PersistentRecord | None:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    aside = path.with_name(f"{path.name}.new")  # one at a time: whoever writes has the lock
-    opened = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    temporary = path.with_name(f"{path.name}.new")  # one at a time: whoever writes has the lock
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        write_all(opened, data)
-        os.fsync(opened)
+        write_all(fd, data)
+        os.fsync(fd)
     finally:
-        os.close(opened)
-    aside.rename(path)
+        os.close(fd)
+    temporary.rename(path)
     parent = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     try:
         os.fsync(parent)

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from senro.adapters.fs.beneath import FOLDER, identity, replace
+from senro.adapters.fs.open_directory import FOLDER, identity, replace_fd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -50,10 +50,10 @@ def remove_directory(parent: int, name: str) -> Generator[None, None, None]:
             if waiting:
                 below = _open_for_removal(here, waiting[-1])
                 above.append((waiting, identity(here)))
-                here = replace(here, below)
+                here = replace_fd(here, below)
                 waiting = yield from _remove_files(here)
             else:
-                here = replace(here, os.open("..", FOLDER, dir_fd=here))
+                here = replace_fd(here, os.open("..", FOLDER, dir_fd=here))
                 waiting, known = above.pop()
                 if identity(here) != known:
                     raise OSError(errno.ESTALE, "a directory in it was moved while it was removed", name)
@@ -85,13 +85,13 @@ def with_write_access(directory: int, change: Callable[[], None]) -> None:
 def _open_for_removal(parent: int, name: str) -> int:
     """Open a directory so that its entries can be removed, whatever rights a step took from its owner."""
     try:
-        opened = os.open(name, FOLDER, dir_fd=parent)
+        fd = os.open(name, FOLDER, dir_fd=parent)
     except PermissionError:
         _grant(parent, name)
-        opened = os.open(name, FOLDER, dir_fd=parent)
-    if os.fstat(opened).st_mode & _OWNER != _OWNER:
-        os.fchmod(opened, _OWNER)
-    return opened
+        fd = os.open(name, FOLDER, dir_fd=parent)
+    if os.fstat(fd).st_mode & _OWNER != _OWNER:
+        os.fchmod(fd, _OWNER)
+    return fd
 
 
 def _grant(parent: int, name: str) -> None:
@@ -100,19 +100,19 @@ def _grant(parent: int, name: str) -> None:
         os.chmod(name, _OWNER, dir_fd=parent, follow_symlinks=False)
         return
     # Older C libraries of Linux have no fchmodat(2) that does not follow links.
-    opened = os.open(name, os.O_PATH | FOLDER, dir_fd=parent)
+    fd = os.open(name, os.O_PATH | FOLDER, dir_fd=parent)
     try:
-        Path(f"/proc/self/fd/{opened}").chmod(_OWNER)
+        Path(f"/proc/self/fd/{fd}").chmod(_OWNER)
     finally:
-        os.close(opened)
+        os.close(fd)
 
 
-def _remove_files(opened: int) -> Generator[None, None, list[str]]:
+def _remove_files(fd: int) -> Generator[None, None, list[str]]:
     """Remove all but the directories of an open directory. Returns the names of the directories."""
-    with os.scandir(opened) as listing:
+    with os.scandir(fd) as listing:
         entries = [(item.name, item.is_dir(follow_symlinks=False)) for item in listing]
     for name, is_directory in entries:
         if not is_directory:
-            os.unlink(name, dir_fd=opened)
+            os.unlink(name, dir_fd=fd)
             yield
     return [name for name, is_directory in entries if is_directory]

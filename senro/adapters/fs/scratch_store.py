@@ -60,7 +60,7 @@ class FolderScratchStore:
 
     async def find_by_prefix(self, cache: str, prefixes: Sequence[str]) -> Sequence[ScratchEntry]:
         """See `ports.scratch.ScratchStore.find_by_prefix`."""
-        records = await anyio.to_thread.run_sync(self._all, cache)
+        records = await anyio.to_thread.run_sync(self._records, cache)
         return [ScratchEntry(one.key, one.created) for one in records if one.key.startswith(tuple(prefixes))]
 
     async def restore(self, cache: str, key: str, folder: str) -> Tree:
@@ -93,7 +93,7 @@ class FolderScratchStore:
     def _read(self, cache: str, key: str) -> ScratchRecord | None:
         return read_record(self._path(cache, key), cache, key)
 
-    def _all(self, cache: str) -> list[ScratchRecord]:
+    def _records(self, cache: str) -> list[ScratchRecord]:
         try:
             paths = sorted((self._root / cache).glob("*.json"))
         except OSError as error:
@@ -102,16 +102,16 @@ class FolderScratchStore:
 
     def _write(self, record: ScratchRecord) -> bool:
         path = self._path(record.cache, record.key)
-        aside = path.with_name(f".{secrets.token_hex(8)}")
+        temporary = path.with_name(f".{secrets.token_hex(8)}")
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
-                _write_synced(aside, encode_record(record))
+                _write_synced(temporary, encode_record(record))
                 if path.exists() and read_record(path, record.cache, record.key) is None:
                     _remove(path)  # damage, which would stand in the way for ever
-                os.link(aside, path)
+                os.link(temporary, path)
             finally:
-                _remove(aside)
+                _remove(temporary)
         except FileExistsError:
             return False
         except OSError as error:
@@ -122,12 +122,12 @@ class FolderScratchStore:
 
 
 def _write_synced(path: Path, data: bytes) -> None:
-    opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o400)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o400)
     try:
-        write_all(opened, data)
-        os.fsync(opened)
+        write_all(fd, data)
+        os.fsync(fd)
     finally:
-        os.close(opened)
+        os.close(fd)
 
 
 def read_record(path: Path, cache: str, key: str | None) -> ScratchRecord | None:

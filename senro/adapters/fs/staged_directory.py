@@ -86,9 +86,9 @@ class StagedDirectory:
                 self.built.rmdir()
                 raise
         self._made: set[str] = set()
-        self._as_asked: set[int] = set()
+        self._unchanged_modes: set[int] = set()
 
-    def above(self, path: str) -> None:
+    def make_parents(self, path: str) -> None:
         """Make the parent directories of `path`."""
         missing = []
         parent = path.rpartition("/")[0]
@@ -96,9 +96,9 @@ class StagedDirectory:
             missing.append(parent)
             parent = parent.rpartition("/")[0]
         for one in reversed(missing):
-            self.directory(one)
+            self.make_directory(one)
 
-    def directory(self, path: str) -> None:
+    def make_directory(self, path: str) -> None:
         """Make a directory, unless this object has made it already."""
         if path in self._made:
             return
@@ -112,32 +112,32 @@ class StagedDirectory:
         mode = 0o755 if executable else 0o644
         # Two context managers would cost as much as the system calls, for each small file.
         try:
-            opened = os.open(path, _NEW, mode, dir_fd=self.root)
+            fd = os.open(path, _NEW, mode, dir_fd=self.root)
         except FileExistsError as error:
             raise _same_name(path) from error
         except OSError as error:
             raise io_error(path, error) from error
-        if mode not in self._as_asked:
+        if mode not in self._unchanged_modes:
             try:
-                self._set_mode(opened, mode)
+                self._set_mode(fd, mode)
             except OSError as error:
-                os.close(opened)
+                os.close(fd)
                 raise io_error(path, error) from error
-        return opened
+        return fd
 
-    def _set_mode(self, opened: int, mode: int) -> None:
+    def _set_mode(self, fd: int, mode: int) -> None:
         """Set the mode if the umask or an ACL changed it. Once a mode arrived unchanged it is not checked again."""
-        if stat.S_IMODE(os.fstat(opened).st_mode) == mode:
-            self._as_asked.add(mode)
+        if stat.S_IMODE(os.fstat(fd).st_mode) == mode:
+            self._unchanged_modes.add(mode)
         else:
-            os.fchmod(opened, mode)
+            os.fchmod(fd, mode)
 
     def remove(self, path: str) -> None:
         """Remove a file that this object created."""
         with tree_errors(path):
             os.unlink(path, dir_fd=self.root)
 
-    def remove_all(self, path: str) -> Generator[None, None, None]:
+    def remove_tree(self, path: str) -> Generator[None, None, None]:
         """Remove the entry at `path`; of a directory, with its content."""
         with tree_errors(path):
             if stat.S_ISDIR(os.stat(path, dir_fd=self.root, follow_symlinks=False).st_mode):
@@ -145,7 +145,7 @@ class StagedDirectory:
             else:
                 os.unlink(path, dir_fd=self.root)
 
-    def link(self, path: str, target: str) -> None:
+    def make_link(self, path: str, target: str) -> None:
         """Make a symbolic link."""
         with tree_errors(path), _NameCollisions(path):
             os.symlink(target, path, dir_fd=self.root)
@@ -176,14 +176,14 @@ class StagedDirectory:
         if self.root >= 0:
             os.close(self.root)
             self.root = -1
-        left = []
+        leftovers = []
         for folder in (self.built, self.old):
             try:
                 yield from remove_folder(folder)
             except OSError as error:
                 message = f"it could not be removed ({error.strerror}); remove it by hand"
-                left.append(TreeError(str(folder), "leftover", message))
-        raise_leftovers(left)
+                leftovers.append(TreeError(str(folder), "leftover", message))
+        raise_leftovers(leftovers)
 
 
 @contextmanager

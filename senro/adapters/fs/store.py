@@ -22,13 +22,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from senro.adapters.fs.beneath import Beneath
-from senro.adapters.fs.copying import changed, copy_checked, fill, write_all
+from senro.adapters.fs.copying import changed_error, copy_checked, create_tree, write_all
 from senro.adapters.fs.layout import body_path, index_path, read_index
-from senro.adapters.fs.locks import shared
+from senro.adapters.fs.locks import lock_shared
+from senro.adapters.fs.open_directory import OpenDirectory
 from senro.adapters.fs.staged_directory import StagedDirectory, discarding
+from senro.adapters.fs.store_writer import StoreWriter
 from senro.adapters.fs.work import run_in_slices, tree_errors
-from senro.adapters.fs.writing import Writing
 from senro.domain.errors import ContentLost, StoreError
 from senro.domain.tree.tree import encode
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from senro.domain.tree.tree import Entry, Tree
 
-_LONGEST_WAIT = 600.0
+_LOCK_SECONDS = 600.0
 """Seconds that a snapshot waits for `senro cache gc`, which reads every index and removes files."""
 
 
@@ -69,19 +69,19 @@ class FolderContentStore:
             root = os.open(self._root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
             lock = None
             try:
-                lock = yield from shared(self._root, _LONGEST_WAIT)
-                writing = Writing(root)
+                lock = yield from lock_shared(self._root, _LOCK_SECONDS)
+                writer = StoreWriter(root)
                 try:
-                    yield from _put_bodies(writing, tree, folder)
+                    yield from _put_bodies(writer, tree, folder)
                     index = index_path(tree.digest)
                     data = encode(tree)
-                    if writing.holds(index, len(data)):
+                    if writer.has(index, len(data)):
                         os.utime(index, dir_fd=root)
                     else:
-                        write_all(writing.create(index), data)
-                        writing.publish()
+                        write_all(writer.create(index), data)
+                        writer.publish()
                 finally:
-                    writing.drop()
+                    writer.discard()
             finally:
                 if lock is not None:
                     lock.close()
@@ -99,7 +99,7 @@ class FolderContentStore:
 
     def _restore(self, digest: str, folder: str) -> Generator[None, None, Tree]:
         with tree_errors(str(self._root)):
-            lock = yield from shared(self._root, _LONGEST_WAIT)
+            lock = yield from lock_shared(self._root, _LOCK_SECONDS)
         try:
             tree = yield from self._get(digest)
             yield from self._fill(tree, folder)
@@ -109,15 +109,15 @@ class FolderContentStore:
         return tree
 
     def _fill(self, tree: Tree, folder: str) -> Generator[None, None, None]:
-        beside = StagedDirectory(folder)
-        with discarding(beside):
+        staged = StagedDirectory(folder)
+        with discarding(staged):
             with tree_errors(str(self._root)):
-                root = Beneath(self._root)
+                root = OpenDirectory(self._root)
             with root:
-                yield from fill(beside, tree, root, _body, self._damaged)
+                yield from create_tree(staged, tree, root, _body, self._damaged)
                 with suppress(OSError):  # a store that one may only read keeps no times
                     os.utime(index_path(tree.digest), dir_fd=root.root)
-            beside.swap()
+            staged.swap()
 
     def _damaged(self, entry: Entry, how: str) -> ContentLost:
         return ContentLost(
@@ -127,23 +127,23 @@ class FolderContentStore:
         )
 
 
-def _put_bodies(writing: Writing, tree: Tree, folder: str) -> Generator[None, None, None]:
+def _put_bodies(writer: StoreWriter, tree: Tree, folder: str) -> Generator[None, None, None]:
     missing = {}
     for entry in tree.entries:
-        if entry.kind == "file" and entry.digest not in missing and not writing.holds(_body(entry), entry.size):
+        if entry.kind == "file" and entry.digest not in missing and not writer.has(_body(entry), entry.size):
             missing[entry.digest] = entry
         yield
     if not missing:
         return
     with tree_errors(folder):
-        source = Beneath(folder)
+        source = OpenDirectory(folder)
     with source:
         for entry in missing.values():
-            target = writing.create(_body(entry))
-            yield from copy_checked(source, entry.path, target, entry, changed)
-            if writing.full:
-                writing.publish()
-        writing.publish()
+            target = writer.create(_body(entry))
+            yield from copy_checked(source, entry.path, target, entry, changed_error)
+            if writer.full:
+                writer.publish()
+        writer.publish()
 
 
 def _body(entry: Entry) -> str:

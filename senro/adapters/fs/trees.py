@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from senro.adapters.fs.beneath import Beneath
 from senro.adapters.fs.coding import ratio_of
-from senro.adapters.fs.copying import changed, fill
+from senro.adapters.fs.copying import changed_error, create_tree
+from senro.adapters.fs.open_directory import OpenDirectory
 from senro.adapters.fs.pack import FolderArchive, sample
 from senro.adapters.fs.staged_directory import StagedDirectory, discarding
 from senro.adapters.fs.unpack import FolderUnpacking
@@ -107,8 +107,8 @@ def _copy(tree: Tree, source: str, destination: str, rules: ContentRules) -> Gen
     folder = StagedDirectory(destination)
     with discarding(folder):
         with tree_errors(source):
-            root = Beneath(source)
+            root = OpenDirectory(source)
         with root:
-            yield from fill(folder, tree, root, lambda entry: copies.get(entry.path, entry.path), changed)
+            yield from create_tree(folder, tree, root, lambda entry: copies.get(entry.path, entry.path), changed_error)
         folder.swap()
     return tree

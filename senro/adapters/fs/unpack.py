@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from senro.adapters.fs.beneath import Beneath
-from senro.adapters.fs.coding import Unpacker
-from senro.adapters.fs.copying import copy_file, put_copies, write_all
+from senro.adapters.fs.coding import Decompressor
+from senro.adapters.fs.copying import copy_file, create_copies, write_all
+from senro.adapters.fs.open_directory import OpenDirectory
 from senro.adapters.fs.prefetch import Buffers, WriteBehind
 from senro.adapters.fs.staged_directory import StagedDirectory, raise_leftovers, swap_all
 from senro.adapters.fs.work import io_error, run_in_slices, tree_errors
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from senro.domain.tree.content_rules import ContentRules
     from senro.domain.tree.tree import Entry, Tree
 
-AT_ONCE = 16
+MEMBERS_PER_STEP = 16
 """Members that are made between two moments at which the work can be stopped: making one may take a millisecond."""
 
 
@@ -40,11 +40,11 @@ class FolderUnpacking:
         self._destinations = destinations
         self._folders: dict[int, StagedDirectory] = {}
         self._reader = ArchiveReader(destinations)
-        self._unpacker = Unpacker()
+        self._decompressor = Decompressor()
         self._unpacked = 0
-        self._manifest = ArchiveAdmission(destinations, rules=rules)
+        self._admission = ArchiveAdmission(destinations, rules=rules)
         self._buffers = Buffers()
-        self._behind = WriteBehind(self._take)
+        self._writer = WriteBehind(self._decompress)
         self._received = 0
         self._open: _OpenFile | None = None
         self._state = "receiving"
@@ -70,7 +70,7 @@ class FolderUnpacking:
 
     async def write(self, data: bytes) -> None:
         """See `ports.trees.Unpacking.write`. Small pieces are collected; what they hold may be found out later."""
-        self._expect("receiving")
+        self._require_state("receiving")
         self._received += len(data)
         # Most pieces are a few KiB: a turn of the event loop for each would cost more than all that is done with them.
         rest = memoryview(data)
@@ -82,11 +82,11 @@ class FolderUnpacking:
 
     async def finish(self) -> Mapping[int, Tree]:
         """See `ports.trees.Unpacking.finish`."""
-        self._expect("receiving")
+        self._require_state("receiving")
         await self._flush()
         self._state = "broken"
-        await self._behind.finish()
-        await run_in_slices(self._take_archive(self._unpacker.finish()))
+        await self._writer.finish()
+        await run_in_slices(self._receive(self._decompressor.finish()))
         self._reader.receive_eof()
         trees = await run_in_slices(self._finish())
         self._state = "whole"
@@ -94,61 +94,61 @@ class FolderUnpacking:
 
     async def replace(self) -> None:
         """See `ports.trees.Unpacking.replace`: all destinations, or none."""
-        self._expect("whole")
+        self._require_state("whole")
         self._state = "replaced"
         await anyio.to_thread.run_sync(swap_all, list(self._folders.values()))
 
     async def close(self) -> None:
         """Close what is open, remove what is not a destination."""
         self._state = "closed"
-        await self._behind.close()
+        await self._writer.close()
         await anyio.to_thread.run_sync(self._close_file)
-        left = []
+        leftovers = []
         for folder in self._folders.values():
             try:
                 await run_in_slices(folder.discard())
             except TreeError as error:
-                left.append(error)
-        raise_leftovers(left)
+                leftovers.append(error)
+        raise_leftovers(leftovers)
 
-    def _expect(self, state: str) -> None:
+    def _require_state(self, state: str) -> None:
         if self._state != state:
             raise TreeError(
                 "", "torn", f"the unpacking is {self._state}, not {state}; a call before this one failed or is missing"
             )
 
     def _begin(self) -> None:
-        _check_apart(self._destinations)
+        _check_disjoint(self._destinations)
         for index, destination in self._destinations.items():
             self._folders[index] = StagedDirectory(destination)
 
     async def _flush(self) -> None:
         # Until it is handed over the archive has a hole.
         self._state = "broken"
-        await self._behind.put(self._buffers.take())
+        await self._writer.put(self._buffers.take())
         self._state = "receiving"
 
-    def _take(self, data: memoryview) -> Generator[None, None, None]:
-        for piece in self._unpacker.feed(data):
-            yield from self._take_archive(piece)
+    def _decompress(self, data: memoryview) -> Generator[None, None, None]:
+        for piece in self._decompressor.feed(data):
+            yield from self._receive(piece)
             yield
 
-    def _take_archive(self, data: bytes | memoryview) -> Generator[None, None, None]:
+    def _receive(self, data: bytes | memoryview) -> Generator[None, None, None]:
         self._unpacked += len(data)
         begun = 0
         for event in self._reader.receive_data(data):
             if isinstance(event, Member):
-                placement = self._manifest.admit(event)
+                placement = self._admission.admit(event)
                 entry = placement.entry
                 if placement.copy_of and entry is not None:
-                    self._make_way(event.index, placement)
+                    self._make_parents(event.index, placement)
                     yield from self._copy(event.index, entry, placement.copy_of)
                 elif entry is not None and entry.kind == "file":
                     self._begin_file(event.index, entry, placement)
                 else:
-                    self._make_way(event.index, placement)
+                    self._make_parents(event.index, placement)
                 begun += 1
-                if begun % AT_ONCE == 0:
+                if begun % MEMBERS_PER_STEP == 0:
                     yield
             elif isinstance(event, Data):
                 self._write(event.data)
@@ -157,33 +157,33 @@ class FolderUnpacking:
 
     def _begin_file(self, index: int, entry: Entry, placement: Placement) -> None:
         if placement.directories or placement.replaces:
-            self._make_way(index, placement)
-        opened = self._folders[index].create(entry.path, executable=entry.executable)
-        self._open = _OpenFile(index, entry.path, opened)
+            self._make_parents(index, placement)
+        fd = self._folders[index].create(entry.path, executable=entry.executable)
+        self._open = _OpenFile(index, entry.path, fd)
 
-    def _make_way(self, index: int, placement: Placement) -> None:
+    def _make_parents(self, index: int, placement: Placement) -> None:
         """Make the directories that stand above the entry, and it too if it is one; remove what it replaces."""
         folder = self._folders[index]
         for path in placement.directories:
-            folder.directory(path)
+            folder.make_directory(path)
         entry = placement.entry
         if entry is not None and entry.kind == "directory":
-            folder.directory(entry.path)
+            folder.make_directory(entry.path)
         elif entry is not None and placement.replaces and entry.kind != "link":
             folder.remove(entry.path)
 
     def _copy(self, index: int, entry: Entry, source_path: str) -> Generator[None, None, None]:
         folder = self._folders[index]
-        opened = folder.create(entry.path, executable=entry.executable)
+        fd = folder.create(entry.path, executable=entry.executable)
         with tree_errors(entry.path):
             try:
                 source = os.open(source_path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=folder.root)
                 try:
-                    yield from copy_file(source, opened, entry.size)
+                    yield from copy_file(source, fd, entry.size)
                 finally:
                     os.close(source)
             finally:
-                os.close(opened)
+                os.close(fd)
 
     def _write(self, data: bytes | memoryview) -> None:
         file = self._open
@@ -191,7 +191,7 @@ class FolderUnpacking:
             raise AssertionError("the reader gave content outside a file")
         file.digest.update(data)
         try:
-            write_all(file.opened, data)
+            write_all(file.fd, data)
         except OSError as error:
             raise io_error(file.path, error) from error
 
@@ -200,22 +200,22 @@ class FolderUnpacking:
         if file is None:
             raise AssertionError("the reader ended a file that it did not begin")
         try:
-            os.close(file.opened)  # where some file systems, NFS among them, say that the disk was full
+            os.close(file.fd)  # where some file systems, NFS among them, say that the disk was full
         except OSError as error:
             raise io_error(file.path, error) from error
-        self._manifest.digested(file.index, file.path, "sha256:" + file.digest.hexdigest())
+        self._admission.digested(file.index, file.path, "sha256:" + file.digest.hexdigest())
 
     def _finish(self) -> Generator[None, None, Mapping[int, Tree]]:
-        contents = yield from self._manifest.contents()
+        contents = yield from self._admission.contents()
         for index, content in contents.items():
             folder = self._folders[index]
             for path in content.excluded:
-                yield from folder.remove_all(path)
-            with Beneath(folder.built) as root:
-                yield from put_copies(folder, content.tree, content.copies, root)
+                yield from folder.remove_tree(path)
+            with OpenDirectory(folder.built) as root:
+                yield from create_copies(folder, content.tree, content.copies, root)
             for entry in content.tree.entries:
                 if entry.kind == "link":
-                    folder.link(entry.path, entry.target)
+                    folder.make_link(entry.path, entry.target)
                     yield
         return {index: content.tree for index, content in contents.items()}
 
@@ -223,20 +223,20 @@ class FolderUnpacking:
         file, self._open = self._open, None
         if file is not None:
             with suppress(OSError):  # it is removed
-                os.close(file.opened)
+                os.close(file.fd)
 
 
 class _OpenFile:
-    __slots__ = ("digest", "index", "opened", "path")
+    __slots__ = ("digest", "fd", "index", "path")
 
-    def __init__(self, index: int, path: str, opened: int) -> None:
+    def __init__(self, index: int, path: str, fd: int) -> None:
         self.index = index
         self.path = path
-        self.opened = opened
+        self.fd = fd
         self.digest = hashlib.sha256()
 
 
-def _check_apart(destinations: Mapping[int, str]) -> None:
+def _check_disjoint(destinations: Mapping[int, str]) -> None:
     """Two trees in one another could not both be swapped in whole."""
     places = sorted(os.path.realpath(destination) + "/" for destination in destinations.values())
     for outer, inner in pairwise(places):

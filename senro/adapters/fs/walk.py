@@ -8,9 +8,9 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from senro.adapters.fs.beneath import READ, Beneath
-from senro.adapters.fs.copying import put_copies
-from senro.adapters.fs.editing import EditedFolder
+from senro.adapters.fs.copying import create_copies
+from senro.adapters.fs.editing import EditableDirectory
+from senro.adapters.fs.open_directory import READ, OpenDirectory
 from senro.adapters.fs.staged_directory import StagedDirectory, discarding
 from senro.adapters.fs.work import PIECE, tree_errors
 from senro.domain.errors import TreeError
@@ -36,31 +36,31 @@ _SPECIAL = {
 def walk(folder: str, rules: ContentRules) -> Generator[None, None, Tree]:
     """See `ports.trees.Trees.walk`. Yields after each file, and within a large one after each piece."""
     with tree_errors(folder):
-        opened = Beneath(folder)
-    with opened:
-        return (yield from _Walk(opened, rules).run())
+        root = OpenDirectory(folder)
+    with root:
+        return (yield from _Walk(root, rules).run())
 
 
 def prune(folder: str, rules: ContentRules) -> Generator[None, None, Tree]:
     """See `ports.trees.Trees.prune`. Nothing is changed before all of it was walked, keeps the rules and is copied."""
     with tree_errors(folder):
-        opened = EditedFolder(folder)
-    with opened:
-        walked = _Walk(opened, rules)
+        root = EditableDirectory(folder)
+    with root:
+        walked = _Walk(root, rules)
         before = yield from walked.run()
         tree, copies = (yield from resolve_links(before, walked.excludes)) if rules.follow else (before, {})
         links = [entry.path for entry in before.entries if rules.follow and entry.kind == "link"]
         if links:
-            yield from _put_in_place_of(links, folder, opened, tree, copies)
+            yield from _replace_links(links, folder, root, tree, copies)
         for path in (*walked.excluded, *walked.special):
-            yield from opened.remove_all(path)
-        for path in walked.marked:
-            opened.without_bits(path)
+            yield from root.remove_tree(path)
+        for path in walked.special_modes:
+            root.clear_special_bits(path)
     return tree
 
 
-def _put_in_place_of(
-    links: Sequence[str], folder: str, opened: EditedFolder, tree: Tree, copies: Mapping[str, str]
+def _replace_links(
+    links: Sequence[str], folder: str, root: EditableDirectory, tree: Tree, copies: Mapping[str, str]
 ) -> Generator[None, None, None]:
     """Put the copies in place of the links, which lead to them: until all are made, nothing is changed.
 
@@ -69,29 +69,29 @@ def _put_in_place_of(
     """
     built = StagedDirectory(os.path.realpath(folder))
     with discarding(built):
-        yield from put_copies(built, tree, copies, opened)
+        yield from create_copies(built, tree, copies, root)
         files = {entry.path for entry in tree.entries if entry.kind == "file"}
         for path in links:
             if path in files:
-                opened.take(path, built)
+                root.replace_from(path, built)
                 yield
         for path in links:
             if path not in copies:
-                opened.remove(path)
+                root.remove(path)
             elif path not in files:
-                opened.take(path, built)
+                root.replace_from(path, built)
 
 
 def read_file(folder: str, name: str, limit: int) -> Generator[None, None, bytes | None]:
     """See `ports.trees.Trees.read`."""
     with tree_errors(folder):
-        root = Beneath(folder)
+        root = OpenDirectory(folder)
     try:
         yield
-        with root, os.fdopen(root.open(name, READ | os.O_NONBLOCK), "rb") as opened:
-            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+        with root, os.fdopen(root.open(name, READ | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise TreeError(name, "unreadable", "it is no file; make it one or remove it")
-            return opened.read(limit)
+            return file.read(limit)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -104,13 +104,13 @@ class _Walk:
     `excluded` and `special` are paths of what is no part of the tree, `marked` of files with mode bits that are not.
     """
 
-    def __init__(self, root: Beneath, rules: ContentRules) -> None:
+    def __init__(self, root: OpenDirectory, rules: ContentRules) -> None:
         self._root = root
         self._rules = rules
         self.excludes = compile_excludes(rules.exclude)
         self.excluded: list[str] = []
         self.special: list[str] = []
-        self.marked: list[str] = []
+        self.special_modes: list[str] = []
 
     def run(self) -> Generator[None, None, Tree]:
         entries: list[Entry] = []
@@ -129,7 +129,7 @@ class _Walk:
                     entries.append(Entry(path, "file", executable=executable, size=status.st_size, digest=digest))
                     if lost := lost_bits(mode):
                         omitted.append((printable(path), lost))
-                        self.marked.append(path)
+                        self.special_modes.append(path)
                 elif stat.S_ISLNK(mode):
                     entries.append(_link(self._root, path))
                 else:
@@ -162,34 +162,34 @@ class _Walk:
         return found
 
 
-def _hash(root: Beneath, path: str, status: os.stat_result) -> Generator[None, None, str]:
+def _hash(root: OpenDirectory, path: str, status: os.stat_result) -> Generator[None, None, str]:
     """The digest of a file that must stay as `status` has it until its last byte is read."""
     try:
-        opened = root.open(path, READ | os.O_NONBLOCK)
+        fd = root.open(path, READ | os.O_NONBLOCK)
     except OSError as error:
         raise _unreadable(path, error) from error
     try:
         digest = hashlib.sha256()
         left = status.st_size
         while left > 0:
-            data = os.read(opened, min(left, 8 * PIECE))
+            data = os.read(fd, min(left, 8 * PIECE))
             if not data:
                 break
             digest.update(data)
             left -= len(data)
             if left:
                 yield
-        after = os.fstat(opened)
+        after = os.fstat(fd)
     except OSError as error:
         raise _unreadable(path, error) from error
     finally:
-        os.close(opened)
+        os.close(fd)
     if left or _identity(after) != _identity(status):
         raise TreeError(path, "changed", "the file changed while it was read; something still writes to it")
     return "sha256:" + digest.hexdigest()
 
 
-def _link(root: Beneath, path: str) -> Entry:
+def _link(root: OpenDirectory, path: str) -> Entry:
     try:
         parent, name = root.parent(path)
         target = os.readlink(name, dir_fd=parent)

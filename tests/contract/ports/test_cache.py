@@ -253,8 +253,8 @@ async def test_a_run_that_registers_for_days_stays(scene: Scene) -> None:
     (scene.root / "runs").mkdir(parents=True)
     lock = FileLock(scene.root / "runs" / "r1-0.json")
     try:
-        assert lock.take(exclusive=True)
-        os.utime(lock.opened, (1, 1))
+        assert lock.try_acquire(exclusive=True)
+        os.utime(lock.fd, (1, 1))
         await collect(scene.cache)
         assert names(scene.root / "runs") == ["r1-0.json"]
     finally:
@@ -278,14 +278,14 @@ async def test_a_snapshot_waits_while_something_is_dropped(scene: Scene) -> None
 
     lock = FileLock(scene.root / "lock")
     try:
-        assert lock.take(exclusive=True)  # as a slice of a drop has it
+        assert lock.try_acquire(exclusive=True)  # as a slice of a drop has it
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(again)
             tasks.start_soon(restore)
             with anyio.move_on_after(0.2):
                 await anyio.sleep_forever()
             assert done == []
-            lock.give_back()
+            lock.release()
     finally:
         lock.close()
     assert sorted(done) == ["put", "restored"]
@@ -296,7 +296,7 @@ async def test_a_drop_waits_for_a_snapshot(scene: Scene) -> None:
     tree = await scene.put("a")
     lock = FileLock(scene.root / "lock")
     try:
-        assert lock.take(exclusive=False)  # as a restore has it
+        assert lock.try_acquire(exclusive=False)  # as a restore has it
         with pytest.raises(StoreError, match="lock: another senro has had this lock"):
             await collect(FolderCache(str(scene.root), patience=0.05))
     finally:
@@ -309,7 +309,7 @@ async def test_a_drop_waits_for_a_snapshot(scene: Scene) -> None:
 async def test_a_long_drop_lets_others_in(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes long is dropped in slices: a snapshot is put in between, whole, and all the rest goes."""
     trees = [await scene.put(f"t{number}") for number in range(6)]
-    monkeypatch.setattr("senro.adapters.fs.cache.HOLD", 0.0)  # one file a slice
+    monkeypatch.setattr("senro.adapters.fs.cache.SLICE_SECONDS", 0.0)  # one file a slice
     taken = 0
 
     async def again() -> None:
@@ -329,7 +329,7 @@ async def test_a_long_drop_lets_others_in(scene: Scene, monkeypatch: pytest.Monk
 async def test_what_is_used_meanwhile_is_read_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """In however many slices the rest is dropped, an index is read once: as it was surveyed, or as it came."""
     trees = [await scene.put(f"t{number}") for number in range(6)]
-    monkeypatch.setattr("senro.adapters.fs.cache.HOLD", 0.0)  # one file a slice
+    monkeypatch.setattr("senro.adapters.fs.cache.SLICE_SECONDS", 0.0)  # one file a slice
     read: list[str] = []
     reading = Path.read_bytes
 
@@ -353,9 +353,9 @@ async def test_slices_do_some_dropping(scene: Scene, monkeypatch: pytest.MonkeyP
     """Where it takes longer than a slice to see what was used meanwhile, each slice drops more than one file."""
     for number in range(20):
         await scene.put(f"t{number}")
-    monkeypatch.setattr("senro.adapters.fs.cache.HOLD", 0.05)
+    monkeypatch.setattr("senro.adapters.fs.cache.SLICE_SECONDS", 0.05)
     slices = 0
-    used_again = FolderCollection._used_again
+    used_again = FolderCollection._used_since_survey
 
     def slow(collection: FolderCollection) -> Generator[None, None, set[str]]:
         nonlocal slices
@@ -365,7 +365,7 @@ async def test_slices_do_some_dropping(scene: Scene, monkeypatch: pytest.MonkeyP
             yield
         return (yield from used_again(collection))
 
-    monkeypatch.setattr(FolderCollection, "_used_again", slow)
+    monkeypatch.setattr(FolderCollection, "_used_since_survey", slow)
     await collect(scene.cache)
     assert slices < 40  # of two files each
 

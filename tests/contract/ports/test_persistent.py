@@ -71,17 +71,17 @@ async def test_a_swap_that_was_cut(store: FolderPersistentStore, moment: str) ->
     """Killed at any moment of a swap, the content is the one before or the one after, whole; nothing lies beside."""
     async with store.lock("deps", since=SINCE) as lock:
         fill(lock.folder, "old")
-        beside = StagedDirectory(lock.folder)
-        written = beside.create("new", executable=False)
+        staged = StagedDirectory(lock.folder)
+        written = staged.create("new", executable=False)
         os.write(written, b"12345")
         os.close(written)
-        os.close(beside.root)
+        os.close(staged.root)
         if moment == "between":
-            beside.destination.rename(beside.old)
+            staged.destination.rename(staged.old)
         elif moment != "built":
-            beside.swap()
+            staged.swap()
         if moment == "discarding":
-            (beside.old / "old").unlink()
+            (staged.old / "old").unlink()
     async with store.lock("deps", since=SINCE) as lock:
         before = read_folder(Path(lock.folder).parent)
         assert list(await store.names_to_repair()) == ["deps"]
@@ -98,8 +98,8 @@ async def test_a_swap_that_was_cut(store: FolderPersistentStore, moment: str) ->
 async def test_a_first_content_that_was_cut(store: FolderPersistentStore) -> None:
     """Where there was no content before, half of a first one is none."""
     async with store.lock("deps", since=SINCE) as lock:
-        beside = StagedDirectory(lock.folder)
-        os.close(beside.root)
+        staged = StagedDirectory(lock.folder)
+        os.close(staged.root)
         assert not await lock.repair()
         assert names(Path(lock.folder).parent) == ["holder.json", "lock"]
 

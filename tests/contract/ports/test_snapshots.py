@@ -167,7 +167,7 @@ async def test_disk_full(store: ContentStore, root: Path, tmp_path: Path, monkey
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     for call in ("write", "fsync", "rename"):
-        monkeypatch.setattr(f"senro.adapters.fs.writing.os.{call}", full)
+        monkeypatch.setattr(f"senro.adapters.fs.store_writer.os.{call}", full)
         with pytest.raises(StoreError, match="No space left") as caught:
             await store.put(SMALL, str(folder))
         assert caught.value.path == str(root)

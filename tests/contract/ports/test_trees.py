@@ -23,9 +23,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from senro.adapters.fs import FolderTrees, work
-from senro.adapters.fs import prefetch as ahead
-from senro.adapters.fs import staged_directory as beside
+from senro.adapters.fs import FolderTrees, prefetch, staged_directory, work
 from senro.adapters.fs import unpack as unpack_module
 from senro.domain.errors import TreeError
 from senro.domain.tar import END
@@ -86,8 +84,8 @@ class Hops:
         self._run = anyio.to_thread.run_sync
         monkeypatch.setattr(anyio.to_thread, "run_sync", self.run_sync)
         monkeypatch.setattr(work, "SLICE", 0.0)  # every yield is a hop of its own
-        monkeypatch.setattr(ahead, "Queue", Slow)  # and so is every piece
-        monkeypatch.setattr(unpack_module, "AT_ONCE", 1)  # every member can be the last one
+        monkeypatch.setattr(prefetch, "Queue", Slow)  # and so is every piece
+        monkeypatch.setattr(unpack_module, "MEMBERS_PER_STEP", 1)  # every member can be the last one
 
     async def run_sync(self, work: Callable[..., Any], *arguments: object) -> Any:
         self.count += 1
@@ -253,12 +251,12 @@ async def test_a_piece_stays_until_the_next(tmp_path: Path, monkeypatch: pytest.
     contents = {name: os.urandom(3 * work.PIECE + number) for number, name in enumerate(("a", "b", "c"))}
     tree = Tree(tuple(file(name, content) for name, content in contents.items()))
     folder, whole, at = folder_with(tmp_path / "x", tree, contents), archive(tree, contents), 0
-    waiting: Queue[Any] = Queue(ahead.DEPTH)
-    monkeypatch.setattr(ahead, "Queue", lambda _: waiting)
+    waiting: Queue[Any] = Queue(prefetch.DEPTH)
+    monkeypatch.setattr(prefetch, "Queue", lambda _: waiting)
     async with FolderTrees().pack([Packed(0, str(folder), tree)]) as opened:
         with anyio.fail_after(30):
             while piece := await opened.read():
-                while not waiting.full() and at + (ahead.DEPTH + 2) * work.PIECE < len(whole):
+                while not waiting.full() and at + (prefetch.DEPTH + 2) * work.PIECE < len(whole):
                     await anyio.lowlevel.checkpoint()
                 assert piece == whole[at : at + len(piece)]
                 at += len(piece)
@@ -506,15 +504,15 @@ def test_names_that_a_disk_takes_for_one(tmp_path: Path) -> None:
 
     Such a disk finds something at a name that nothing was made at: so does this one, where somebody else made it.
     """
-    folder = beside.StagedDirectory(str(tmp_path / "ws"))
+    folder = staged_directory.StagedDirectory(str(tmp_path / "ws"))
     try:
-        folder.directory("d")
-        folder.directory("d")
+        folder.make_directory("d")
+        folder.make_directory("d")
         (folder.built / "x").mkdir()
         for second in (
-            lambda: folder.directory("x"),
+            lambda: folder.make_directory("x"),
             lambda: folder.create("x", executable=False),
-            lambda: folder.link("x", "d"),
+            lambda: folder.make_link("x", "d"),
         ):
             with pytest.raises(TreeError, match="another name as equal") as caught:
                 second()

@@ -51,7 +51,7 @@ def interrupted(*arguments, **options):
     yield
     raise AssertionError("it went on")
 
-cache.wait_for = interrupted
+cache.acquire = interrupted
 main(sys.argv[1:])
 """
 

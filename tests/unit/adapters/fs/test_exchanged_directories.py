@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from senro.adapters.fs.beneath import Beneath
+from senro.adapters.fs.open_directory import OpenDirectory
 from senro.adapters.fs.removal import remove_folder
 from senro.adapters.fs.trees import FolderTrees
 from senro.adapters.fs.walk import prune, walk
@@ -152,11 +152,11 @@ def test_a_deep_tree_without_rights_is_removed(tmp_path: Path, mode: int) -> Non
 def test_a_failed_look_leaves_the_folder_usable(tmp_path: Path) -> None:
     """After a path that does not exist was asked for, the next path is looked up from the folder itself."""
     folder = workspace(tmp_path)
-    with Beneath(folder) as opened:
+    with OpenDirectory(folder) as directory:
         with pytest.raises(FileNotFoundError):
-            opened.open("victim/deeper/nowhere/file")
-        os.close(opened.open("a/file"))
-        os.close(opened.open("victim/deeper/file"))
-        os.close(opened.open("victim/file"))
-        with os.scandir(opened.directory("")) as listing:
+            directory.open("victim/deeper/nowhere/file")
+        os.close(directory.open("a/file"))
+        os.close(directory.open("victim/deeper/file"))
+        os.close(directory.open("victim/file"))
+        with os.scandir(directory.directory("")) as listing:
             assert sorted(item.name for item in listing) == ["a", "victim", "z"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from senro.adapters.fs.coding import Unpacker, packer
+from senro.adapters.fs.coding import Decompressor, make_compressor
 from senro.app.pod import upload
 from senro.domain.kube.exec_protocol import ExecResult, ExitCode
 from senro.domain.run.events import TransferCompleted, TransferTryFailed
@@ -36,7 +36,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StagingScene:
 
 
 def unpacked(data: bytes) -> bytes:
-    unpacker = Unpacker()
+    unpacker = Decompressor()
     return b"".join(unpacker.feed(data)) + unpacker.finish()
 
 
@@ -151,7 +151,7 @@ def sends(scene: ReadingScene, content: bytes, rate: float, has: list[tuple[str,
         has.append(far.command)
         coding = next(word for word in far.command if word in {"plain", "gzip", "zstd"})
         data = archive(Tree((file("f", content),)), {"f": content})
-        packing = packer(coding)  # type: ignore[arg-type] # one of the three, as found
+        packing = make_compressor(coding)  # type: ignore[arg-type] # one of the three, as found
         if packing is not None:
             data = packing.compress(data) + packing.flush()
         for at in range(0, len(data), 32_768):

@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from senro.adapters.fs.coding import Unpacker, packer
+from senro.adapters.fs.coding import Decompressor, make_compressor
 from senro.domain.tar import Member, member_header
 from senro.domain.transfer.compression import Coding
 from senro.domain.transfer.scripts import (
@@ -123,7 +123,7 @@ class Image:
 
     def stage_with(self, data: bytes, mounts: int = 2, coding: Coding = "plain") -> tuple[int, bytes, bytes]:
         """The staging with this archive, which is packed on its way; what it says first is checked and left out."""
-        packing = packer(coding)
+        packing = make_compressor(coding)
         if packing is not None:
             data = packing.compress(data) + packing.flush()
         code, out, err = self.run(staging_command(mounts, NONCE), coding_line(coding) + data)
@@ -207,7 +207,7 @@ def test_a_packed_archive_is_staged_and_proven(image: Image) -> None:
 def test_a_packed_archive_that_is_damaged_is_never_proven(image: Image) -> None:
     """Cut anywhere, a wrong checksum, or no packed archive at all: no proof, and nothing is released."""
     for coding in image.has:
-        packing = packer(coding)
+        packing = make_compressor(coding)
         assert packing is not None
         packed = packing.compress(WHOLE) + packing.flush()
         damaged = bytearray(packed)
@@ -519,7 +519,7 @@ def test_a_tree_comes_back_packed(image: Image) -> None:
     make_folder(image.volumes / "0", TREE, CONTENTS)
     for coding in image.has:
         code, out, err = image.run(reading_command((0,), coding=coding))
-        unpacker = Unpacker()
+        unpacker = Decompressor()
         data = b"".join(unpacker.feed(out)) + unpacker.finish()
         assert (code, remote_count(err), read_tree(data)) == (0, RemoteCount(len(TREE.entries)), TREE)
         assert image.run(reading_command((0, 7), coding=coding))[0] not in (0, MISSING_PROGRAM)

@@ -14,11 +14,11 @@ _SYNCS = 8
 """Syncs at a time. A sync mostly waits, and a disk that is asked for several answers several times as fast (3,000
 files of 6 kB on ext4: 1.3 s one by one, 0.4 s so)."""
 
-FORGOTTEN = 24 * 3600
+STALE_SECONDS = 24 * 3600
 """Seconds after which a file that is being written is taken for what a killed process left."""
 
 
-class Writing:
+class StoreWriter:
     """New files of the store whose open folder is `root`. Paths are relative to it. `drop` it on every path."""
 
     def __init__(self, root: int) -> None:
@@ -33,7 +33,7 @@ class Writing:
         """Whether it is time to `publish`."""
         return len(self._open) >= _BATCH
 
-    def holds(self, path: str, size: int) -> bool:
+    def has(self, path: str, size: int) -> bool:
         """Whether the file is there with the size it should have; another size is a damage that a new write mends."""
         try:
             return os.stat(path, dir_fd=self._root, follow_symlinks=False).st_size == size
@@ -47,30 +47,30 @@ class Writing:
         self._count += 1
         temporary = f"{self._prefix}-{self._count}"
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        opened = os.open(temporary, flags, 0o444, dir_fd=self._root)
-        self._open.append((opened, temporary, path))
+        fd = os.open(temporary, flags, 0o444, dir_fd=self._root)
+        self._open.append((fd, temporary, path))
         if self._count == 1:
-            self._forget(os.fstat(opened).st_mtime - FORGOTTEN)
-        return opened
+            self._remove_stale(os.fstat(fd).st_mtime - STALE_SECONDS)
+        return fd
 
     def publish(self) -> None:
         """Sync everything created so far, then make it visible, then sync the folders."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_SYNCS)
-        list(self._threads.map(os.fsync, [opened for opened, _, _ in self._open]))
+        list(self._threads.map(os.fsync, [fd for fd, _, _ in self._open]))
         folders = {"."}
         while self._open:
-            opened, temporary, path = self._open[-1]
+            fd, temporary, path = self._open[-1]
             self._make_parents(path, folders)
             os.rename(temporary, path, src_dir_fd=self._root, dst_dir_fd=self._root)
             self._open.pop()
-            os.close(opened)
+            os.close(fd)
         list(self._threads.map(self._sync_folder, sorted(folders)))
 
-    def drop(self) -> None:
+    def discard(self) -> None:
         """Remove what was not published."""
-        for opened, temporary, _ in self._open:
-            os.close(opened)
+        for fd, temporary, _ in self._open:
+            os.close(fd)
             os.unlink(temporary, dir_fd=self._root)
         self._open.clear()
         if self._threads is not None:
@@ -90,22 +90,22 @@ class Writing:
             return
 
     def _sync_folder(self, folder: str) -> None:
-        opened = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY, dir_fd=self._root)
+        fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY, dir_fd=self._root)
         try:
-            os.fsync(opened)
+            os.fsync(fd)
         finally:
-            os.close(opened)
+            os.close(fd)
 
-    def _forget(self, before: float) -> None:
+    def _remove_stale(self, before: float) -> None:
         """Remove what was last written before this time, by the clock of the file system itself."""
-        opened = os.open("tmp", os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY, dir_fd=self._root)
+        fd = os.open("tmp", os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY, dir_fd=self._root)
         try:
-            with os.scandir(opened) as listing:
+            with os.scandir(fd) as listing:
                 for item in listing:
                     try:
                         if item.stat(follow_symlinks=False).st_mtime < before:
-                            os.unlink(item.name, dir_fd=opened)
+                            os.unlink(item.name, dir_fd=fd)
                     except FileNotFoundError:
                         continue
         finally:
-            os.close(opened)
+            os.close(fd)

@@ -17,7 +17,7 @@ READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
 FOLDER = READ | os.O_DIRECTORY
 
 
-class Beneath:
+class OpenDirectory:
     """An open directory, as a context manager. Paths are relative to it and use `/`; the empty path is itself.
 
     The directory that was used last stays open, since callers go through a tree directory by directory.
@@ -28,7 +28,7 @@ class Beneath:
     def __init__(self, folder: str | Path) -> None:
         self.root = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
         self._last = ""
-        self._opened = self.root
+        self._fd = self.root
 
     def __enter__(self) -> Self:
         """Return the object."""
@@ -52,28 +52,28 @@ class Beneath:
     def directory(self, path: str) -> int:
         """The descriptor of the directory at `path`, valid until the next call. Raises OSError."""
         if path == self._last:
-            return self._opened
+            return self._fd
         if not (self._last and path.startswith(f"{self._last}/")):
             self._use("", self.root)
         names = path[len(self._last) :].strip("/")
         for name in names.split("/") if names else ():
-            below = os.open(name, FOLDER, dir_fd=self._opened)
+            below = os.open(name, FOLDER, dir_fd=self._fd)
             self._use(f"{self._last}/{name}" if self._last else name, below)
-        return self._opened
+        return self._fd
 
-    def _use(self, path: str, opened: int) -> None:
-        if self._opened != self.root:
-            os.close(self._opened)
-        self._last, self._opened = path, opened
+    def _use(self, path: str, fd: int) -> None:
+        if self._fd != self.root:
+            os.close(self._fd)
+        self._last, self._fd = path, fd
 
 
-def replace(before: int, now: int) -> int:
+def replace_fd(before: int, now: int) -> int:
     """Close the descriptor `before` and return `now`."""
     os.close(before)
     return now
 
 
-def identity(opened: int) -> tuple[int, int]:
+def identity(fd: int) -> tuple[int, int]:
     """The device and the inode of an open file."""
-    status = os.fstat(opened)
+    status = os.fstat(fd)
     return status.st_dev, status.st_ino
