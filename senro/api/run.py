@@ -13,7 +13,7 @@ from senro._version import __version__
 from senro.api.result import Result, StepResult, WorkspaceResult
 from senro.api.run_summary import step_infos, summarise
 from senro.api.wiring import Opened, open_services
-from senro.app.engine import Engine, Values
+from senro.app.engine import Engine, SecretValues
 from senro.app.runtime.recorder import Recorder
 from senro.app.runtime.shutdown import CleanupScopes
 from senro.app.workspaces.workspaces import Workspaces
@@ -153,7 +153,7 @@ class _Run:
             if handle_signals:
                 # Before the files of secrets are written: a signal must not leave them behind.
                 await group.start(self._listen, engine)
-            state = await engine.run(Values(values=self._opened.values, files=await self._secret_files()))
+            state = await engine.run(SecretValues(values=self._opened.values, files=await self._secret_files()))
             group.cancel_scope.cancel()
         return state
 

@@ -17,7 +17,7 @@ from senro.domain.run.events import TransferCompleted, TransferTryFailed
 from senro.domain.transfer.compression import Coding, Direction
 
 
-class Moment(TypedDict):
+class EventFields(TypedDict):
     """The fields that every event about an attempt has."""
 
     at: str
@@ -48,25 +48,25 @@ class Attempt:
         return f"<Attempt {self.identity.attempt} of {self.step.id}>"
 
     @property
-    def moment(self) -> Moment:
+    def event_fields(self) -> EventFields:
         """The fields of an event about this attempt that happens now."""
         return {"at": self.recorder.now(), "step": self.step.id, "attempt": self.identity.attempt}
 
-    def phase(self, words: str) -> None:
+    def report_phase(self, words: str) -> None:
         """Report what the attempt is doing; secrets in `words`, which may quote the cluster, are masked."""
         recorder = self.recorder
         words = recorder.redactor.text(words)
         recorder.reporter.step_state(self.step.id, "running", attempt=self.identity.attempt, phase=words)
 
-    def tell(self, message: str) -> None:
-        """Report a note that the ledger does not need, masked as in `phase`."""
+    def report_note(self, message: str) -> None:
+        """Report a note that the ledger does not need, masked as in `report_phase`."""
         self.recorder.reporter.note(self.step.id, self.recorder.redactor.text(message))
 
     async def record_failed_try(self, direction: Direction, tries: int, message: str) -> None:
         """Record that a try of a transfer, or the opening of its exec, failed; `tries` counts the tries so far."""
         await self.recorder.record(
             TransferTryFailed(
-                **self.moment,
+                **self.event_fields,
                 direction=direction,
                 tries=tries,
                 message=message,
@@ -82,7 +82,7 @@ class Attempt:
         """
         await self.recorder.record(
             TransferCompleted(
-                **self.moment,
+                **self.event_fields,
                 direction=direction,
                 bytes=size,
                 seconds=round(seconds, 3),

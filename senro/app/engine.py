@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Values:
+class SecretValues:
     """The values of a run's secrets, and the files that hold them for local steps. The repr shows neither."""
 
     values: Mapping[str, bytes]
     files: Mapping[str, str]
 
     def __repr__(self) -> str:
-        return f"<Values of {len(self.values)} secrets>"
+        return f"<SecretValues of {len(self.values)} secrets>"
 
 
 class Engine:
@@ -65,7 +65,7 @@ class Engine:
         self._recorder = recorder
         self._workspaces = workspaces
         self._cleanup_scopes = cleanup_scopes
-        self._secrets = Values(values={}, files={})
+        self._secrets = SecretValues(values={}, files={})
         self._base = base
         self._steps = {planned.step.id: planned.step for planned in plan.steps}
         self._started: set[str] = set()
@@ -73,7 +73,7 @@ class Engine:
         self._pods = [
             (target, anyio.CapacityLimiter(target.max_pods)) for target in _targets(plan) if target.max_pods is not None
         ]
-        self._turns: dict[tuple[str, str], anyio.Lock] = {}
+        self._claim_locks: dict[tuple[str, str], anyio.Lock] = {}
         """For each claim, by namespace and workspace: whose turn it is among this run's steps."""
         self._scope = anyio.CancelScope()
 
@@ -82,7 +82,7 @@ class Engine:
         self._cleanup_scopes.shorten()
         self._scope.cancel()
 
-    async def run(self, secrets: Values) -> RunState:
+    async def run(self, secrets: SecretValues) -> RunState:
         """Carry the plan out. Every step has its final state when this returns, also when it was cancelled."""
         self._secrets = secrets
         try:
@@ -91,7 +91,7 @@ class Engine:
                     with self._scope:
                         await self._workspaces.open(self._plan)
                         async with anyio.create_task_group() as steps:
-                            await self._workspaces.scratches.open(self._plan, steps)
+                            await self._workspaces.scratch_caches.open(self._plan, steps)
                             await self._advance(steps, removals)
                         await self._workspaces.release()
                 except BaseException:
@@ -104,21 +104,21 @@ class Engine:
                 if not self._recorder.progress.cancelling:
                     cancelled = isinstance(error, anyio.get_cancelled_exc_class())
                     await self._request_cancel("its caller cancelled it" if cancelled else "the coordinator failed")
-                await self._end_the_rest()
+                await self._end_remaining()
             raise
-        await self._end_the_rest()
+        await self._end_remaining()
         return final_run_state(self._plan, self._recorder.progress)
 
     async def _request_cancel(self, reason: str) -> None:
         await self._recorder.record(CancelRequested(at=self._recorder.now(), reason=reason))
 
-    async def _end_the_rest(self) -> None:
+    async def _end_remaining(self) -> None:
         for step, known in self._recorder.progress.steps.items():
             if known.state == "running":
                 ran: Literal["yes", "maybe"] = "yes" if self._recorder.was_running(step) else "maybe"
                 await self._end_attempt(step, known.attempts, Outcome(kind="cancelled", did_run=ran), None)
             if known.state not in FINAL:
-                await self._end(step, "cancelled", known.attempts)
+                await self._end_step(step, "cancelled", known.attempts)
         state = final_run_state(self._plan, self._recorder.progress)
         await self._recorder.record(RunEnded(at=self._recorder.now(), state=state))
 
@@ -128,18 +128,18 @@ class Engine:
             settled = _settled(self._recorder.progress)
             moves = next_moves(self._plan, self._recorder.progress)
             for step, state in moves.end:
-                await self._end(step, state, 0)
+                await self._end_step(step, state, 0)
             for step in moves.start:
                 if step not in self._started:
                     self._started.add(step)
-                    steps.start_soon(self._step, self._steps[step], removals)
+                    steps.start_soon(self._run_step, self._steps[step], removals)
             if moves.end:
                 continue
             if settled == len(self._steps):
                 return
             await self._recorder.until(partial(_more_than, settled))
 
-    async def _end(self, step: str, state: StepState, attempts: int) -> None:
+    async def _end_step(self, step: str, state: StepState, attempts: int) -> None:
         await self._recorder.record(StepEnded(at=self._recorder.now(), step=step, state=state, attempts=attempts))
 
     async def _end_attempt(self, step: str, number: int, outcome: Outcome, wait: float | None) -> None:
@@ -147,25 +147,25 @@ class Engine:
             AttemptEnded(at=self._recorder.now(), step=step, attempt=number, outcome=outcome, retry_in=wait)
         )
 
-    async def _step(self, step: Step, removals: TaskGroup) -> None:
+    async def _run_step(self, step: Step, removals: TaskGroup) -> None:
         """All attempts of a step, to its final state."""
         number = 0
         while True:
             number += 1
-            outcome, deleted = await self._attempt(step, number, removals)
+            outcome, deleted = await self._run_attempt(step, number, removals)
             wait = None
             if step.retry is not None and repeats(outcome, attempt=number, retry=step.retry, deleted=deleted):
                 drawn = step.retry.wait_before(number + 1, self._services.randomness.fraction())
                 wait = max(drawn, outcome.least_wait)
             await self._end_attempt(step.id, number, outcome, wait)
             if wait is None:
-                await self._end(step.id, final_state(outcome, number), number)
+                await self._end_step(step.id, final_state(outcome, number), number)
                 return
-            self._recorder.reporter.note(step.id, self._recorder.redactor.text(_again(outcome, number, wait)))
+            self._recorder.reporter.note(step.id, self._recorder.redactor.text(_retry_note(outcome, number, wait)))
             self._recorder.reporter.step_state(step.id, "pending", attempt=number + 1, phase=f"again in {wait:.1f} s")
             await self._services.clock.sleep(wait)
 
-    async def _attempt(self, step: Step, number: int, removals: TaskGroup) -> tuple[Outcome, bool]:
+    async def _run_attempt(self, step: Step, number: int, removals: TaskGroup) -> tuple[Outcome, bool]:
         """The outcome of one attempt, and whether nothing of it is left in the cluster."""
         async with self._limits(step):
             where = step.on.namespace or "" if isinstance(step.on, Pod) else "local"
@@ -199,10 +199,10 @@ class Engine:
                 secrets={name: self._secrets.values[name] for name in step.secrets.values()},
             )
             if isinstance(step.on, Pod):
-                return await self._in_pod(attempt, removals)
+                return await self._run_in_pod(attempt, removals)
             return await LocalAttempt(attempt, self._secrets.files, self._base).run(), True
 
-    async def _in_pod(self, attempt: Attempt, removals: TaskGroup) -> tuple[Outcome, bool]:
+    async def _run_in_pod(self, attempt: Attempt, removals: TaskGroup) -> tuple[Outcome, bool]:
         if self._services.pods is None:
             raise RuntimeError("a plan with a pod target is run without a cluster")
         # What needs this step need not wait until the kubelet has removed its pod; what waits for its claim, or for a
@@ -221,7 +221,7 @@ class Engine:
             # In one order for all, and before any place: a step that waits must not take one from a step that can run.
             for name in sorted(mount.name for mount, _ in claim_mounts(step)):
                 key = (pod_target(step).namespace or "", name)
-                await turns.enter_async_context(self._turns.setdefault(key, anyio.Lock()))
+                await turns.enter_async_context(self._claim_locks.setdefault(key, anyio.Lock()))
             async with of_target or nullcontext(), self._jobs or nullcontext():
                 yield
 
@@ -244,11 +244,11 @@ def _targets(plan: Plan) -> list[Pod]:
     return found
 
 
-def _again(outcome: Outcome, number: int, wait: float) -> str:
-    who = f"was failed by the cluster ({outcome.infra_kind})" if outcome.kind == "infra" else _own_failure(outcome)
+def _retry_note(outcome: Outcome, number: int, wait: float) -> str:
+    who = f"was failed by the cluster ({outcome.infra_kind})" if outcome.kind == "infra" else _describe_failure(outcome)
     said = f": {outcome.message}" if outcome.message else ""
     return f"attempt {number} {who}{said}; again in {wait:.1f} s"
 
 
-def _own_failure(outcome: Outcome) -> str:
+def _describe_failure(outcome: Outcome) -> str:
     return "timed out" if outcome.kind == "timed_out" else f"exited {outcome.code}"

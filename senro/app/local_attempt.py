@@ -43,19 +43,19 @@ class LocalAttempt:
         """The outcome. Its workspaces are kept after a success, and after a last failure."""
         attempt = self.attempt
         step, number = attempt.step, attempt.identity.attempt
-        attempt.phase("running")
+        attempt.report_phase("running")
         await attempt.recorder.record(StepRunning(at=attempt.recorder.now(), step=step.id, attempt=number))
         async with attempt.services.ledger.open_log(label_value(step.id), number) as log:
             output = _Output(attempt, log)
             end = await attempt.services.processes.run(
                 Command(
                     argv=step.command,
-                    cwd=self._folder(),
+                    cwd=self._workdir(),
                     env=self._environment(),
                     timeout=step.timeout,
                     grace=GRACE_SECONDS,
                 ),
-                output.take,
+                output.write,
             )
             await output.finish()
         await attempt.recorder.record(LogEnded(at=attempt.recorder.now(), step=step.id, attempt=number, complete=True))
@@ -63,7 +63,7 @@ class LocalAttempt:
 
     async def _keep(self, outcome: Outcome) -> Outcome:
         attempt = self.attempt
-        changed = await attempt.workspaces.written_through(attempt.step)
+        changed = await attempt.workspaces.undo_read_only_changes(attempt.step)
         if outcome.kind == "succeeded" and changed:
             names = ", ".join(changed)
             return Outcome(
@@ -84,10 +84,10 @@ class LocalAttempt:
                     hint=outcome.hint or "The workspace is as it was before the step.",
                 )
         if outcome.kind == "succeeded":
-            await attempt.workspaces.scratches.left(attempt.step, attempt.identity.attempt)
+            await attempt.workspaces.scratch_caches.save_local(attempt.step, attempt.identity.attempt)
         return outcome
 
-    def _folder(self) -> str:
+    def _workdir(self) -> str:
         attempt = self.attempt
         workdir = attempt.step.workdir
         if workdir is None:
@@ -121,23 +121,23 @@ class _Output:
         redactor = attempt.recorder.redactor
         self._masks: dict[Stream, PieceMask] = {"stdout": PieceMask(redactor), "stderr": PieceMask(redactor)}
 
-    async def take(self, stream: Stream, data: bytes) -> None:
-        await self._write(stream, self._cutters[stream].feed(data))
+    async def write(self, stream: Stream, data: bytes) -> None:
+        await self._write_lines(stream, self._cutters[stream].feed(data))
 
     async def finish(self) -> None:
         for stream, cutter in self._cutters.items():
-            await self._write(stream, cutter.finish())
-            await self._log.write(self._shown(stream, self._masks[stream].finish(), ended=False))
+            await self._write_lines(stream, cutter.finish())
+            await self._log.write(self._report_line(stream, self._masks[stream].finish(), ended=False))
 
-    async def _write(self, stream: Stream, lines: list[bytes]) -> None:
+    async def _write_lines(self, stream: Stream, lines: list[bytes]) -> None:
         mask, written = self._masks[stream], bytearray()
         for line in lines:
             ended = line.endswith(b"\n")
-            written += self._shown(stream, mask.feed(line.removesuffix(b"\n"), complete=ended), ended=ended)
+            written += self._report_line(stream, mask.feed(line.removesuffix(b"\n"), complete=ended), ended=ended)
         if written:
             await self._log.write(bytes(written))
 
-    def _shown(self, stream: Stream, text: bytes, *, ended: bool) -> bytes:
+    def _report_line(self, stream: Stream, text: bytes, *, ended: bool) -> bytes:
         if text or ended:
             reporter = self._attempt.recorder.reporter
             reporter.log_line(self._attempt.step.id, stream, text.decode("utf-8", "replace"))

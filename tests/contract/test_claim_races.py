@@ -22,7 +22,7 @@ import pytest
 
 from senro.adapters.apiserver import connect, read_configuration, watch_pod
 from senro.adapters.clock import SystemClock, SystemRandomness
-from senro.app.engine import Engine, Values
+from senro.app.engine import Engine, SecretValues
 from senro.app.runtime.recorder import Recorder
 from senro.app.runtime.services import ClusterServices
 from senro.app.workspaces.workspaces import Workspaces
@@ -157,7 +157,7 @@ class Racer:
         workspaces = Workspaces(services, recorder, str(folder))
         engine = Engine(plan, services, recorder, workspaces, app.cleanup_scopes, base=str(folder), jobs=None)
         with self.scope:
-            await engine.run(Values(values={}, files={}))
+            await engine.run(SecretValues(values={}, files={}))
             self.ended = True
 
     def _dying(self) -> Cluster:

@@ -22,13 +22,13 @@ everything else."""
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failure; `words` are a clause that quotes nothing secret."""
+    """One failure; `message` are a clause that quotes nothing secret."""
 
     kind: Kind
-    words: str
+    message: str
 
 
-def failure_of(error: BaseException, *, timeout: float) -> Failure:
+def classify_failure(error: BaseException, *, timeout: float) -> Failure:
     """What the exception of an obstore call says. `timeout` is the bound of a request in seconds."""
     name, text = type(error).__name__, str(error)
     if name in ("AlreadyExistsError", "PreconditionError"):
@@ -37,7 +37,7 @@ def failure_of(error: BaseException, *, timeout: float) -> Failure:
         # Asked only where no variable gives a credential: the machine's own identity is the last thing tried.
         return Failure("refused", "no credentials were found; set the store's own variables, such as AWS_ACCESS_KEY_ID")
     absent = isinstance(error, FileNotFoundError)
-    found = _by_answer(text, absent=absent) or _by_system(text, absent=absent) or _by_transport(text, timeout)
+    found = _from_status(text, absent=absent) or _from_os_error(text, absent=absent) or _from_transport(text, timeout)
     if found is not None:
         return found
     if any(sign in text for sign in _SETTINGS):
@@ -45,9 +45,9 @@ def failure_of(error: BaseException, *, timeout: float) -> Failure:
     return Failure("unreachable", f"it failed in a way that is not known ({name})")
 
 
-def _by_answer(text: str, *, absent: bool) -> Failure | None:
+def _from_status(text: str, *, absent: bool) -> Failure | None:
     """What the store itself said, by its HTTP status."""
-    status, code = _first(_STATUS, text), _first(_CODE, text)
+    status, code = _search(_STATUS, text), _search(_CODE, text)
     if not status:
         return None
     said = f"{status} {code}".rstrip()
@@ -69,18 +69,18 @@ def _by_answer(text: str, *, absent: bool) -> Failure | None:
             return Failure("refused", f"it does not take the request ({said})")
 
 
-def _by_system(text: str, *, absent: bool) -> Failure | None:
+def _from_os_error(text: str, *, absent: bool) -> Failure | None:
     """What the operating system said of a folder."""
     if absent:
         return Failure("absent", "it is not there")
-    number = _first(_OS_ERROR, text)
+    number = _search(_OS_ERROR, text)
     if not number or any(sign in text for sign in _TRANSPORT):
         return None
     kind: Kind = "refused" if int(number) in _NOT_ALLOWED else "unreachable"
     return Failure(kind, f"the system says: {os.strerror(int(number))}")
 
 
-def _by_transport(text: str, timeout: float) -> Failure | None:
+def _from_transport(text: str, timeout: float) -> Failure | None:
     """What kept a request or its answer from crossing."""
     if "redirect" in text.lower():
         return Failure("refused", "it lies in another region; set SENRO_REMOTE_SCRATCH_REGION")
@@ -102,6 +102,6 @@ _CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>|\"reason\": ?\"([A-Za-z]{1,60
 _TIMED_OUT = re.compile(r"kind: Timeout|TimedOut|operation timed out", re.IGNORECASE)
 
 
-def _first(pattern: re.Pattern[str], text: str) -> str:
+def _search(pattern: re.Pattern[str], text: str) -> str:
     match = pattern.search(text)
     return next((group for group in match.groups() if group), "") if match else ""

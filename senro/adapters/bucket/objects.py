@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 import obstore
 
-from senro.adapters.bucket.failures import Failure, failure_of
-from senro.adapters.bucket.threads import in_thread
+from senro.adapters.bucket.failures import Failure, classify_failure
+from senro.adapters.bucket.threads import run_in_daemon_thread
 from senro.domain.errors import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -36,16 +36,16 @@ PARTS_AT_ONCE = 2
 """Parts of one upload on their way; with the one being filled, what an upload holds in memory is 3 pieces."""
 
 
-class Refused(Exception):
-    """The store answered, and asking again is useless. `words` says why."""
+class RequestRefused(Exception):
+    """The store answered, and asking again is useless. `message` says why."""
 
-    def __init__(self, words: str) -> None:
-        super().__init__(words)
-        self.words = words
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
 
 
 class Bucket:
-    """One place in one store. Every method raises `StoreUnavailable` where the store does not answer, or `Refused`."""
+    """One prefix of one store. Every method raises `StoreUnavailable` or `RequestRefused`."""
 
     def __init__(self, store: ObjectStore, name: str, timeout: float) -> None:
         self._store = store
@@ -74,7 +74,7 @@ class Bucket:
         except _AbsentError:
             return
 
-    async def names(self, folder: str) -> list[tuple[str, datetime]]:
+    async def list_objects(self, folder: str) -> list[tuple[str, datetime]]:
         """The objects below a folder, by their path, each with when it was written."""
         return await self._call(partial(self._names, folder), _LISTING)
 
@@ -91,7 +91,7 @@ class Bucket:
         del answer
         return bytes(obstore.get_range(self._store, path, start=0, end=limit))
 
-    async def piece(self, path: str, start: int, end: int) -> bytes | None:
+    async def get_range(self, path: str, start: int, end: int) -> bytes | None:
         """The bytes from `start` to before `end`, or as many of them as there are; None where there is no object."""
         try:
             return await self._call(lambda: bytes(obstore.get_range(self._store, path, start=start, end=end)))
@@ -106,9 +106,9 @@ class Bucket:
         """Do it in a thread, within what `calls` requests may take with their repetitions."""
         with anyio.move_on_after(calls * (RETRIES + 1) * self._timeout + 1):
             try:
-                return await in_thread(work)
+                return await run_in_daemon_thread(work)
             except Exception as error:  # noqa: BLE001 - obstore raises its own errors, and several built-in ones
-                failure = failure_of(error, timeout=self._timeout)
+                failure = classify_failure(error, timeout=self._timeout)
             # Outside of the handler: the text of obstore's error must not be chained to ours.
             raise self._error(failure)
         raise StoreUnavailable(self.name, f"it did not answer within {self._timeout:g} s")
@@ -120,9 +120,9 @@ class Bucket:
             case "exists":
                 return _ExistsError()
             case "refused":
-                return Refused(failure.words)
+                return RequestRefused(failure.message)
             case "unreachable":
-                return StoreUnavailable(self.name, failure.words)
+                return StoreUnavailable(self.name, failure.message)
 
 
 class Upload:

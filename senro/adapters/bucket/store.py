@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
-from senro.adapters.bucket.objects import PIECE, Bucket, Refused
+from senro.adapters.bucket.objects import PIECE, Bucket, RequestRefused
 from senro.domain.caches.lookup import ScratchEntry
 from senro.domain.caches.record import FORMAT, LARGEST, ScratchRecord, decode_record, encode_record
 from senro.domain.errors import ConfigurationError, Refusal, StoreError, StoreUnavailable, TreeError
@@ -84,13 +84,13 @@ class BucketScratchStore:
         store does not answer.
         """
         try:
-            await self._bucket.names(_NOWHERE)
+            await self._bucket.list_objects(_NOWHERE)
             await self._bucket.get(MARKER, LARGEST)
             exchanged = False
             if not self._read_only and await self._bucket.create(MARKER, _MARK):
                 exchanged = await self._bucket.create(MARKER, _MARK)
-        except Refused as refused:
-            message = f"{self.name} cannot be used: {refused.words}"
+        except RequestRefused as refused:
+            message = f"{self.name} cannot be used: {refused.message}"
             raise ConfigurationError((Refusal(where, "refused", message),)) from None
         if exchanged:
             message = (
@@ -101,7 +101,7 @@ class BucketScratchStore:
 
     async def find(self, cache: str, key: str) -> ScratchEntry | None:
         """See `ports.scratch.ScratchStore.find`."""
-        record = await self._asked(self._record(cache, key))
+        record = await self._or_unavailable(self._record(cache, key))
         if record is None:
             return None
         self._found[cache, key] = record
@@ -110,16 +110,16 @@ class BucketScratchStore:
     async def find_by_prefix(self, cache: str, prefixes: Sequence[str]) -> Sequence[ScratchEntry]:
         """See `ports.scratch.ScratchStore.find_by_prefix`. The time of an entry is when the store received it."""
         found = []
-        for path, written in await self._asked(self._bucket.names(_entries(cache))):
+        for path, written in await self._or_unavailable(self._bucket.list_objects(_entries(cache))):
             name = path.rpartition("/")[2]
             key = name.removesuffix(".json")
             if key != name and key.startswith(tuple(prefixes)):
                 found.append(ScratchEntry(key, written))
-        return await self._told_apart(cache, found)
+        return await self._order_by_creation(cache, found)
 
     async def restore(self, cache: str, key: str, folder: str) -> Tree:
         """See `ports.scratch.ScratchStore.restore`. Holds a piece of the archive in memory, not more."""
-        record = self._found.pop((cache, key), None) or await self._asked(self._record(cache, key))
+        record = self._found.pop((cache, key), None) or await self._or_unavailable(self._record(cache, key))
         if record is None:
             raise StoreError(_entry(cache, key), "the entry is not there any more")
         async with self._trees.unpack({0: folder}, rules={0: KEEP_EVERYTHING}) as unpacking:
@@ -136,7 +136,7 @@ class BucketScratchStore:
 
     async def save(self, cache: str, entry: ScratchEntry, tree: Tree, folder: str) -> bool:
         """See `ports.scratch.ScratchStore.save`."""
-        if await self._asked(self._record(cache, entry.key)) is not None:
+        if await self._or_unavailable(self._record(cache, entry.key)) is not None:
             return False
         archive = f"scratch/{cache}/archive/{self._token()}.tar"
         try:
@@ -157,11 +157,11 @@ class BucketScratchStore:
             length=length,
         )
         # From here on the record may be there whatever is heard of it, and while it may, its archive must stay.
-        if await self._asked(self._bucket.create(_entry(cache, entry.key), encode_record(record))):
+        if await self._or_unavailable(self._bucket.create(_entry(cache, entry.key), encode_record(record))):
             return True
         # A put whose answer was lost is repeated, and the repetition finds what the first one made.
         try:
-            ours = await self._asked(self._record(cache, entry.key)) == record
+            ours = await self._or_unavailable(self._record(cache, entry.key)) == record
         except StoreUnavailable:
             raise
         except StoreError:
@@ -183,7 +183,7 @@ class BucketScratchStore:
             )
         return record
 
-    async def _told_apart(self, cache: str, entries: list[ScratchEntry]) -> list[ScratchEntry]:
+    async def _order_by_creation(self, cache: str, entries: list[ScratchEntry]) -> list[ScratchEntry]:
         """The entries, those that the store received in the same second in the order in which they were made.
 
         Most stores tell times in whole seconds alone; the records know better.
@@ -193,14 +193,16 @@ class BucketScratchStore:
             seconds.setdefault(entry.created.replace(microsecond=0), []).append(entry)
         alike = [entry.key for together in seconds.values() if len(together) > 1 for entry in together]
         records = await self._records(cache, alike)
-        told = []
+        ordered = []
         for second, together in seconds.items():
             if len(together) == 1:
-                told += together
+                ordered += together
                 continue
             made = sorted((records[entry.key].created, entry.key) for entry in together if entry.key in records)
-            told += [ScratchEntry(key, second + timedelta(microseconds=place)) for place, (_, key) in enumerate(made)]
-        return told
+            ordered += [
+                ScratchEntry(key, second + timedelta(microseconds=place)) for place, (_, key) in enumerate(made)
+            ]
+        return ordered
 
     async def _records(self, cache: str, keys: Sequence[str]) -> dict[str, ScratchRecord]:
         """The records that are there and are ones, by key. Raises `StoreUnavailable`."""
@@ -211,7 +213,7 @@ class BucketScratchStore:
         async def read() -> None:
             for key in waiting:
                 try:
-                    record = await self._asked(self._record(cache, key))
+                    record = await self._or_unavailable(self._record(cache, key))
                 except StoreUnavailable as error:
                     failed.append(error)
                     tasks.cancel_scope.cancel()
@@ -232,7 +234,7 @@ class BucketScratchStore:
         digest, at = hashlib.sha256(), 0
         while at < record.length:
             end = min(record.length, at + PIECE)
-            data = await self._asked(self._bucket.piece(record.archive, at, end))
+            data = await self._or_unavailable(self._bucket.get_range(record.archive, at, end))
             if data is None or len(data) != end - at:
                 raise self._damaged(record, f"{record.archive} is missing or shorter than {record.length} bytes")
             digest.update(data)
@@ -254,24 +256,24 @@ class BucketScratchStore:
                 length += len(data)
                 waiting += data
                 if len(waiting) >= _WRITE:
-                    await self._asked(upload.write(bytes(waiting)))
+                    await self._or_unavailable(upload.write(bytes(waiting)))
                     waiting.clear()
-            await self._asked(upload.write(bytes(waiting)))
-        await self._asked(upload.close())
+            await self._or_unavailable(upload.write(bytes(waiting)))
+        await self._or_unavailable(upload.close())
         return digest.hexdigest(), length
 
     async def _remove(self, archive: str) -> None:
         with anyio.move_on_after(_DELETE_SECONDS, shield=True):
             try:
                 await self._bucket.delete(archive)
-            except (StoreUnavailable, Refused):
+            except (StoreUnavailable, RequestRefused):
                 return
 
-    async def _asked(self, answer: Awaitable[T]) -> T:
+    async def _or_unavailable(self, answer: Awaitable[T]) -> T:
         try:
             return await answer
-        except Refused as refused:
-            raise StoreUnavailable(self.name, refused.words) from None
+        except RequestRefused as refused:
+            raise StoreUnavailable(self.name, refused.message) from None
 
     def _damaged(self, record: ScratchRecord, how: str) -> StoreError:
         entry = f"{self.name}/{_entry(record.cache, record.key)}"

@@ -14,7 +14,7 @@ from anyio.lowlevel import EventLoopToken, current_token
 T = TypeVar("T")
 
 
-async def in_thread(work: Callable[[], T]) -> T:
+async def run_in_daemon_thread(work: Callable[[], T]) -> T:
     """What `work` returns or raises. Cancelled, it leaves the call behind, which may take as long as it likes.
 
     anyio's own worker threads are joined when the interpreter ends: a store that says nothing would keep a process

@@ -14,7 +14,7 @@ KILL_SECONDS = 10.0
 """How long a group may take to vanish after SIGKILL; only a process that sleeps in the kernel takes longer."""
 
 _PROC = Path("/proc")
-_FIRST_LOOK, _LAST_LOOK = 0.005, 0.1  # seconds between two looks at the group, doubling
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1  # seconds between two looks at the group, doubling
 
 
 class ProcessGroup:
@@ -33,11 +33,11 @@ class ProcessGroup:
         """The number to look for: `pgrep -g <id>`."""
         return self._id
 
-    def gone(self) -> bool:
+    def is_gone(self) -> bool:
         """Whether the leader was reaped and nothing of the group runs any more."""
-        return self._leader.returncode is not None and not _lives(self._id)
+        return self._leader.returncode is not None and not _is_alive(self._id)
 
-    async def finish(self, timeout: float | None, linger: float) -> bool:
+    async def wait(self, timeout: float | None, linger: float) -> bool:
         """Wait for the leader, at most `timeout` seconds, then `linger` for the rest. False at the timeout."""
         with anyio.move_on_after(timeout):
             await self._leader.wait()
@@ -47,36 +47,36 @@ class ProcessGroup:
             await self._wait_gone()
         return True
 
-    async def end(self, grace: float) -> bool:
+    async def terminate(self, grace: float) -> bool:
         """SIGTERM, `grace` seconds, SIGKILL; nothing where it is gone already. False if something is still there.
 
         Takes at most `grace` + `KILL_SECONDS`. Call it shielded: half of it is worse than none.
         """
         for number, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, KILL_SECONDS)):
-            if self.gone():
+            if self.is_gone():
                 break
             # Gone meanwhile, or run by another user (sudo): the look after it tells them apart.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._id, number)
             with anyio.move_on_after(patience):
                 await self._wait_gone()
-        return self.gone()
+        return self.is_gone()
 
     def kill(self) -> None:
-        """SIGKILL, now; `end` then finds it gone."""
-        if not self.gone():
+        """SIGKILL, now; `terminate` then finds it gone."""
+        if not self.is_gone():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._id, signal.SIGKILL)
 
     async def _wait_gone(self) -> None:
         await self._leader.wait()
-        pause = _FIRST_LOOK
-        while _lives(self._id):
+        pause = _FIRST_PAUSE
+        while _is_alive(self._id):
             await anyio.sleep(pause)
-            pause = min(2 * pause, _LAST_LOOK)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-def _lives(group: int) -> bool:
+def _is_alive(group: int) -> bool:
     """Whether a process of the group runs. Zombies do not count: a container's PID 1 may never reap them."""
     try:
         os.killpg(group, 0)
@@ -92,10 +92,10 @@ def _lives(group: int) -> bool:
         return signalled
     if str(os.getpid()) not in pids:  # no /proc of ours
         return signalled
-    return any(_runs_in(pid, group) for pid in pids)
+    return any(_is_member(pid, group) for pid in pids)
 
 
-def _runs_in(pid: str, group: int) -> bool:
+def _is_member(pid: str, group: int) -> bool:
     try:
         stat = (_PROC / pid / "stat").read_bytes()
     except OSError:  # ended meanwhile

@@ -94,16 +94,16 @@ class LocalProcesses:
             try:
                 try:
                     with stop:
-                        finished = await group.finish(command.timeout, self._linger)
+                        finished = await group.wait(command.timeout, self._linger)
                 finally:
                     with anyio.CancelScope(shield=True):
-                        gone = await group.end(command.grace)
+                        gone = await group.terminate(command.grace)
                     for pump in pumps:
                         pump.close()
-                await _all_done(pumps)
+                await _wait_until_done(pumps)
             finally:
                 with anyio.move_on_after(DRAIN_SECONDS, shield=True):
-                    await _all_done(pumps)
+                    await _wait_until_done(pumps)
                 for pump in pumps:
                     pump.cancel()
                 self._groups.discard(group)
@@ -126,7 +126,7 @@ def _pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:
     return ours, theirs
 
 
-async def _all_done(pumps: Sequence[Pump]) -> None:
+async def _wait_until_done(pumps: Sequence[Pump]) -> None:
     for pump in pumps:
         await pump.done.wait()
 

@@ -28,7 +28,7 @@ class Delivery:
         self._turn = anyio.Lock()
         self.failure: Exception | None = None
 
-    async def give(self, stream: Stream, data: bytes) -> None:
+    async def deliver(self, stream: Stream, data: bytes) -> None:
         """Hand one piece over; returns when the sink has it."""
         async with self._turn:
             if self.failure is not None:
@@ -53,15 +53,15 @@ class Pump:
         self._fd = fd
         self._delivery = delivery
         self._scope = anyio.CancelScope(shield=True)
-        self._waiting = anyio.CancelScope()
-        self._rest: int | None = None
+        self._wait_scope = anyio.CancelScope()
+        self._remaining: int | None = None
         self.done = anyio.Event()
 
     async def run(self) -> None:
         """Move everything until the other end is closed by all who hold it, or `close` was called."""
         try:
             with self._scope:
-                await self._move()
+                await self._copy()
         finally:
             self.done.set()
 
@@ -69,23 +69,23 @@ class Pump:
         """Everybody who may write has ended: deliver what the pipe holds now, then stop."""
         held = array.array("i", [0])
         fcntl.ioctl(self._fd, termios.FIONREAD, held)
-        self._rest = held[0]
-        self._waiting.cancel()
+        self._remaining = held[0]
+        self._wait_scope.cancel()
 
     def cancel(self) -> None:
         """Stop now, in the middle of a delivery if need be."""
         self._scope.cancel()
 
-    async def _move(self) -> None:
-        while self._rest is None or self._rest > 0:
+    async def _copy(self) -> None:
+        while self._remaining is None or self._remaining > 0:
             try:
                 data = os.read(self._fd, PIECE)
             except BlockingIOError:
-                with anyio.CancelScope() as self._waiting:
+                with anyio.CancelScope() as self._wait_scope:
                     await anyio.wait_readable(self._fd)
                 continue
             if not data:
                 return
-            if self._rest is not None:
-                self._rest -= len(data)
-            await self._delivery.give(self._stream, data)
+            if self._remaining is not None:
+                self._remaining -= len(data)
+            await self._delivery.deliver(self._stream, data)

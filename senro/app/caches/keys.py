@@ -28,7 +28,7 @@ async def evaluate_keys(plan: Plan, files: KeyFiles, base: str, run_dir: str) ->
         for template in templates[cache.name]:
             callers |= {call: cache for call in template.calls if call not in callers}
     hashes: dict[HashFiles, str] = {}
-    found = await _found(files, base, callers, exclude)
+    found = await _read_files(files, base, callers, exclude)
     for call, cache in callers.items():
         try:
             contents = await files.digests(base, call.patterns, exclude=exclude) if found is None else found[call]
@@ -47,7 +47,7 @@ async def evaluate_keys(plan: Plan, files: KeyFiles, base: str, run_dir: str) ->
     }
 
 
-async def _found(
+async def _read_files(
     files: KeyFiles, base: str, calls: Collection[HashFiles], exclude: Sequence[str]
 ) -> Mapping[HashFiles, Mapping[str, str]] | None:
     """The files of each call, for which the folder is read once; None where one cannot be: ask for each call alone."""
@@ -56,10 +56,10 @@ async def _found(
         contents = await files.digests(base, patterns, exclude=exclude) if patterns else {}
     except TreeError:
         return None
-    return {call: _matched(call, contents) for call in calls}
+    return {call: _matching(call, contents) for call in calls}
 
 
-def _matched(call: HashFiles, contents: Mapping[str, str]) -> Mapping[str, str]:
+def _matching(call: HashFiles, contents: Mapping[str, str]) -> Mapping[str, str]:
     wanted = compile_excludes(call.patterns)
     return {path: digest for path, digest in contents.items() if wanted.matches(path, directory=False)}
 

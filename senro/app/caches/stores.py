@@ -18,7 +18,7 @@ TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoredEntry:
     """The entry that a cache starts from, and what it holds."""
 
     entry: ScratchEntry
@@ -33,21 +33,21 @@ class ScratchStores:
     local: ScratchStore
     remote: ScratchStore | None
     recorder: Recorder
-    _degraded: bool = field(default=False, init=False)
+    _disabled: bool = field(default=False, init=False)
 
     @property
-    def shares(self) -> bool:
+    def saves_remotely(self) -> bool:
         """Whether what is saved here is saved in the shared store too."""
         return self.remote is not None and not self.remote.read_only
 
-    async def degrade(self, store: str, reason: str) -> None:
+    async def disable_remote(self, store: str, reason: str) -> None:
         """Go on without the shared store; the ledger says so, once."""
         self.remote = None
-        if not self._degraded:
-            self._degraded = True
+        if not self._disabled:
+            self._disabled = True
             await self.recorder.record(RemoteCacheDisabled(at=self.recorder.now(), store=store, reason=reason))
 
-    async def restore(self, cache: str, keys: CacheKeys, folder: str) -> Restored | None:
+    async def restore(self, cache: str, keys: CacheKeys, folder: str) -> RestoredEntry | None:
         """Put the best entry that is whole into the folder; None, and nothing is there, where no entry fits.
 
         The key itself is looked for here, then there; only then the restore keys, in both. What came from there is
@@ -57,39 +57,39 @@ class ScratchStores:
         tried: set[tuple[str, Where]] = set()
         places: tuple[Where, ...] = ("local", "remote")
         for where in places:
-            found = await self._found(where, cache, keys.key)
-            restored = await self._first_whole(cache, keys, found, folder, tried)
+            found = await self._find(where, cache, keys.key)
+            restored = await self._restore_best(cache, keys, found, folder, tried)
             if restored is not None:
                 return restored
         if not keys.prefixes:
             return None
-        return await self._first_whole(cache, keys, await self._under(cache, keys.prefixes), folder, tried)
+        return await self._restore_best(cache, keys, await self._find_by_prefix(cache, keys.prefixes), folder, tried)
 
-    async def _first_whole(
+    async def _restore_best(
         self, cache: str, keys: CacheKeys, candidates: Sequence[Candidate], folder: str, tried: set[tuple[str, Where]]
-    ) -> Restored | None:
-        for one in ranked(keys.key, keys.prefixes, candidates):
+    ) -> RestoredEntry | None:
+        for candidate in ranked(keys.key, keys.prefixes, candidates):
             # By its key: a store may tell another time in a listing than for the entry itself.
-            if (one.entry.key, one.where) in tried or len(tried) >= TRIES:
+            if (candidate.entry.key, candidate.where) in tried or len(tried) >= TRIES:
                 continue
-            tried.add((one.entry.key, one.where))
-            tree = await self._restored(cache, one, folder)
+            tried.add((candidate.entry.key, candidate.where))
+            tree = await self._restore_from(cache, candidate, folder)
             if tree is not None:
-                return Restored(one.entry, one.where, tree)
+                return RestoredEntry(candidate.entry, candidate.where, tree)
         return None
 
-    async def _found(self, where: Where, cache: str, key: str) -> list[Candidate]:
+    async def _find(self, where: Where, cache: str, key: str) -> list[Candidate]:
         store = self._store(where)
         if store is None:
             return []
         try:
             entry = await store.find(cache, key)
         except StoreError as error:
-            await self._failed(cache, error)
+            await self._note_failure(cache, error)
             return []
         return [] if entry is None else [Candidate(entry, where)]
 
-    async def _under(self, cache: str, prefixes: Sequence[str]) -> list[Candidate]:
+    async def _find_by_prefix(self, cache: str, prefixes: Sequence[str]) -> list[Candidate]:
         found: list[Candidate] = []
         places: tuple[Where, ...] = ("local", "remote")
         for where in places:
@@ -99,28 +99,28 @@ class ScratchStores:
             try:
                 found += [Candidate(entry, where) for entry in await store.find_by_prefix(cache, prefixes)]
             except StoreError as error:
-                await self._failed(cache, error)
+                await self._note_failure(cache, error)
         return found
 
-    async def _restored(self, cache: str, one: Candidate, folder: str) -> Tree | None:
-        store = self._store(one.where)
+    async def _restore_from(self, cache: str, candidate: Candidate, folder: str) -> Tree | None:
+        store = self._store(candidate.where)
         if store is None:
             return None
         try:
-            tree = await store.restore(cache, one.entry.key, folder)
+            tree = await store.restore(cache, candidate.entry.key, folder)
         except (StoreError, TreeError) as error:
-            await self._failed(cache, error)
+            await self._note_failure(cache, error)
             return None
-        if one.where == "remote":
+        if candidate.where == "remote":
             try:
-                await self.local.save(cache, one.entry, tree, folder)
+                await self.local.save(cache, candidate.entry, tree, folder)
             except (StoreError, TreeError) as error:
-                await self._failed(cache, error)
+                await self._note_failure(cache, error)
         return tree
 
-    async def _failed(self, cache: str, error: StoreError | TreeError) -> None:
+    async def _note_failure(self, cache: str, error: StoreError | TreeError) -> None:
         if isinstance(error, StoreUnavailable):
-            await self.degrade(error.path, error.message)
+            await self.disable_remote(error.path, error.message)
         else:
             await self.recorder.note(f"scratch cache {cache}: {error}")
 

@@ -72,7 +72,7 @@ class PodAttempt:
     async def _with_claims(self, session: PodSession) -> Evidence:
         """Hold the leases of the step's claims while the pod exists."""
         claims = session.claims
-        async with claims.renewed():
+        async with claims.keep_renewed():
             try:
                 await claims.acquire()
                 evidence = await self._in_pod(session)
@@ -83,16 +83,16 @@ class PodAttempt:
     async def _in_pod(self, session: PodSession) -> Evidence:
         """Run the step in a pod, to the end of its log. Returns what it showed; the pod still exists."""
         attempt = self.attempt
-        attempt.phase("creating")
+        attempt.report_phase("creating")
         self._uploaded_bytes = await self._archive_length()
         try:
             pod = await session.create(uploaded_bytes=self._uploaded_bytes)
         except ClusterError as error:
             return Evidence(answer=creation_failed(error))
-        with session.claims.mounted():
-            async with self._followed(session, pod) as (observer, log):
+        with session.claims.as_mounted():
+            async with self._follow(session, pod) as (observer, log):
                 uploaded = await self._upload(pod, observer)
-                answer = uploaded.failure or await _settled(observer)
+                answer = uploaded.failure or await _wait_for_answer(observer)
                 download = await self._download(pod, answer)
                 log_reason = await log.finish(within=LOG_DRAIN_SECONDS)
         return Evidence(
@@ -113,12 +113,12 @@ class PodAttempt:
             return archive.length
 
     @asynccontextmanager
-    async def _followed(self, session: PodSession, pod: Pod) -> AsyncIterator[tuple[PodObserver, LogFollower]]:
+    async def _follow(self, session: PodSession, pod: Pod) -> AsyncIterator[tuple[PodObserver, LogFollower]]:
         """Poll the pod, follow its log, report its progress and enforce the timeout while the context is open."""
         attempt = self.attempt
         async with (
             attempt.services.ledger.open_log(label_value(attempt.step.id), attempt.identity.attempt) as log_file,
-            session.observed(pod, uploaded_bytes=self._uploaded_bytes) as observer,
+            session.observe(pod, uploaded_bytes=self._uploaded_bytes) as observer,
             anyio.create_task_group() as tasks,
         ):
             log = LogFollower(attempt, pod, self.services.cluster, observer, log_file)
@@ -136,7 +136,7 @@ class PodAttempt:
         await observer.until(_stage_runs)
         if observer.answer.settled:
             return Uploaded(fully_sent=False)
-        self.attempt.phase("staging")
+        self.attempt.report_phase("staging")
         mounts, cluster = self.attempt.mounts, self.services.cluster
         return await Upload(self.attempt, pod, cluster, mounts, self._compression, observer=observer).run()
 
@@ -148,7 +148,7 @@ class PodAttempt:
         workspaces = returning_workspaces(attempt.mounts)
         try:
             if workspaces:
-                attempt.phase("reading back")
+                attempt.report_phase("reading back")
                 trees = await self._download_of(pod, workspaces).run()
                 snapshots = [(each.mount, trees[each.index]) for each in workspaces]
                 await attempt.workspaces.take_snapshots(attempt.step, attempt.identity.attempt, snapshots)
@@ -179,7 +179,7 @@ def _stage_runs(observer: PodObserver) -> bool:
     return isinstance(answer, Pending) and answer.kind is PendingKind.STAGING
 
 
-async def _settled(observer: PodObserver) -> SettledAnswer:
+async def _wait_for_answer(observer: PodObserver) -> SettledAnswer:
     """Wait for the settled answer of the pod and return it."""
     await observer.until(lambda _: False)
     answer = observer.answer

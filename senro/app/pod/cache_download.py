@@ -18,18 +18,18 @@ async def download_caches(attempt: Attempt, download: Callable[[MountTransfer, s
     Call it after the workspaces were downloaded. `download` makes the download of one mount; its second argument is
     what messages call the files. A failed download is recorded and affects neither another cache nor a workspace.
     """
-    scratches, step, number = attempt.workspaces.scratches, attempt.step, attempt.identity.attempt
+    caches, step, number = attempt.workspaces.scratch_caches, attempt.step, attempt.identity.attempt
     for each in attempt.mounts:
         if not (each.returns and isinstance(each.mount, ScratchMount)):
             continue
         name = each.mount.name
-        folder = await scratches.returning(step, number, name)
+        folder = await caches.download_folder(step, number, name)
         if not folder:
             continue
-        attempt.phase(f"reading the scratch cache {name} back")
+        attempt.report_phase(f"reading the scratch cache {name} back")
         try:
             trees = await download(replace(each, folder=folder), f"the files of the scratch cache {name}").run()
         except DownloadFailed as error:
-            await scratches.lost(step, number, name, str(error))
+            await caches.record_lost(step, number, name, str(error))
         else:
-            await scratches.returned(step, number, name, CacheContent(folder, trees[each.index]))
+            await caches.save_download(step, number, name, CacheContent(folder, trees[each.index]))

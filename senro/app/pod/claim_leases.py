@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
 import anyio
 
 from senro.app.pod.creation import FIRST_PAUSE, LONGEST_PAUSE
-from senro.app.pod.deletion import LOOK_PAUSE, UNACKNOWLEDGED_SECONDS
-from senro.app.pod.request_timeout import answered_within
+from senro.app.pod.deletion import POLL_PAUSE, UNACKNOWLEDGED_SECONDS
+from senro.app.pod.request_timeout import request_within
 from senro.domain.claims.lease import Lease, Terms, describe_holder
 from senro.domain.claims.lease_protocol import (
     ANSWERED,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LOOK_SECONDS = 2.0
+POLL_SECONDS = 2.0
 """Seconds between two looks at a lease that somebody else holds, less a part of it by chance."""
 
 RELEASE_SECONDS = 15.0
@@ -61,7 +61,7 @@ class ClaimRefused(Exception):
         self.answer = answer
 
 
-class _Named(TypedDict):
+class _ClaimFields(TypedDict):
     """What every event about a claim says."""
 
     workspace: str
@@ -72,37 +72,42 @@ class _Named(TypedDict):
 class _Claim:
     """One claim of the attempt.
 
-    `asked`: a write was sent that may have made its lease ours. `lapsed`: it was not renewed in time, and nobody is
-    known to have it. `lost`: somebody else has it, or had. `words`: what the cluster said last when it refused. `why`:
-    how it was lost. `renewing`: one renewal at a time.
+    `holding`: the lease as this attempt wrote it last; None before.
+    `may_hold`: a write was sent that may have made this attempt the holder.
+    `lapsed`: the lease was not renewed in time, and no other holder is known.
+    `lost`: another holder has, or had, the lease.
+    `last_error`: the last error of the cluster, for messages.
+    `loss_message`: how the lease was lost; empty while it is held.
+    `renewed`: set, and replaced, by each successful write.
+    `renewing`: held by a renewal, so that there is one at a time.
     """
 
     terms: Terms
     holding: Holding | None = None
-    asked: bool = False
+    may_hold: bool = False
     lapsed: bool = False
     lost: bool = False
-    words: str = ""
-    why: str = ""
+    last_error: str = ""
+    loss_message: str = ""
     renewed: anyio.Event = field(default_factory=anyio.Event)
     renewing: anyio.Lock = field(default_factory=anyio.Lock)
 
     @property
-    def named(self) -> _Named:
+    def event_fields(self) -> _ClaimFields:
         """The workspace and the claim, for an event."""
         return {"workspace": self.terms.workspace, "claim": self.terms.claim}
 
-    def hold(self, lease: Lease, asked: float) -> None:
-        """It is ours, by a write that was sent at `asked`."""
-        self.holding, self.why = Holding(lease, asked), ""
+    def hold(self, lease: Lease, sent_at: float) -> None:
+        """It is ours, by a write that was sent at `sent_at`."""
+        self.holding, self.loss_message = Holding(lease, sent_at), ""
         self.renewed.set()
         self.renewed = anyio.Event()
 
 
 class Claims:
-    """The leases of one attempt's claims. `acquire` once, inside `renewed`; `release` once, on every path.
+    """The leases of one attempt's claims. `acquire` once, inside `keep_renewed`; `release` once, on every path.
 
-    Enter `mounted` once a pod mounts the claims: losing a lease no longer ends the attempt then.
+    Enter `as_mounted` once a pod mounts the claims: losing a lease no longer ends the attempt then.
     """
 
     def __init__(self, attempt: Attempt, services: ClusterServices) -> None:
@@ -125,7 +130,7 @@ class Claims:
         return any(claim.lost or claim.lapsed for claim in self._claims)
 
     @asynccontextmanager
-    async def renewed(self) -> AsyncIterator[None]:
+    async def keep_renewed(self) -> AsyncIterator[None]:
         """Renew what is held, and what comes to be, while the context is open."""
         if not self._claims:
             yield
@@ -141,7 +146,7 @@ class Claims:
             group.cancel_scope.cancel()
 
     @contextmanager
-    def mounted(self) -> Iterator[None]:
+    def as_mounted(self) -> Iterator[None]:
         """While the context is open, messages about a lost lease say that the step goes on: a pod mounts the claims."""
         self._mounted = True
         try:
@@ -169,13 +174,13 @@ class Claims:
         now = self._clock.monotonic()
         for claim in self._claims:
             if claim.lost or claim.holding is None or not claim.holding.is_exclusive(now):
-                why = claim.why or f"the lease of the claim {claim.terms.claim} could not be renewed in time"
-                raise ClaimRefused(Infra(InfraKind.CLAIM, DidRun.NO, message=f"no pod was made: {why}"))
+                reason = claim.loss_message or f"the lease of the claim {claim.terms.claim} was not renewed in time"
+                raise ClaimRefused(Infra(InfraKind.CLAIM, DidRun.NO, message=f"no pod was made: {reason}"))
 
     async def release(self, *, gone: bool) -> None:
         """Give back what is held; not `gone`: a process of the pod may be alive, so let it expire, and say so."""
         for claim in self._claims:
-            if claim.asked and not claim.lost:
+            if claim.may_hold and not claim.lost:
                 await self._release(claim, gone=gone)
 
     def _start(self, claim: _Claim) -> None:
@@ -187,76 +192,76 @@ class Claims:
 
     async def _acquire(self, claim: _Claim, deadline: float) -> None:
         clock, terms, began = self._clock, claim.terms, self._clock.monotonic()
-        sighting, awaited, shown, previous, pause = LeaseObservation(), "", "", "", FIRST_PAUSE
+        observation, awaited, shown, previous, pause = LeaseObservation(), "", "", "", FIRST_PAUSE
         failing_since: float | None = None
         while True:
             try:
                 lease = await self._cluster.read_lease(terms.namespace, terms.name)
-                move, sighting = next_move(sighting, lease, at=clock.monotonic(), holder=terms.holder)
+                move, observation = next_move(observation, lease, at=clock.monotonic(), holder=terms.holder)
                 if not isinstance(move, Wait):
                     previous = _previous(move, previous)
-                    await self._take(claim, move)
+                    await self._write(claim, move)
                     break
                 failing_since, pause = None, FIRST_PAUSE
-                wait, holder = self._until_the_next_look(claim, move), describe_holder(move.holder)
-                shown = self._show(claim, f", held by {holder}", shown)
+                wait, holder = self._poll_delay(claim, move), describe_holder(move.holder)
+                shown = self._report_wait(claim, f", held by {holder}", shown)
                 if holder != awaited:
                     awaited = holder
-                    await self._tell_awaited(claim, holder)
+                    await self._record_awaited(claim, holder)
                 said = f"{holder} holds it now, by the lease {terms.name}"
             except ClusterError as error:
                 failing_since = clock.monotonic() if failing_since is None else failing_since
                 wait = max(pause, _least_wait(claim, error, clock.monotonic() - failing_since))
                 pause, said = min(pause * 2, LONGEST_PAUSE), str(error)
-                if wait >= LOOK_SECONDS:
-                    shown = self._show(claim, f": {said}", shown)
+                if wait >= POLL_SECONDS:
+                    shown = self._report_wait(claim, f": {said}", shown)
             left = deadline - clock.monotonic()
             if left <= 0:
-                raise ClaimRefused(self._not_free(claim, clock.monotonic() - began, said))
+                raise ClaimRefused(self._not_free_in_time(claim, clock.monotonic() - began, said))
             await clock.sleep(min(wait, left))
-        await self._tell_acquired(claim, clock.monotonic() - began, previous)
+        await self._record_acquired(claim, clock.monotonic() - began, previous)
 
-    def _until_the_next_look(self, claim: _Claim, wait: Wait) -> float:
+    def _poll_delay(self, claim: _Claim, wait: Wait) -> float:
         part = 0.75 + self._attempt.services.randomness.fraction() / 4
-        return min(wait.seconds, part * min(LOOK_SECONDS, claim.terms.seconds / 10))
+        return min(wait.seconds, part * min(POLL_SECONDS, claim.terms.seconds / 10))
 
-    def _show(self, claim: _Claim, words: str, shown: str) -> str:
-        """Tell the reporter what the claim is awaited for, unless that is `shown`; what is shown now."""
-        phase = f"waiting for the claim {claim.terms.claim}{words}"
+    def _report_wait(self, claim: _Claim, detail: str, shown: str) -> str:
+        """Report that the attempt waits for the claim, unless `shown` says the same. Returns what is shown now."""
+        phase = f"waiting for the claim {claim.terms.claim}{detail}"
         if phase != shown:
-            self._attempt.phase(phase)
+            self._attempt.report_phase(phase)
         return phase
 
-    def _not_free(self, claim: _Claim, waited: float, said: str) -> Infra:
+    def _not_free_in_time(self, claim: _Claim, waited: float, said: str) -> Infra:
         message = (
             f"the claim {claim.terms.claim} in {claim.terms.namespace} was not free in {waited:.0f} s, and a step "
             f"waits for its claims no longer than {self._limit:g} s (max_lifetime): {said}"
         )
         return Infra(InfraKind.CLAIM, DidRun.NO, message=message)
 
-    async def _take(self, claim: _Claim, move: Create | TakeOver | Renew) -> None:
+    async def _write(self, claim: _Claim, move: Create | TakeOver | Renew) -> None:
         """Write the lease. Raises `AlreadyExists` or `Conflict` where it is not any more what the move was for."""
-        asked, now, terms = self._clock.monotonic(), self._attempt.services.clock.now(), claim.terms
-        before, claim.asked = claim.asked, True
+        sent_at, now, terms = self._clock.monotonic(), self._attempt.services.clock.now(), claim.terms
+        before, claim.may_hold = claim.may_hold, True
 
         async def write() -> Lease:
             if isinstance(move, Create):
-                return await self._cluster.create_lease(terms.created(now))
-            manifest = terms.taken if isinstance(move, TakeOver) else terms.renewed
+                return await self._cluster.create_lease(terms.manifest_to_create(now))
+            manifest = terms.manifest_to_take_over if isinstance(move, TakeOver) else terms.manifest_to_renew
             return await self._replace(manifest(move.lease, now))
 
         try:
             lease = await self._in_time(claim, "create" if isinstance(move, Create) else "update", write)
         except (AlreadyExists, Conflict):
-            claim.asked = before  # a write that was refused is not on its way; an earlier one may be
+            claim.may_hold = before  # a write that was refused is not on its way; an earlier one may be
             raise
-        claim.hold(lease, asked)
+        claim.hold(lease, sent_at)
 
     async def _in_time(self, claim: _Claim, verb: str, request: Callable[[], Awaitable[T]]) -> T:
         """What is answered while the lease has time left; else it is looked at as after any answer that was lost."""
         terms = claim.terms
         operation = f"{verb} lease {terms.namespace}/{terms.name}"
-        return await answered_within(self._clock, terms.seconds / ANSWERED, operation, request)
+        return await request_within(self._clock, terms.seconds / ANSWERED, operation, request)
 
     async def _replace(self, manifest: Manifest) -> Lease:
         try:
@@ -264,15 +269,19 @@ class Claims:
         except NotFound as error:  # it was given back since; a create's 404 is about the namespace
             raise Conflict(error.operation, error.response) from error
 
-    async def _tell_awaited(self, claim: _Claim, holder: str) -> None:
+    async def _record_awaited(self, claim: _Claim, holder: str) -> None:
         attempt = self._attempt
-        await attempt.recorder.record(LeaseAwaited(**attempt.moment, **claim.named, holder=holder))
+        await attempt.recorder.record(LeaseAwaited(**attempt.event_fields, **claim.event_fields, holder=holder))
 
-    async def _tell_acquired(self, claim: _Claim, waited: float, previous: str) -> None:
+    async def _record_acquired(self, claim: _Claim, waited: float, previous: str) -> None:
         attempt, lease = self._attempt, claim.terms.name
         await attempt.recorder.record(
             LeaseAcquired(
-                **attempt.moment, **claim.named, lease=lease, waited_seconds=round(waited, 3), previous_holder=previous
+                **attempt.event_fields,
+                **claim.event_fields,
+                lease=lease,
+                waited_seconds=round(waited, 3),
+                previous_holder=previous,
             )
         )
 
@@ -286,7 +295,7 @@ class Claims:
             try:
                 await self._renew_due(claim)
             except ClusterError as error:
-                claim.words = str(error)
+                claim.last_error = str(error)
                 await self._clock.sleep(max(pause, self._patience(claim, error)))
                 pause = min(pause * 2, LONGEST_PAUSE)
             else:
@@ -298,9 +307,9 @@ class Claims:
         While it is certain no more than half of what is left of that, so that it is renewed again before it is lost;
         then no more than its duration.
         """
-        asked, terms, holding = _asked_for(error), claim.terms, claim.holding
+        delay, terms, holding = _requested_delay(error), claim.terms, claim.holding
         left = holding.exclusive_until - self._clock.monotonic() if holding is not None else 0.0
-        return min(asked, left / 2 if left > 0 else terms.seconds)
+        return min(delay, left / 2 if left > 0 else terms.seconds)
 
     async def _renew_due(self, claim: _Claim) -> None:
         """Renew it once if that is due. Each request is bounded, so that there is time for another."""
@@ -310,23 +319,23 @@ class Claims:
                 await self._renew_once(claim, holding)
 
     async def _renew_once(self, claim: _Claim, holding: Holding) -> None:
-        asked, terms = self._clock.monotonic(), claim.terms
+        sent_at, terms = self._clock.monotonic(), claim.terms
         try:
-            manifest = terms.renewed(holding.lease, self._attempt.services.clock.now())
+            manifest = terms.manifest_to_renew(holding.lease, self._attempt.services.clock.now())
             lease = await self._in_time(claim, "update", lambda: self._replace(manifest))
         except Conflict:
             found = await self._in_time(claim, "read", lambda: self._cluster.read_lease(terms.namespace, terms.name))
             left = after_conflict(holding, found, holder=terms.holder)
             if isinstance(left, Lost):
                 claim.lost = True
-                await self._tell_lost(claim, describe_holder(left.holder) if left.holder else "")
+                await self._record_lost(claim, describe_holder(left.holder) if left.holder else "")
             else:
                 claim.holding = left
             return
-        claim.hold(lease, asked)
+        claim.hold(lease, sent_at)
         if claim.lapsed:
             claim.lapsed = False
-            await self._tell_acquired(claim, 0.0, describe_holder(terms.holder))
+            await self._record_acquired(claim, 0.0, describe_holder(terms.holder))
 
     async def _watch(self, claim: _Claim) -> None:
         """Say so once it is not certain any more, also while a request for its renewal hangs."""
@@ -338,10 +347,10 @@ class Claims:
             renewed = claim.renewed  # the one to wait for: another may succeed while the ledger is told
             if not claim.lapsed:
                 claim.lapsed = True
-                await self._tell_lost(claim, "")
+                await self._record_lost(claim, "")
             await renewed.wait()
 
-    async def _tell_lost(self, claim: _Claim, holder: str) -> None:
+    async def _record_lost(self, claim: _Claim, holder: str) -> None:
         attempt, terms = self._attempt, claim.terms
         if holder:
             message = f"{holder} has taken the claim {terms.claim} over"
@@ -349,35 +358,37 @@ class Claims:
         elif claim.lost:
             message = f"the lease of the claim {terms.claim} is gone, so that others may take it"
         else:
-            said = f": {claim.words}" if claim.words else ""
+            said = f": {claim.last_error}" if claim.last_error else ""
             message = f"the lease of the claim {terms.claim} could not be renewed, so that others may take it{said}"
-        claim.why = message
+        claim.loss_message = message
         message += "; the step goes on" if self._mounted else ""
-        attempt.tell(message)
-        await attempt.recorder.record(LeaseLost(**attempt.moment, **claim.named, message=message, holder=holder))
+        attempt.report_note(message)
+        await attempt.recorder.record(
+            LeaseLost(**attempt.event_fields, **claim.event_fields, message=message, holder=holder)
+        )
 
     # --- giving it back ----------------------------------------------------------------------------------------
 
     async def _release(self, claim: _Claim, *, gone: bool) -> None:
         terms, expires = claim.terms, f"it expires {claim.terms.seconds} s after its last renewal"
         if not gone:
-            await self._tell_released(
+            await self._record_released(
                 claim, f"a process of its pod may be alive, so the lease {terms.name} is not deleted: {expires}"
             )
             return
         given: Literal["back", "nothing"] | None = None
         with self._attempt.cleanup_scopes.scope(RELEASE_SECONDS):
-            given = await self._give_back(claim)
+            given = await self._delete(claim)
         if given == "back":
-            await self._tell_released(claim, "")
+            await self._record_released(claim, "")
         elif given is None:
-            said = f" ({claim.words})" if claim.words else ""
-            await self._tell_released(claim, f"the lease {terms.name} could not be deleted{said}: {expires}")
+            said = f" ({claim.last_error})" if claim.last_error else ""
+            await self._record_released(claim, f"the lease {terms.name} could not be deleted{said}: {expires}")
 
-    async def _give_back(self, claim: _Claim) -> Literal["back", "nothing"] | None:
+    async def _delete(self, claim: _Claim) -> Literal["back", "nothing"] | None:
         """Delete it as it is known to be, else as it is found to be, through troubles; the caller bounds it.
 
-        `nothing`: it is not ours. None: it could not be deleted, and `words` says why.
+        `nothing`: it is not ours. None: it could not be deleted, and `last_error` says why.
         """
         clock, terms, pause = self._clock, claim.terms, FIRST_PAUSE
         lease = claim.holding.lease if claim.holding is not None else None
@@ -395,13 +406,13 @@ class Claims:
                 if unanswered and (lease is None or lease.metadata.uid != unanswered):
                     return "back"
                 if clock.monotonic() >= look_until:
-                    await self._tell_taken(claim, lease)
+                    await self._record_loss_if_held(claim, lease)
                     return "nothing"
-                lease, wait = None, LOOK_PAUSE  # what was never answered may still be carried out
+                lease, wait = None, POLL_PAUSE  # what was never answered may still be carried out
             except Conflict:
                 lease = None
             except ClusterError as error:
-                claim.words, move = str(error), _while_giving_back(error)
+                claim.last_error, move = str(error), _classify_delete_error(error)
                 if isinstance(move, GiveUp):
                     return None
                 if lease is not None and move.may_exist:
@@ -409,18 +420,18 @@ class Claims:
                 wait, pause = max(pause, move.delay), min(pause * 2, LONGEST_PAUSE)
             await clock.sleep(wait)
 
-    async def _tell_taken(self, claim: _Claim, lease: Lease | None) -> None:
+    async def _record_loss_if_held(self, claim: _Claim, lease: Lease | None) -> None:
         """It was ours, and is found to be somebody else's only now."""
         if claim.holding is not None:
             claim.lost = True
-            await self._tell_lost(claim, describe_holder(lease.holder) if lease is not None and lease.holder else "")
+            await self._record_lost(claim, describe_holder(lease.holder) if lease is not None and lease.holder else "")
 
-    async def _tell_released(self, claim: _Claim, message: str) -> None:
+    async def _record_released(self, claim: _Claim, message: str) -> None:
         attempt, lease = self._attempt, claim.terms.name
         if message:
-            attempt.tell(message)
+            attempt.report_note(message)
         await attempt.recorder.record(
-            LeaseReleased(**attempt.moment, **claim.named, lease=lease, freed=not message, message=message)
+            LeaseReleased(**attempt.event_fields, **claim.event_fields, lease=lease, freed=not message, message=message)
         )
 
 
@@ -435,12 +446,12 @@ def _previous(move: Create | TakeOver | Renew, before: str) -> str:
             return before
 
 
-def _while_giving_back(error: ClusterError) -> RetryCreate | GiveUp:
+def _classify_delete_error(error: ClusterError) -> RetryCreate | GiveUp:
     """A token that is being rotated is refused for a moment, and giving up would shut the claim for a minute."""
     return RetryCreate(0.0, may_exist=False) if isinstance(error, Unauthorized) else classify_create_error(error)
 
 
-def _asked_for(error: ClusterError) -> float:
+def _requested_delay(error: ClusterError) -> float:
     """The seconds after which the apiserver asks to be asked again; 0 where it does not."""
     move = classify_create_error(error)
     return move.delay if isinstance(move, RetryCreate) else 0.0
@@ -454,7 +465,7 @@ def _least_wait(claim: _Claim, error: ClusterError, seconds: float) -> float:
     terms, late = claim.terms, isinstance(error, AlreadyExists | Conflict)
     move = classify_create_error(error)
     if seconds < TROUBLE_SECONDS and (late or isinstance(move, RetryCreate)):
-        return min(_asked_for(error), TROUBLE_SECONDS - seconds)
+        return min(_requested_delay(error), TROUBLE_SECONDS - seconds)
     if late:
         message = (
             f"the lease {terms.name} of the claim {terms.claim} could not be had for {seconds:.0f} s, though it was "

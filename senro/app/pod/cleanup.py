@@ -131,7 +131,7 @@ class PodCleanup:
         return pod.deletion
 
     def _renewing(self) -> AbstractAsyncContextManager[None]:
-        return nullcontext() if self.claims is None else self.claims.renewed()
+        return nullcontext() if self.claims is None else self.claims.keep_renewed()
 
     async def _remove_pod(self, grace: int, observer: PodObserver | None, result: _PodResult) -> None:
         clock, scopes = self.attempt.services.clock, self.attempt.cleanup_scopes
@@ -173,7 +173,7 @@ class PodCleanup:
         namespace = pod_target(attempt.step).namespace or ""
         await attempt.recorder.record(
             PodDeleted(
-                **attempt.moment,
+                **attempt.event_fields,
                 namespace=namespace,
                 pod=identity.name,
                 confirmed=confirmed,

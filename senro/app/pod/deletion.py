@@ -28,7 +28,7 @@ PodRemoval = Literal["deleted", "forced", "already_gone"]
 - `already_gone`: the pod did not exist any more.
 """
 
-LOOK_PAUSE, LONGEST_LOOK = 0.1, 1.0
+POLL_PAUSE, LONGEST_POLL_PAUSE = 0.1, 1.0
 """Seconds between two polls of a pod that is being deleted, at first and at most."""
 
 END_PAUSE, LONGEST_END_PAUSE = 0.05, 0.5
@@ -45,23 +45,23 @@ async def remove_pod(
     SIGTERM.
     """
     namespace, name, uid = pod.metadata.namespace, pod.metadata.name, pod.metadata.uid
-    pause, asked, forced = LOOK_PAUSE, False, False
+    pause, requested, forced = POLL_PAUSE, False, False
     may_be_forced = False  # a request without a grace period was sent, and may have taken effect unanswered
     while True:
         try:
             now = force()
-            if not asked or (now and not forced):
+            if not requested or (now and not forced):
                 before, may_be_forced = may_be_forced, may_be_forced or now
                 if await cluster.delete_pod(namespace, name, uid=uid, grace_seconds=0 if now else grace_seconds):
-                    return "forced" if before else "deleted" if asked else "already_gone"
-                asked, forced = True, now
+                    return "forced" if before else "deleted" if requested else "already_gone"
+                requested, forced = True, now
             found = await cluster.read_pod(namespace, name)
             if found is None or found.metadata.uid != uid:
                 return "forced" if may_be_forced else "deleted"
         except RETRYABLE:
             pass
         await clock.sleep(pause)
-        pause = min(pause * 1.5, LONGEST_LOOK)
+        pause = min(pause * 1.5, LONGEST_POLL_PAUSE)
 
 
 async def watch_until_gone(cluster: Cluster, pod: Pod, clock: Clock, *, seen: Callable[[Pod], None]) -> None:
@@ -94,7 +94,7 @@ async def find_unacknowledged_pod(
     """
     metadata = manifest["metadata"]
     deadline = clock.monotonic() + seconds
-    pause = LOOK_PAUSE
+    pause = POLL_PAUSE
     while True:
         try:
             pod = await cluster.read_pod(metadata["namespace"], metadata["name"])
@@ -105,18 +105,18 @@ async def find_unacknowledged_pod(
         except RETRYABLE:
             pass
         await clock.sleep(pause)
-        pause = min(pause * 1.5, LONGEST_LOOK)
+        pause = min(pause * 1.5, LONGEST_POLL_PAUSE)
 
 
 async def remove_secret(cluster: Cluster, namespace: str, name: str, clock: Clock) -> None:
     """Delete the Secret. Errors in `RETRYABLE` are retried; another one, such as a 403, is raised."""
-    pause = LOOK_PAUSE
+    pause = POLL_PAUSE
     while True:
         try:
             await cluster.delete_secret(namespace, name)
         except RETRYABLE:
             await clock.sleep(pause)
-            pause = min(pause * 1.5, LONGEST_LOOK)
+            pause = min(pause * 1.5, LONGEST_POLL_PAUSE)
             continue
         return
 

@@ -122,7 +122,7 @@ class Download(Transfer[Mapping[int, Tree]]):
             if found is None or error.rule != "leftover":
                 raise
             # The new content is in place; only the old one could not be removed completely.
-            self.attempt.tell(str(error))
+            self.attempt.report_note(str(error))
         return found
 
     async def _unpack(self, unpacking: Unpacking) -> Mapping[int, Tree]:

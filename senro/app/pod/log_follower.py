@@ -85,7 +85,7 @@ class LogFollower:
         elif self.lines.gapped and not self.reason:
             self.reason = "it was rotated while its stream was cut, so lines in between may be missing"
         reason = self.reason
-        await self.attempt.recorder.record(LogEnded(**self.attempt.moment, complete=not reason, reason=reason))
+        await self.attempt.recorder.record(LogEnded(**self.attempt.event_fields, complete=not reason, reason=reason))
         return reason
 
     async def _follow_to_the_end(self) -> None:

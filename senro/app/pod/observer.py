@@ -80,14 +80,14 @@ class PodObserver:
     async def run(self) -> None:
         """Poll until the answer is settled. A watch that gives up on the apiserver settles it too."""
         while not self.answer.settled:
-            asked = self._observation(None)
+            at_start = self._observation(None)
             try:
                 pod = await self._watch.next()
             except ClusterError as error:
                 ran = DidRun.YES if self.seen_running else DidRun.MAYBE
                 self._settle(infra_from_error(error, did_run=ran, node=self.node, may_be_alive=True))
                 return
-            await self._fold(pod, asked)
+            await self._fold(pod, at_start)
 
     async def delete(self, request: Callable[[], Awaitable[T]], *, timed_out: bool) -> T:
         """Await `request`, which deletes the pod, and return its result.
@@ -117,9 +117,9 @@ class PodObserver:
         # The poll under way may have been answered before the event that the caller reacts to.
         for count in (seen + 1, seen + 2):
             self.nudge()
-            await self._seen(count)
+            await self._wait_for_observations(count)
 
-    async def _seen(self, count: int) -> None:
+    async def _wait_for_observations(self, count: int) -> None:
         await self.until(lambda observer: observer.observations >= count)
 
     def _observation(self, pod: Pod | None) -> Observation:
@@ -130,13 +130,13 @@ class PodObserver:
             deletion_asked=self._deletion_requested,
         )
 
-    async def _fold(self, pod: Pod | None, asked: Observation) -> None:
+    async def _fold(self, pod: Pod | None, at_start: Observation) -> None:
         """Fold one poll, with the Events about the pod if the verdict depends on them and they may be listed.
 
-        `asked` has the flags from the beginning of the poll. After a 404 the current flags apply: a deletion that was
+        `at_start` has the flags from the start of the poll. After a 404 the current flags apply: a deletion that was
         requested during the poll explains it.
         """
-        flags = asked if pod is not None else self._observation(None)
+        flags = at_start if pod is not None else self._observation(None)
         observation = replace(flags, pod=pod, at=self._clock.monotonic())
         answer, memory = observe(self._memory, observation)
         if self._list_events is not None and wants_events(answer, memory, observation.at, pod):

@@ -22,20 +22,20 @@ async def report_progress(attempt: Attempt, observer: PodObserver) -> None:
         if phase != reported:
             reported = phase
             if isinstance(answer, Pending) and answer.kind is not PendingKind.STAGING:
-                attempt.phase(phase)
+                attempt.report_phase(phase)
                 await attempt.recorder.record(
                     PodPending(
-                        **attempt.moment,
+                        **attempt.event_fields,
                         kind=str(answer.kind),
                         container=answer.container,
                         message=pending_message(answer, claims, waited=observer.waiting_seconds),
                     )
                 )
             elif isinstance(answer, Running) and not answer.finishing:
-                attempt.phase(phase)
-                await attempt.recorder.record(StepRunning(**attempt.moment, node=observer.node))
+                attempt.report_phase(phase)
+                await attempt.recorder.record(StepRunning(**attempt.event_fields, node=observer.node))
             elif isinstance(answer, Ending):
-                attempt.phase(phase)
+                attempt.report_phase(phase)
         await observer.until(_more_observations(seen))
 
 

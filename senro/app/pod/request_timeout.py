@@ -13,7 +13,7 @@ from senro.ports.clock import Clock
 T = TypeVar("T")
 
 
-async def answered_within(clock: Clock, seconds: float, operation: str, request: Callable[[], Awaitable[T]]) -> T:
+async def request_within(clock: Clock, seconds: float, operation: str, request: Callable[[], Awaitable[T]]) -> T:
     """What `request` returns or raises; after so many seconds of `clock` it is cancelled.
 
     That raises `Unreachable`, as a lost response does: the operation, which `operation` names, may have taken effect.

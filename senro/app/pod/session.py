@@ -52,7 +52,7 @@ class PodSession:
         if one of the two could not be created, `ClaimRefused` if the lease of a claim was lost before.
         """
         attempt, cluster, clock, cleanup = self.attempt, self.services.cluster, self._clock, self.cleanup
-        waiting = Waiting(seconds(pod_target(attempt.step).start_timeout), attempt.phase)
+        waiting = Waiting(seconds(pod_target(attempt.step).start_timeout), attempt.report_phase)
         if attempt.step.secrets:
             cleanup.secret = secret_manifest(attempt.step, attempt.identity, attempt.secrets)
             await create_secret(cluster, cleanup.secret, clock, waiting)
@@ -68,13 +68,17 @@ class PodSession:
         metadata = pod.metadata
         await attempt.recorder.record(
             PodCreated(
-                **attempt.moment, namespace=metadata.namespace, pod=metadata.name, uid=metadata.uid, adopted=adopted
+                **attempt.event_fields,
+                namespace=metadata.namespace,
+                pod=metadata.name,
+                uid=metadata.uid,
+                adopted=adopted,
             )
         )
         return pod
 
     @asynccontextmanager
-    async def observed(self, pod: Pod, *, uploaded_bytes: int) -> AsyncIterator[PodObserver]:
+    async def observe(self, pod: Pod, *, uploaded_bytes: int) -> AsyncIterator[PodObserver]:
         """Poll the pod while the context is open."""
         target, metadata = pod_target(self.attempt.step), pod.metadata
         observer = self._observer = PodObserver(
@@ -104,7 +108,7 @@ class PodSession:
         attempt = self.attempt
         if not attempt.step.secrets:
             return
-        waiting = Waiting(seconds(pod_target(attempt.step).start_timeout), attempt.tell)
+        waiting = Waiting(seconds(pod_target(attempt.step).start_timeout), attempt.report_note)
         name = attempt.identity.name
         try:
             await own_secret(self.services.cluster, name, pod, self._clock, waiting)

@@ -23,7 +23,7 @@ async def enforce_timeout(attempt: Attempt, observer: PodObserver, cleanup: PodC
     await attempt.services.clock.sleep(max(0.0, timeout - _ran_unobserved(attempt, observer)))
     if observer.answer.settled:
         return
-    attempt.phase("timed out, ending")
+    attempt.report_phase("timed out, ending")
     await cleanup.request_deletion(observer)
     if claim_mounts(attempt.step):
         await cleanup.watch_until_gone()

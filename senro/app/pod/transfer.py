@@ -69,31 +69,31 @@ class Transfer(ABC, Generic[T]):
         Opens the exec again after a pause while the policy of `senro.domain.transfer.retry_policy` allows it. Raises
         what `_check_pod` or `_failure` make of the error that ended it.
         """
-        clock, pace = self.attempt.services.clock, TransferBackoff()
+        clock, backoff = self.attempt.services.clock, TransferBackoff()
         began = clock.monotonic()
         while True:
             try:
                 result = await self._try_once()
             except RestartCompressed as restart:
                 self.coding = restart.coding
-                self.attempt.tell(str(restart))
+                self.attempt.report_note(str(restart))
                 continue
             except (ClusterError, TransferFailure, TreeError) as error:
                 failed = error
             else:
-                await self._record(pace.tries + 1, clock.monotonic() - began)
+                await self._record(backoff.tries + 1, clock.monotonic() - began)
                 return result
             decision = decide_retry(failed)
-            wait = pace.pause(decision, clock.monotonic())
-            broken = BrokenTry(failed, decision, pace.tries, f"{failed} ({self._progress()})")
-            await self.attempt.record_failed_try(self.direction, pace.tries, broken.message)
+            wait = backoff.pause(decision, clock.monotonic())
+            broken = BrokenTry(failed, decision, backoff.tries, f"{failed} ({self._progress()})")
+            await self.attempt.record_failed_try(self.direction, backoff.tries, broken.message)
             finished = await self._check_pod(broken)
             if finished is not None:
-                await self._record(max(pace.tries, 1), clock.monotonic() - began)
+                await self._record(max(backoff.tries, 1), clock.monotonic() - began)
                 return finished
             if wait is None or (isinstance(failed, TransferFailure) and failed.permanent):
                 raise self._failure(broken) from failed
-            self.attempt.tell(f"{self.name} broke ({pace.tries} of {TRIES} tries): {broken.message}")
+            self.attempt.report_note(f"{self.name} broke ({backoff.tries} of {TRIES} tries): {broken.message}")
             await clock.sleep(wait)
             began = clock.monotonic()
 

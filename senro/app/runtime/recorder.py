@@ -61,7 +61,7 @@ class Recorder:
 
     async def record(self, event: Event) -> None:
         """Append the event, fold it, tell the reporter. Once begun it is carried out, also when cancelled."""
-        event = _masked(event, self.redactor)
+        event = _mask(event, self.redactor)
         with anyio.CancelScope(shield=True):
             await self._ledger.append(encode_event(event))
         self.progress = fold(self.progress, event)
@@ -80,7 +80,7 @@ class Recorder:
                 reason = Eviction(event.bound, event.limit, event.measured)
                 self.reporter.note("", f"the persistent workspace {event.workspace} is evicted: {reason}")
             case ScratchRestored() | ScratchSaved() | ScratchNotSaved() | RemoteCacheDisabled():
-                self.reporter.note(*_cache_words(event))
+                self.reporter.note(*_cache_note(event))
             case CancelRequested(reason=reason):
                 self.reporter.note("", f"cancelling: {reason}")
             case _:
@@ -108,7 +108,7 @@ class Recorder:
             await self._changed.wait()
 
 
-def _cache_words(event: ScratchRestored | ScratchSaved | ScratchNotSaved | RemoteCacheDisabled) -> tuple[str, str]:
+def _cache_note(event: ScratchRestored | ScratchSaved | ScratchNotSaved | RemoteCacheDisabled) -> tuple[str, str]:
     """The step, and what a person reads of it."""
     place = {"local": "in the cache folder", "remote": "in the shared store"}
     match event:
@@ -122,13 +122,13 @@ def _cache_words(event: ScratchRestored | ScratchSaved | ScratchNotSaved | Remot
             return step, f"scratch cache {cache}: not saved as {key} {place[where]}: {reason}"
 
 
-QUOTING = ("message", "reason", "omitted_sample", "holder", "previous_holder")
+MASKED_FIELDS = ("message", "reason", "omitted_sample", "holder", "previous_holder")
 """The fields of events that quote a cluster, a command or a file name; all others are the plan's or ours."""
 
 
-def _masked(event: Event, redactor: Redactor) -> Event:
+def _mask(event: Event, redactor: Redactor) -> Event:
     changed: dict[str, Any] = {}
-    for name in QUOTING:
+    for name in MASKED_FIELDS:
         value = getattr(event, name, None)
         if isinstance(value, str):
             changed[name] = redactor.text(value)

@@ -15,7 +15,7 @@ import msgspec
 
 from senro.app.runtime.recorder import Recorder
 from senro.app.runtime.services import Services
-from senro.app.workspaces.restore import put_back
+from senro.app.workspaces.restore import restore_snapshot
 from senro.domain.caches.persistent import Eviction, PersistentRecord, at_lease, exceeded
 from senro.domain.errors import ContentLost, StoreError, TreeError
 from senro.domain.pipeline.workspace import Workspace
@@ -44,7 +44,7 @@ class PersistentWorkspaces:
         bounds = workspace.bounds or (0.0, 0)
         there, known = await lock.repair(), await lock.record()
         if there and known is not None and known.changing:
-            there = await self._put_back(lock, known)
+            there = await self._restore_last_snapshot(lock, known)
         if there:
             eviction = at_lease(known, bounds, now=self._now(), size=await lock.measure())
             if eviction is not None:
@@ -65,12 +65,12 @@ class PersistentWorkspaces:
         )
         return there
 
-    async def changing(self, name: str) -> None:
+    async def record_change(self, name: str) -> None:
         """Call it before a step may change the folder itself. Nothing for a workspace that is not persistent."""
         if name in self._records and not self._records[name].changing:
             await self._write(self.locks[name], msgspec.structs.replace(self._records[name], changing=True))
 
-    async def settled(self, name: str, digest: str) -> None:
+    async def record_snapshot(self, name: str, digest: str) -> None:
         """Call it when the folder holds the snapshot `digest`, and no step changes it any more."""
         if name in self._records:
             record = msgspec.structs.replace(self._records[name], digest=digest, changing=False)
@@ -95,13 +95,13 @@ class PersistentWorkspaces:
                 await self._recorder.note(f"the workspace {name} could not be released; the next run does it: {error}")
         self._records.clear()
 
-    async def _put_back(self, lock: WorkspaceLock, known: PersistentRecord) -> bool:
+    async def _restore_last_snapshot(self, lock: WorkspaceLock, known: PersistentRecord) -> bool:
         """The content as it was before the step that a killed run was in; evicted where that is not held any more.
 
         Raises `StoreError` or `TreeError`, with nothing evicted, where it may be had another time.
         """
         try:
-            _, leftover = await put_back(self._services.content, known.digest, lock.folder)
+            _, leftover = await restore_snapshot(self._services.content, known.digest, lock.folder)
         except ContentLost:
             await self._evict(lock, Eviction("unfinished"), "before_run")
             return False

@@ -7,7 +7,7 @@ from senro.domain.tree.tree import Tree
 from senro.ports.snapshots import ContentStore
 
 
-async def put_back(content: ContentStore, digest: str, folder: str) -> tuple[Tree, str]:
+async def restore_snapshot(content: ContentStore, digest: str, folder: str) -> tuple[Tree, str]:
     """The snapshot's tree, once it is there, and what of the folder before could not be removed; "" for nothing.
 
     Raises as `ContentStore.restore` does, with the folder as it was.

@@ -6,12 +6,12 @@ import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from senro.app.caches.caches import Scratches
+from senro.app.caches.caches import ScratchCaches
 from senro.app.runtime.recorder import Recorder
 from senro.app.runtime.services import Services
 from senro.app.workspaces.mount_transfer import MountTransfer
 from senro.app.workspaces.persistent import PersistentWorkspaces
-from senro.app.workspaces.restore import put_back
+from senro.app.workspaces.restore import restore_snapshot
 from senro.domain.errors import PlanError, Refusal, TreeError
 from senro.domain.kube.names import label_value
 from senro.domain.pipeline.step import Step
@@ -31,7 +31,7 @@ SAMPLE = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WorkspaceContent:
     """A workspace as it is now: its folder, what the folder holds, under which name the ledger knows it."""
 
     name: str
@@ -47,10 +47,10 @@ class Workspaces:
         self._recorder = recorder
         self._base = base
         self._persistent = PersistentWorkspaces(services, recorder)
-        self.scratches = Scratches(services, recorder)
-        self._places: dict[str, Place] = {}
+        self.scratch_caches = ScratchCaches(services, recorder)
+        self._contents: dict[str, WorkspaceContent] = {}
         self._rules: dict[str, ContentRules] = {}
-        self._shared: frozenset[tuple[str, str]] = frozenset()
+        self._mounted_concurrently: frozenset[tuple[str, str]] = frozenset()
 
     async def open(self, plan: Plan) -> None:
         """Copy the first content of each into the run's folder; a persistent one that has content is used where it is.
@@ -58,13 +58,13 @@ class Workspaces:
         Raises `TreeError` naming what cannot be taken, `PlanError` with every line of a `.senroignore` that has no
         meaning, whichever workspace it belongs to.
         """
-        self._shared = _shared(plan)
+        self._mounted_concurrently = _mounted_concurrently(plan)
         claims = {name for planned in plan.steps for name in claims_by_name(planned.step)}
-        carried_ones = [workspace for workspace in plan.workspaces if workspace.name not in claims]
-        await self._read_rules(carried_ones)
-        for workspace in carried_ones:
-            place = await self._first(workspace)
-            self._places[place.name] = place
+        transferred = [workspace for workspace in plan.workspaces if workspace.name not in claims]
+        await self._read_rules(transferred)
+        for workspace in transferred:
+            content = await self._open_workspace(workspace)
+            self._contents[content.name] = content
 
     async def _read_rules(self, workspaces: Sequence[Workspace]) -> None:
         refusals: list[Refusal] = []
@@ -79,16 +79,16 @@ class Workspaces:
         if refusals:
             raise PlanError(tuple(refusals))
 
-    async def _first(self, workspace: Workspace) -> Place:
+    async def _open_workspace(self, workspace: Workspace) -> WorkspaceContent:
         rules, lock = self._rules[workspace.name], self._persistent.locks.get(workspace.name)
         folder = self._services.ledger.workspace(workspace.name) if lock is None else lock.folder
         reused = lock is not None and await self._persistent.open(workspace)
         if reused:
             tree = await self._services.trees.prune(folder, rules=rules)
         else:
-            tree = await self._copied(workspace, folder, rules)
+            tree = await self._copy_first_content(workspace, folder, rules)
         digest = await self._services.content.put(tree, folder)
-        await self._persistent.settled(workspace.name, digest)
+        await self._persistent.record_snapshot(workspace.name, digest)
         await self._recorder.record(
             WorkspaceOpened(
                 at=self._recorder.now(),
@@ -97,13 +97,13 @@ class Workspaces:
                 files=tree.files,
                 bytes=tree.size,
                 omitted=len(tree.omitted),
-                omitted_sample=_sample(tree),
+                omitted_sample=_omitted_sample(tree),
                 reused=reused,
             )
         )
-        return Place(workspace.name, folder, tree)
+        return WorkspaceContent(workspace.name, folder, tree)
 
-    async def _copied(self, workspace: Workspace, folder: str, rules: ContentRules) -> Tree:
+    async def _copy_first_content(self, workspace: Workspace, folder: str, rules: ContentRules) -> Tree:
         """The first content, in the folder, which is not there yet."""
         trees, source, tree = self._services.trees, self._base, Tree()
         if workspace.path is not None:
@@ -124,15 +124,15 @@ class Workspaces:
         of the step's own: nobody on this machine can be kept from writing to a folder. What a local attempt before
         this one did to the others is undone. Returns what the attempt works with.
         """
-        await self.scratches.prepare(step)
+        await self.scratch_caches.prepare(step)
         for mount in workspace_mounts(step):
-            shared = self._places[mount.name]
-            if self._has_own(step, mount):
-                folder = self._services.ledger.workspace(label_value(_own_name(step, mount)))
+            shared = self._contents[mount.name]
+            if self._has_own_copy(step, mount):
+                folder = self._services.ledger.workspace(label_value(_copy_name(step, mount)))
                 tree = await self._restore(shared.tree.digest, folder)
-                self._places[_own_name(step, mount)] = Place(_own_name(step, mount), folder, tree)
+                self._contents[_copy_name(step, mount)] = WorkspaceContent(_copy_name(step, mount), folder, tree)
             elif isinstance(step.on, Local):
-                await self._persistent.changing(mount.name)
+                await self._persistent.record_change(mount.name)
                 if again and mount.mode == "rw":
                     await self._restore(shared.tree.digest, shared.folder)
         return self.transfers(step)
@@ -142,12 +142,12 @@ class Workspaces:
         return tuple(self._transfer(step, each) for each in transferred_mounts(step))
 
     def _transfer(self, step: Step, mounted: TransferredMount) -> MountTransfer:
-        place = self._place(step, mounted.mount)
+        content = self._content(step, mounted.mount)
         return MountTransfer(
             index=mounted.index,
             mount=mounted.mount,
-            folder=place.folder,
-            tree=place.tree,
+            folder=content.folder,
+            tree=content.tree,
             rules=self._rules_of(mounted.mount),
             returns=mounted.returns,
         )
@@ -156,30 +156,30 @@ class Workspaces:
         """Undo what a local attempt did to the workspaces that it mounts read-write."""
         for mount in workspace_mounts(step):
             if mount.mode == "rw":
-                place = self._place(step, mount)
-                await self._restore(place.tree.digest, place.folder)
-                await self._persistent.settled(place.name, place.tree.digest)
+                content = self._content(step, mount)
+                await self._restore(content.tree.digest, content.folder)
+                await self._persistent.record_snapshot(content.name, content.tree.digest)
 
     async def _restore(self, digest: str, folder: str) -> Tree:
         """The snapshot, in place of the folder. Raises `TreeError` where the folder is as it was."""
-        tree, leftover = await put_back(self._services.content, digest, folder)
+        tree, leftover = await restore_snapshot(self._services.content, digest, folder)
         if leftover:
             await self._recorder.note(leftover)
         return tree
 
-    def _has_own(self, step: Step, mount: Mount) -> bool:
+    def _has_own_copy(self, step: Step, mount: Mount) -> bool:
         if mount.workspace.scope == "step":
             return True
         if not isinstance(step.on, Local):
             return False
-        return step.no_snapshot if mount.mode == "rw" else (step.id, mount.name) in self._shared
+        return step.no_snapshot if mount.mode == "rw" else (step.id, mount.name) in self._mounted_concurrently
 
-    def _place(self, step: Step, mount: AnyMount) -> Place:
+    def _content(self, step: Step, mount: AnyMount) -> WorkspaceContent:
         """Where the step's mount has its files."""
         if isinstance(mount, ScratchMount):
-            content = self.scratches.content(step, mount)
-            return Place(mount.name, content.folder, content.tree)
-        return self._places[_own_name(step, mount) if self._has_own(step, mount) else mount.name]
+            content = self.scratch_caches.content(step, mount)
+            return WorkspaceContent(mount.name, content.folder, content.tree)
+        return self._contents[_copy_name(step, mount) if self._has_own_copy(step, mount) else mount.name]
 
     def _rules_of(self, mount: AnyMount) -> ContentRules:
         return self._rules[mount.name] if isinstance(mount, Mount) else KEEP_EVERYTHING
@@ -194,31 +194,31 @@ class Workspaces:
         left = []
         for mount in workspace_mounts(step):
             if mount.mode == "rw":
-                folder = self._place(step, mount).folder
+                folder = self._content(step, mount).folder
                 left.append((mount, await self._services.trees.prune(folder, rules=self._rules_of(mount))))
         await self.take_snapshots(step, attempt, left)
 
-    async def written_through(self, step: Step) -> tuple[str, ...]:
+    async def undo_read_only_changes(self, step: Step) -> tuple[str, ...]:
         """The names of workspaces that a local step mounted read-only and changed all the same; they are put right."""
         changed = []
         for mount in workspace_mounts(step):
-            place = self._place(step, mount)
+            content = self._content(step, mount)
             if mount.mode == "rw":
                 continue
-            if await self._differs(place, self._rules_of(mount)):
+            if await self._differs(content, self._rules_of(mount)):
                 changed.append(mount.name)
-                await self._restore(place.tree.digest, place.folder)
-            await self._persistent.settled(place.name, place.tree.digest)
+                await self._restore(content.tree.digest, content.folder)
+            await self._persistent.record_snapshot(content.name, content.tree.digest)
         return tuple(changed)
 
-    async def _differs(self, place: Place, rules: ContentRules) -> bool:
+    async def _differs(self, content: WorkspaceContent, rules: ContentRules) -> bool:
         try:
             # Also what is excluded was written to it.
-            tree = await self._services.trees.walk(place.folder, rules=ContentRules(links=rules.links))
+            tree = await self._services.trees.walk(content.folder, rules=ContentRules(links=rules.links))
         except TreeError:
             return True  # what was put in place could be walked
         # No digest sees what does not travel; what was put in place had none of it.
-        return bool(tree.omitted) or tree.digest != place.tree.digest
+        return bool(tree.omitted) or tree.digest != content.tree.digest
 
     async def take_snapshots(self, step: Step, attempt: int, left: Sequence[tuple[AnyMount, Tree]]) -> None:
         """Store the content of workspaces, which the folders of their mounts already have, as their new snapshots.
@@ -227,40 +227,42 @@ class Workspaces:
         Raises `TreeError` if a folder changed meanwhile.
         """
         for mount, tree in left:
-            await self._services.content.put(tree, self._place(step, mount).folder)
+            await self._services.content.put(tree, self._content(step, mount).folder)
         for mount, tree in left:
-            await self._told(step, attempt, replace(self._place(step, mount), tree=tree))
+            await self._record_snapshot(step, attempt, replace(self._content(step, mount), tree=tree))
 
-    async def _told(self, step: Step, attempt: int, place: Place) -> None:
-        tree, digest = place.tree, place.tree.digest
-        self._places[place.name] = place
-        await self._persistent.settled(place.name, digest)
+    async def _record_snapshot(self, step: Step, attempt: int, content: WorkspaceContent) -> None:
+        tree, digest = content.tree, content.tree.digest
+        self._contents[content.name] = content
+        await self._persistent.record_snapshot(content.name, digest)
         await self._recorder.record(
             SnapshotTaken(
                 at=self._recorder.now(),
                 step=step.id,
                 attempt=attempt,
-                workspace=place.name,
+                workspace=content.name,
                 digest=digest,
                 files=tree.files,
                 bytes=tree.size,
                 omitted=len(tree.omitted),
-                omitted_sample=_sample(tree),
+                omitted_sample=_omitted_sample(tree),
             )
         )
 
     def summary(self, plan: Plan) -> dict[str, tuple[str, str]]:
         """Each workspace of the run by name: the digest of its newest snapshot, and its folder, empty if evicted."""
-        places = [self._places[workspace.name] for workspace in plan.workspaces if workspace.name in self._places]
+        places = [self._contents[workspace.name] for workspace in plan.workspaces if workspace.name in self._contents]
         evicted = self._persistent.evicted
-        return {place.name: (place.tree.digest, "" if place.name in evicted else place.folder) for place in places}
+        return {
+            content.name: (content.tree.digest, "" if content.name in evicted else content.folder) for content in places
+        }
 
 
-def _own_name(step: Step, mount: Mount) -> str:
+def _copy_name(step: Step, mount: Mount) -> str:
     return f"{mount.name}@{step.id}"
 
 
-def _shared(plan: Plan) -> frozenset[tuple[str, str]]:
+def _mounted_concurrently(plan: Plan) -> frozenset[tuple[str, str]]:
     """The steps, with a workspace that they mount, beside which another step may use that workspace."""
     mounted = {planned.step.id: {mount.name for mount in workspace_mounts(planned.step)} for planned in plan.steps}
     return frozenset(
@@ -271,7 +273,7 @@ def _shared(plan: Plan) -> frozenset[tuple[str, str]]:
     )
 
 
-def _sample(tree: Tree) -> tuple[str, ...]:
+def _omitted_sample(tree: Tree) -> tuple[str, ...]:
     """Some of what was left out, as text that JSON can hold."""
     named = (f"{path}: {reason}" for path, reason in tree.omitted[:SAMPLE])
     return tuple(name.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for name in named)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from senro.app.workspaces.restore import put_back
+from senro.app.workspaces.restore import restore_snapshot
 from senro.cli.reporters.text import plural, printable, size
 from senro.cli.workspaces.list import wrote
 from senro.cli.workspaces.lookup import Stored, omitted, snapshots_of
@@ -25,7 +25,7 @@ async def pull(stored: Stored, asked: str, name: str, destination: str | None, *
     newest = snapshots_of(told, name)[-1]
     folder = destination or f"./{name}"
     await anyio.to_thread.run_sync(_check, Path(folder), force)
-    tree, leftover = await put_back(stored.content, newest.digest, folder)
+    tree, leftover = await restore_snapshot(stored.content, newest.digest, folder)
     lines = [f"What was there before could not be removed: {leftover}"] if leftover else []
     head = f"{name}, {wrote(newest)}: {plural(tree.files, 'file')}, {size(tree.size)}, in {printable(folder)}"
     if words := omitted(newest):

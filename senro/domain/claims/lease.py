@@ -85,16 +85,16 @@ class Terms:
         identity = self.identity
         return f"{identity.run_id}/{identity.step_id}/{identity.attempt}/{identity.nonce}"
 
-    def created(self, now: datetime) -> dict[str, Any]:
+    def manifest_to_create(self, now: datetime) -> dict[str, Any]:
         """The Lease that there was none of; `now` is the wall clock, for people to read."""
         return self._manifest({}, acquired=micro_time(now), renewed=micro_time(now), transitions=0)
 
-    def taken(self, before: Lease, now: datetime) -> dict[str, Any]:
+    def manifest_to_take_over(self, before: Lease, now: datetime) -> dict[str, Any]:
         """The Lease that `before` becomes when it is taken over, on its uid and resourceVersion."""
         transitions = min(before.spec.lease_transitions + 1, _MOST_TRANSITIONS)
         return self._manifest(_on(before), acquired=micro_time(now), renewed=micro_time(now), transitions=transitions)
 
-    def renewed(self, before: Lease, now: datetime) -> dict[str, Any]:
+    def manifest_to_renew(self, before: Lease, now: datetime) -> dict[str, Any]:
         """The Lease that is ours already, once more."""
         acquired = before.spec.acquire_time or micro_time(now)
         transitions = before.spec.lease_transitions

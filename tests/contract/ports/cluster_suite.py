@@ -219,14 +219,14 @@ class ClusterSuite:
         attempt, now = AttemptIdentity("run", "w.s", 1, "nonce"), datetime(2026, 11, 29, 12, tzinfo=UTC)
         ours = Terms(site.namespace, site.unique(), "claim", attempt)
         theirs = Terms("kube-system", ours.workspace, "claim", attempt)
-        lease = await site.cluster.create_lease(ours.created(now))
+        lease = await site.cluster.create_lease(ours.manifest_to_create(now))
         uid, version = lease.state
         with pytest.raises(Forbidden, match="cannot get resource"):
             await site.cluster.read_lease("kube-system", theirs.name)
         with pytest.raises(Forbidden, match="cannot create resource"):
-            await site.cluster.create_lease(theirs.created(now))
+            await site.cluster.create_lease(theirs.manifest_to_create(now))
         with pytest.raises(Forbidden, match="cannot update resource"):
-            await site.cluster.replace_lease(theirs.renewed(lease, now))
+            await site.cluster.replace_lease(theirs.manifest_to_renew(lease, now))
         with pytest.raises(Forbidden, match="cannot delete resource"):
             await site.cluster.delete_lease("kube-system", theirs.name, uid=uid, version=version)
         await site.cluster.delete_lease(site.namespace, ours.name, uid=uid, version=version)
@@ -399,18 +399,18 @@ class ClusterSuite:
         rival = Terms(site.namespace, terms.workspace, "claim", AttemptIdentity("other", "w.s", 1, "nonce"))
         now = datetime(2026, 11, 29, 12, tzinfo=UTC)
         assert await site.cluster.read_lease(site.namespace, terms.name) is None
-        created = await site.cluster.create_lease(terms.created(now))
+        created = await site.cluster.create_lease(terms.manifest_to_create(now))
         with pytest.raises(AlreadyExists):
-            await site.cluster.create_lease(rival.created(now))
+            await site.cluster.create_lease(rival.manifest_to_create(now))
         assert await site.cluster.read_lease(site.namespace, terms.name) == created
         assert (created.holder, created.seconds, created.spec.lease_transitions) == (terms.holder, 7, 0)
         assert created.metadata.annotations["senro.dev/workspace"] == terms.workspace
-        renewed = await site.cluster.replace_lease(terms.renewed(created, now + timedelta(seconds=2)))
+        renewed = await site.cluster.replace_lease(terms.manifest_to_renew(created, now + timedelta(seconds=2)))
         assert (renewed.metadata.uid, renewed.spec.acquire_time) == (created.metadata.uid, created.spec.acquire_time)
         assert renewed.state != created.state
         with pytest.raises(Conflict):
-            await site.cluster.replace_lease(rival.taken(created, now))
-        taken = await site.cluster.replace_lease(rival.taken(renewed, now))
+            await site.cluster.replace_lease(rival.manifest_to_take_over(created, now))
+        taken = await site.cluster.replace_lease(rival.manifest_to_take_over(renewed, now))
         assert (taken.holder, taken.spec.lease_transitions) == (rival.holder, 1)
         for uid, version in (("00000000-0000-0000-0000-000000000000", taken.state[1]), renewed.state):
             with pytest.raises(Conflict):
@@ -419,7 +419,7 @@ class ClusterSuite:
             await site.cluster.delete_lease(site.namespace, terms.name, uid=taken.state[0], version=taken.state[1])
         assert await site.cluster.read_lease(site.namespace, terms.name) is None
         with pytest.raises((Conflict, NotFound)):
-            await site.cluster.replace_lease(rival.renewed(taken, now))
+            await site.cluster.replace_lease(rival.manifest_to_renew(taken, now))
         assert await site.cluster.read_lease(site.namespace, terms.name) is None
 
     async def test_a_watch_that_is_nudged(self, site: Site) -> None:

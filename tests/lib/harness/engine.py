@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from senro.adapters.apiserver.watch import watch_pod
-from senro.app.engine import Engine, Values
+from senro.app.engine import Engine, SecretValues
 from senro.app.runtime.services import ClusterServices, WatchPod
 from senro.domain.kube.pod import Metadata, Pod
 from senro.domain.run.events import AttemptEnded
@@ -98,7 +98,7 @@ class Site:
         return watch_pod(self.cluster, namespace, name, uid=uid, clock=self.clock)
 
     async def run(self) -> RunState:
-        return await self.engine.run(Values(values=self.app.secrets, files={}))
+        return await self.engine.run(SecretValues(values=self.app.secrets, files={}))
 
     @property
     def outcomes(self) -> list[Outcome]:

@@ -37,7 +37,7 @@ def test_times_have_six_decimals(moment: datetime) -> None:
 
 def test_a_lease_from_its_creation_to_another_holder() -> None:
     """What is written names workspace, claim and attempt; a renewal keeps when it was acquired, a take-over counts."""
-    created = TERMS.created(NOW)
+    created = TERMS.manifest_to_create(NOW)
     assert created["metadata"] == {
         "name": lease_name("build-cache"),
         "namespace": "ci",
@@ -63,7 +63,7 @@ def test_a_lease_from_its_creation_to_another_holder() -> None:
     }
     stored = leased({**created, "metadata": {**created["metadata"], "uid": "u", "resourceVersion": "7"}})
     later = NOW + timedelta(seconds=20)
-    renewed, taken = TERMS.renewed(stored, later), TERMS.taken(stored, later)
+    renewed, taken = TERMS.manifest_to_renew(stored, later), TERMS.manifest_to_take_over(stored, later)
     for manifest in (renewed, taken):
         assert (manifest["metadata"]["uid"], manifest["metadata"]["resourceVersion"]) == ("u", "7")
         assert manifest["spec"]["renewTime"] == micro_time(later)
@@ -74,8 +74,8 @@ def test_a_lease_from_its_creation_to_another_holder() -> None:
 def test_a_lease_of_somebody_else() -> None:
     """One that has neither times nor a small count can be taken over and renewed."""
     odd = Lease(Metadata(uid="u", resource_version="7"), LeaseSpec(lease_transitions=2**31 - 1))
-    assert TERMS.taken(odd, NOW)["spec"]["leaseTransitions"] == 2**31 - 1
-    assert TERMS.renewed(odd, NOW)["spec"]["acquireTime"] == micro_time(NOW)
+    assert TERMS.manifest_to_take_over(odd, NOW)["spec"]["leaseTransitions"] == 2**31 - 1
+    assert TERMS.manifest_to_renew(odd, NOW)["spec"]["acquireTime"] == micro_time(NOW)
 
 
 @given(st.text(max_size=30))

@@ -112,7 +112,7 @@ class Coordinator:
         if self.holding is not None:
             held = self.holding.lease
             if self.at >= self.holding.due:
-                self._write(self.terms.renewed(held, self.wall), self._look_again)
+                self._write(self.terms.manifest_to_renew(held, self.wall), self._look_again)
         else:
             self._ask(self.server.read, self._decide)
 
@@ -134,11 +134,11 @@ class Coordinator:
         move, self.sighting = next_move(self.sighting, lease, at=self.at, holder=self.terms.holder)
         match move:
             case Create():
-                self._write(self.terms.created(self.wall), lambda: None)
+                self._write(self.terms.manifest_to_create(self.wall), lambda: None)
             case TakeOver(lease=before):
-                self._write(self.terms.taken(before, self.wall), lambda: None)
+                self._write(self.terms.manifest_to_take_over(before, self.wall), lambda: None)
             case Renew(lease=before):
-                self._write(self.terms.renewed(before, self.wall), lambda: None)
+                self._write(self.terms.manifest_to_renew(before, self.wall), lambda: None)
             case Wait(holder=holder, seconds=seconds):
                 assert holder != self.terms.holder
                 assert 0 < seconds < SECONDS + 1e-6

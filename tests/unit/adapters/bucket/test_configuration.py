@@ -157,7 +157,7 @@ def test_any_values(environ: dict[str, str]) -> None:
     try:
         location = read_location(environ)
     except ConfigurationError as error:
-        location, told = None, error.refusals
+        location, ordered = None, error.refusals
     else:
-        told = ()
-    assert told or location is None or location.name
+        ordered = ()
+    assert ordered or location is None or location.name

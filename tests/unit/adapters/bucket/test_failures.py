@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from obstore import exceptions
 
-from senro.adapters.bucket.failures import failure_of
+from senro.adapters.bucket.failures import classify_failure
 
 REQUEST = "Error performing PUT https://b.example/k?sig=c2VjcmV0 in 2.8ms"
 
@@ -56,11 +56,11 @@ CASES: list[tuple[type[Exception], str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind_of", "text", "kind", "words"), CASES)
-def test_what_it_comes_to(kind_of: type[Exception], text: str, kind: str, words: str) -> None:
+@pytest.mark.parametrize(("kind_of", "text", "kind", "message"), CASES)
+def test_what_it_comes_to(kind_of: type[Exception], text: str, kind: str, message: str) -> None:
     """Each failure is of its kind, in words of our own: neither a request nor a store's prose is in them."""
-    failure = failure_of(kind_of(text), timeout=7.0)
+    failure = classify_failure(kind_of(text), timeout=7.0)
     assert failure.kind == kind
-    assert words in failure.words
+    assert message in failure.message
     for secret in ("sig=", "c2VjcmV0", "secret words", "https://", "b.example"):
-        assert secret not in failure.words
+        assert secret not in failure.message

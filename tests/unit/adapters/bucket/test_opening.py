@@ -13,7 +13,7 @@ import pytest
 from obstore.store import S3Store
 
 from senro.adapters.bucket import open_scratch_store, read_location
-from senro.adapters.bucket.threads import in_thread
+from senro.adapters.bucket.threads import run_in_daemon_thread
 from senro.adapters.fs import FolderTrees
 from senro.domain.errors import ConfigurationError
 
@@ -54,9 +54,9 @@ def test_it_is_loaded_when_it_is_used() -> None:
 
 async def test_a_call_in_a_thread() -> None:
     """Its value and its error come to whoever waits."""
-    assert await in_thread(lambda: 7) == 7
+    assert await run_in_daemon_thread(lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
-        await in_thread(lambda: 1 // 0)
+        await run_in_daemon_thread(lambda: 1 // 0)
 
 
 async def test_a_call_that_is_left_behind() -> None:
@@ -68,7 +68,7 @@ async def test_a_call_that_is_left_behind() -> None:
         ended.set()
 
     with anyio.move_on_after(0.01) as scope:
-        await in_thread(call)
+        await run_in_daemon_thread(call)
     assert scope.cancelled_caught
     may_end.set()
     assert await anyio.to_thread.run_sync(ended.wait, 20)
@@ -84,7 +84,7 @@ def test_a_call_that_outlives_its_loop() -> None:
 
     async def leave() -> None:
         with anyio.move_on_after(0.05):
-            await in_thread(call)
+            await run_in_daemon_thread(call)
 
     anyio.run(leave)
     may_end.set()
@@ -96,11 +96,11 @@ def test_a_process_does_not_wait_for_it() -> None:
     """A call that hangs keeps no process from ending."""
     program = """
 import anyio, threading
-from senro.adapters.bucket.threads import in_thread
+from senro.adapters.bucket.threads import run_in_daemon_thread
 
 async def leave():
     with anyio.move_on_after(0.05):
-        await in_thread(threading.Event().wait)
+        await run_in_daemon_thread(threading.Event().wait)
 
 anyio.run(leave)
 """

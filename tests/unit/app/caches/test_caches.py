@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
-from senro.app.caches.caches import CacheContent, Scratches
+from senro.app.caches.caches import CacheContent, ScratchCaches
 from senro.app.runtime.services import ScratchServices
 from senro.domain.caches.key import CacheKeys
 from senro.domain.caches.lookup import ScratchEntry
@@ -72,15 +72,15 @@ class Scene:
         self.folders = 0
 
     @property
-    def scratches(self) -> Scratches:
-        return self.app.workspaces.scratches
+    def scratch_caches(self) -> ScratchCaches:
+        return self.app.workspaces.scratch_caches
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """The run, to the end of what it shares."""
         object.__setattr__(self.app.services, "scratch", self.services)
         async with anyio.create_task_group() as group:
-            await self.scratches.open(self.plan, group)
+            await self.scratch_caches.open(self.plan, group)
             yield
 
     def step(self, name: str) -> Step:
@@ -89,20 +89,20 @@ class Scene:
     async def start(self, name: str) -> Path:
         """Prepare the step; the folder that it starts from."""
         step = self.step(name)
-        await self.scratches.prepare(step)
+        await self.scratch_caches.prepare(step)
         (mount,) = step.mounts
         assert isinstance(mount, ScratchMount)
-        content = self.scratches.content(step, mount)
+        content = self.scratch_caches.content(step, mount)
         if isinstance(step.on, Pod):
             assert read_folder(Path(content.folder)) == content.tree
         return Path(content.folder)
 
     async def returns(self, name: str, tree: Tree = NEW, contents: dict[str, bytes] | None = None) -> None:
         """The step's pod succeeds and the tree comes back, if it is asked for."""
-        folder = await self.scratches.returning(self.step(name), 1, "c")
+        folder = await self.scratch_caches.download_folder(self.step(name), 1, "c")
         if folder:
             make_folder(Path(folder), tree, contents or {"new": b"new"})
-            await self.scratches.returned(self.step(name), 1, "c", CacheContent(folder, tree))
+            await self.scratch_caches.save_download(self.step(name), 1, "c", CacheContent(folder, tree))
 
     async def save(self, store: FakeScratchStore, key: str, hours: float = 0.0) -> None:
         """Put the tree OLD into a store, made so many hours after the others."""
@@ -148,7 +148,7 @@ async def test_the_key_itself(tmp_path: Path, where: str) -> None:
     await scene.save(scene.local, "k-newer", hours=9)
     async with scene.open():
         assert read_folder(await scene.start("a")) == OLD
-        assert await scene.scratches.returning(scene.step("a"), 1, "c") == ""
+        assert await scene.scratch_caches.download_folder(scene.step("a"), 1, "c") == ""
     (restored,) = scene.events
     assert isinstance(restored, ScratchRestored)
     assert (restored.entry_key, restored.store, restored.files, restored.bytes) == ("k", where, 1, 3)
@@ -265,8 +265,8 @@ async def test_told_once(tmp_path: Path) -> None:
     scene = Scene(tmp_path, POD)
     async with scene.open():
         for _ in range(2):
-            await scene.scratches._stores.degrade(GONE.path, GONE.message)
-        assert scene.scratches._stores._store("remote") is None
+            await scene.scratch_caches._stores.disable_remote(GONE.path, GONE.message)
+        assert scene.scratch_caches._stores._store("remote") is None
     assert scene.kinds == ["RemoteCacheDisabled"]
 
 
@@ -303,12 +303,12 @@ async def test_the_first_that_comes_back(tmp_path: Path) -> None:
     async with scene.open():
         for name in "abd":
             assert read_folder(await scene.start(name)) == Tree()
-        first, second = [await scene.scratches.returning(scene.step(name), 1, "c") for name in "ab"]
+        first, second = [await scene.scratch_caches.download_folder(scene.step(name), 1, "c") for name in "ab"]
         make_folder(Path(second), NEW, {"new": b"new"})
         make_folder(Path(first), OLD, {"old": b"old"})
-        await scene.scratches.returned(scene.step("b"), 1, "c", CacheContent(second, NEW))
-        await scene.scratches.returned(scene.step("a"), 1, "c", CacheContent(first, OLD))
-        assert await scene.scratches.returning(scene.step("d"), 1, "c") == ""
+        await scene.scratch_caches.save_download(scene.step("b"), 1, "c", CacheContent(second, NEW))
+        await scene.scratch_caches.save_download(scene.step("a"), 1, "c", CacheContent(first, OLD))
+        assert await scene.scratch_caches.download_folder(scene.step("d"), 1, "c") == ""
         assert read_folder(await scene.start("d")) == Tree()
     ((_, tree, _),) = scene.local.entries.archives.values()
     assert tree == NEW
@@ -321,8 +321,8 @@ async def test_not_come_back(tmp_path: Path) -> None:
     scene = Scene(tmp_path, plan_of(("a", True, ()), ("b", True, ())), shared=False)
     async with scene.open():
         await scene.start("a")
-        await scene.scratches.returning(scene.step("a"), 2, "c")
-        await scene.scratches.lost(scene.step("a"), 2, "c", "the pod went away")
+        await scene.scratch_caches.download_folder(scene.step("a"), 2, "c")
+        await scene.scratch_caches.record_lost(scene.step("a"), 2, "c", "the pod went away")
         assert scene.local.entries.archives == {}
         await scene.start("b")
         await scene.returns("b")
@@ -390,13 +390,13 @@ async def test_handed_over(tmp_path: Path) -> None:
     async with scene.open():
         folder = await scene.start("a")
         make_folder(folder, OLD, {"old": b"old"})
-        await scene.scratches.left(scene.step("a"), 1)
+        await scene.scratch_caches.save_local(scene.step("a"), 1)
         assert read_folder(await scene.start("b")) == OLD
         await scene.returns("b")
         last = await scene.start("d")
         assert read_folder(last) == NEW
         assert await scene.start("e") == last
-        await scene.scratches.left(scene.step("d"), 1)
+        await scene.scratch_caches.save_local(scene.step("d"), 1)
         assert read_folder(folder) == OLD
     for store in (scene.local, scene.remote):
         ((_, tree, _),) = store.entries.archives.values()
@@ -410,7 +410,7 @@ async def test_handed_over_with_an_entry(tmp_path: Path) -> None:
     async with scene.open():
         folder = await scene.start("a")
         assert read_folder(folder) == OLD
-        await scene.scratches.left(scene.step("a"), 1)
+        await scene.scratch_caches.save_local(scene.step("a"), 1)
         await scene.start("b")
         await scene.returns("b")
         assert read_folder(await scene.start("d")) == NEW
@@ -448,12 +448,12 @@ async def test_what_a_pod_cannot_be_given(tmp_path: Path) -> None:
             raise TreeError("old", "unreadable", "it cannot be read")
 
         object.__setattr__(scene.app.services.trees, "walk", unreadable)
-        await scene.scratches.left(scene.step("a"), 1)
-        await scene.scratches.prepare(scene.step("b"))
+        await scene.scratch_caches.save_local(scene.step("a"), 1)
+        await scene.scratch_caches.prepare(scene.step("b"))
         object.__setattr__(scene.app.services.trees, "walk", walk)
         (mount,) = scene.step("b").mounts
         assert isinstance(mount, ScratchMount)
-        assert scene.scratches.content(scene.step("b"), mount).tree == Tree()
+        assert scene.scratch_caches.content(scene.step("b"), mount).tree == Tree()
     assert scene.kinds == ["ScratchMissed", "ScratchNotSaved", "Noted"]
 
 
@@ -463,7 +463,7 @@ async def test_no_snapshot(tmp_path: Path) -> None:
     async with scene.open():
         folder = await scene.start("a")
         make_folder(folder, NEW, {"new": b"new"})
-        await scene.scratches.left(scene.step("a"), 1)
+        await scene.scratch_caches.save_local(scene.step("a"), 1)
         assert read_folder(await scene.start("b")) == Tree()
     assert scene.kinds == ["ScratchMissed"]
 
@@ -527,7 +527,7 @@ async def test_a_local_step_writes_on_while_it_is_shared(tmp_path: Path) -> None
     async with scene.open():
         folder = await scene.start("a")
         make_folder(folder, OLD, {"old": b"old"})
-        await scene.scratches.left(scene.step("a"), 1)
+        await scene.scratch_caches.save_local(scene.step("a"), 1)
         make_folder(folder, NEW, {"new": b"new"})
     ((_, tree, _),) = scene.remote.entries.archives.values()
     assert tree == OLD
@@ -552,11 +552,11 @@ async def test_no_store(tmp_path: Path) -> None:
     scene = Scene(tmp_path, POD)
     async with anyio.create_task_group() as group:
         with pytest.raises(RuntimeError, match="without a store"):
-            await scene.scratches.open(POD, group)
+            await scene.scratch_caches.open(POD, group)
     pipeline = Pipeline("p")
     pipeline.workflow("w").step("a", ["true"])
     plain = Scene(tmp_path, pipeline.build())
     async with anyio.create_task_group() as group:
-        await plain.scratches.open(plain.plan, group)
-        await plain.scratches.prepare(plain.step("a"))
+        await plain.scratch_caches.open(plain.plan, group)
+        await plain.scratch_caches.prepare(plain.step("a"))
     assert isinstance(plain.local.entries, ScratchEntries)

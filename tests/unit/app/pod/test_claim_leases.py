@@ -63,12 +63,14 @@ class Rival:
         """Have it, whoever had it before, as only a coordinator can that saw it expire."""
         stored = self._site.cluster.leases.get(self._key)
         if stored is None:
-            await self._site.cluster.create_lease(self.terms.created(NOW))
+            await self._site.cluster.create_lease(self.terms.manifest_to_create(NOW))
         else:
-            await self._site.cluster.replace_lease(self.terms.taken(leased(stored), NOW))
+            await self._site.cluster.replace_lease(self.terms.manifest_to_take_over(leased(stored), NOW))
 
     async def renew(self) -> None:
-        await self._site.cluster.replace_lease(self.terms.renewed(leased(self._site.cluster.leases[self._key]), NOW))
+        await self._site.cluster.replace_lease(
+            self.terms.manifest_to_renew(leased(self._site.cluster.leases[self._key]), NOW)
+        )
 
     def free(self) -> None:
         del self._site.cluster.leases[self._key]

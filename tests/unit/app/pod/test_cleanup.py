@@ -227,7 +227,7 @@ class HeldClaims:
         self.freed: list[bool] = []
 
     @asynccontextmanager
-    async def renewed(self) -> AsyncIterator[None]:
+    async def keep_renewed(self) -> AsyncIterator[None]:
         yield
 
     async def release(self, *, gone: bool) -> None:

@@ -332,7 +332,7 @@ async def test_a_read_only_mount_is_put_right(scene: Scene) -> None:
         await app.workspaces.prepare(step, again=False)
         assert scene.record().changing
         (scene.content / "written").write_bytes(b"")
-        assert await app.workspaces.written_through(step) == ("deps",)
+        assert await app.workspaces.undo_read_only_changes(step) == ("deps",)
         assert not scene.record().changing
         await app.workspaces.release()
     async with scene.run():

@@ -284,7 +284,7 @@ async def test_an_excluded_file_in_a_read_only_mount_is_a_change_too(scene: Scen
     """In a pod the kubelet would have refused to write it, whatever its name."""
     await scene.open()
     (scene.folder_of(2) / "node_modules").mkdir()
-    assert await scene.workspaces.written_through(scene.step) == ("tmp",)
+    assert await scene.workspaces.undo_read_only_changes(scene.step) == ("tmp",)
 
 
 @pytest.mark.parametrize("how", ["fifo", "bits"])
@@ -296,10 +296,10 @@ async def test_what_does_not_travel_in_a_read_only_mount_is_a_change_too(scene: 
         os.mkfifo(folder / "fifo")
     else:
         (folder / "file").chmod(0o4644)
-    assert await scene.workspaces.written_through(scene.step) == ("tmp",)
+    assert await scene.workspaces.undo_read_only_changes(scene.step) == ("tmp",)
     assert names(folder) == ["file", "main.o"]
     assert mode_of(folder / "file") == 0o644
-    assert await scene.workspaces.written_through(scene.step) == ()
+    assert await scene.workspaces.undo_read_only_changes(scene.step) == ()
 
 
 async def test_a_read_only_mount_with_kept_links(tmp_path: Path) -> None:
@@ -309,9 +309,9 @@ async def test_a_read_only_mount_with_kept_links(tmp_path: Path) -> None:
     app = App(tmp_path, pod_plan(on=local(), mounts=[Workspace("a", path="src", links="keep").at("/a", "ro")]))
     await app.workspaces.open(app.plan)
     step = app.plan.steps[0].step
-    assert await app.workspaces.written_through(step) == ()
+    assert await app.workspaces.undo_read_only_changes(step) == ()
     (Path(app.workspaces.transfers(step)[0].folder) / "m").symlink_to("/etc")
-    assert await app.workspaces.written_through(step) == ("a",)
+    assert await app.workspaces.undo_read_only_changes(step) == ("a",)
 
 
 async def test_what_crosses_and_what_comes_back(scene: Scene) -> None:
@@ -350,10 +350,10 @@ async def test_a_read_only_mount_that_was_written_to_is_put_right(scene: Scene, 
             (folder / "file").unlink()
         case _:
             (folder / "link").symlink_to("/etc/passwd")
-    assert await scene.workspaces.written_through(scene.step) == ("tmp",)
+    assert await scene.workspaces.undo_read_only_changes(scene.step) == ("tmp",)
     assert names(folder) == ["file", "main.o"]
     assert (folder / "file").read_bytes() == b"file"
-    assert await scene.workspaces.written_through(scene.step) == ()
+    assert await scene.workspaces.undo_read_only_changes(scene.step) == ()
 
 
 async def test_the_summary_has_what_was_opened(scene: Scene) -> None:
@@ -386,7 +386,7 @@ async def test_what_cannot_be_removed_after_a_restore_is_a_note(scene: Scene, ho
     calls: dict[str, Any] = {
         "prepare": lambda: scene.workspaces.prepare(scene.step, again=True),
         "restore": lambda: scene.workspaces.restore(scene.step),
-        "written_through": lambda: scene.workspaces.written_through(scene.step),
+        "written_through": lambda: scene.workspaces.undo_read_only_changes(scene.step),
     }
     await calls[how]()
     put_right = {"prepare": [2], "restore": [0, 1], "written_through": [2]}[how]
@@ -425,8 +425,8 @@ async def test_readers_beside_each_other_have_copies_of_their_own(tmp_path: Path
     shared = tmp_path / "runs" / RUN_ID / "workspaces" / "out"
     assert len({*folders, shared}) == 3
     (folders[0] / "made").write_bytes(b"")
-    assert await app.workspaces.written_through(one) == ("out",)
-    assert await app.workspaces.written_through(other) == ()
+    assert await app.workspaces.undo_read_only_changes(one) == ("out",)
+    assert await app.workspaces.undo_read_only_changes(other) == ()
     assert [names(folder) for folder in (*folders, shared)] == [[], [], []]
 
 
