@@ -1,4 +1,4 @@
-"""Folders of this machine: trees and their archives, the cache and what lives in it, run folders."""
+"""Adapters for folders of this machine: trees and their archives, the cache folder, the folders of runs."""
 
 from __future__ import annotations
 

@@ -1,17 +1,16 @@
-"""`ports.cache.Cache` in a folder: the content store, the scratch entries and who needs what of them.
+"""`ports.cache.Cache` for a cache folder: finds the snapshots and scratch entries that no run needs, and removes them.
 
-A snapshot is needed while
+A snapshot is needed if
 
-- a run that goes on names it in its ledger, or has put it, which its ledger may not tell yet: then it was used since
-  the run began;
-- a run that did not end well names it and its folder is there;
-- a persistent workspace is put back to it, should a run be killed.
+- the ledger of a run in progress names it, or it was used since that run began: the ledger may not name it yet;
+- the ledger of a run that did not succeed names it, and the folder of the run exists;
+- it is the last snapshot of a persistent workspace, which is restored after a run was killed.
 
-Everything below `index/` and `body/` is a content that items have; a scratch entry has its snapshot's.
+An item consists of files below `index/` and `body/`; a scratch entry consists of those of its snapshot.
 
-Runs go on meanwhile. Nothing is locked while the cache is surveyed, which takes seconds for millions of files, and what
-is dropped is dropped in slices of `HOLD` seconds under the cache's lock. A snapshot that was put or restored since the
-survey began has a newer index, which is looked for whenever the lock was taken: that and all that it has is kept.
+Runs continue meanwhile. The survey takes seconds for millions of files and holds no lock. Files are removed in slices
+of `SLICE_SECONDS` under the cache's lock. A snapshot that was put or restored after the survey began has a newer index:
+each slice looks for such indexes first, and keeps them with all of their files.
 """
 
 from __future__ import annotations
@@ -43,22 +42,22 @@ if TYPE_CHECKING:
     from senro.domain.caches.record import ScratchRecord
 
 _LOCK_SECONDS = 60.0
-"""Seconds to wait for runs that write snapshots just now; each holds the lock for one snapshot at a time."""
+"""Seconds to wait for the lock. A run that writes snapshots holds it for one snapshot at a time."""
 
 SLICE_SECONDS = 0.5
-"""Seconds that the lock is held at a time. A file takes from 20 us to 2 ms to remove, by the disk."""
+"""Seconds for which the lock is held at a time. Removing a file takes 20 us to 2 ms, depending on the disk."""
 
 _MIN_REMOVAL_SHARE = 0.2
-"""The part of a slice in which files are removed, however long it takes to see what was used meanwhile."""
+"""The share of `SLICE_SECONDS` in which files are removed, however long the search for newer indexes takes."""
 
 _PAUSE_SECONDS = 0.05
-"""Seconds between two slices: longer than whoever waits for the lock lets pass between two tries."""
+"""Seconds between two slices: longer than the pause between two tries to get the lock (`adapters.fs.locks`)."""
 
 _COLLECTOR_LOCK = "gc.lock"
 
 
 class FolderCache:
-    """The cache folder `root`, which need not be there."""
+    """The cache folder `root`, which may not exist yet. `patience`: the seconds to wait for a lock."""
 
     def __init__(self, root: str, *, patience: float = _LOCK_SECONDS) -> None:
         self._root = Path(root).absolute()
@@ -86,7 +85,7 @@ class FolderCache:
 
 
 class FolderCollection:
-    """See `ports.cache.Collection`. Made by `FolderCache.collecting`; `only` is the lock of the one collector."""
+    """See `ports.cache.Collection`. Created by `FolderCache.collecting`; `only` is the lock of the one collector."""
 
     def __init__(self, root: Path, collector_lock: FileLock, patience: float) -> None:
         self._root = root
@@ -96,7 +95,7 @@ class FolderCollection:
         self._ended: list[RegisteredRun] = []
         self._stale: list[Path] = []
         self._trees: dict[str, frozenset[str]] = {}
-        """What each index is known to have, by its path: an index never changes."""
+        """The files of each snapshot by the path of its index. An index never changes."""
 
     async def survey(self) -> Survey:
         """See `ports.cache.Collection.survey`."""
@@ -108,7 +107,7 @@ class FolderCollection:
     async def drop(self, decision: Sweep) -> None:
         """See `ports.cache.Collection.drop`.
 
-        Entries of runs that need nothing any more go too, and what was left by whoever was killed while writing.
+        Also removes the entries of runs that need nothing any more, and files that a killed process left half written.
         """
         try:
             await run_in_slices(self._drop(decision))
@@ -150,7 +149,7 @@ class FolderCollection:
         return Survey(tuple(items), bodies, keepers)
 
     def _scratch_records(self) -> Iterator[tuple[str, os.stat_result]]:
-        """The scratch entries. What was begun beside them long ago, and never was one, is noted."""
+        """The files of scratch entries. Collects old temporary files, which a killed process has left, in `_stale`."""
         for path, status in self._files(SCRATCH):
             if path.endswith(".json"):
                 yield path, status
@@ -158,7 +157,7 @@ class FolderCollection:
                 self._stale.append(self._root / path)
 
     def _find_needed(self) -> tuple[set[str], float, tuple[Keeper, ...]]:
-        """Digests that are needed, the time since when everything is, and for which runs."""
+        """The digests that are needed, the time since which everything is needed, and the runs that need them."""
         digests = {record.digest for record in read_records(self._root)}
         since = float("inf")
         keepers = []
@@ -171,22 +170,22 @@ class FolderCollection:
             elif run.history is not None and run.history.needed:
                 digests |= run.history.needed
                 keepers.append(Keeper(run.run, run.folder, run.history.state or "unfinished"))
-            elif run.run or run.began < self._survey_began - STALE_SECONDS:  # else it registers at this moment
+            elif run.run or run.began < self._survey_began - STALE_SECONDS:  # otherwise the run is just registering
                 self._ended.append(run)
         return digests, since, tuple(keepers)
 
     def _contents(self, path: str) -> frozenset[str] | None:
-        """The contents of a snapshot, its index among them; None for an index that is of no use to anybody."""
+        """The files of a snapshot, including its index; None if the index is missing or damaged."""
         try:
             tree = read_index(self._root / path)
         except ContentLost:
             return None
         names = (body_path(entry.digest) for entry in tree.entries if entry.digest)
-        # Interned: a hundred snapshots of the same hundred thousand files share the text of each name.
+        # Interned: a hundred snapshots of the same hundred thousand files share each string.
         return frozenset([path, *map(sys.intern, names)])
 
     def _files(self, *folders: str) -> Iterator[tuple[str, os.stat_result]]:
-        """Every file two levels below the folders, by its path in the cache."""
+        """Yields every file two levels below the folders: its path relative to the cache, and its status."""
         for folder in folders:
             for parent in _list_folder(self._root / folder):
                 for file in _list_folder(Path(parent.path)):
@@ -194,7 +193,7 @@ class FolderCollection:
                         yield f"{folder}/{parent.name}/{file.name}", file.stat(follow_symlinks=False)
 
     def _new_tick(self) -> Generator[None, None, float]:
-        """The file system's time, as it has just become: whatever is touched from now on has it, or a later one."""
+        """Wait for the file system's clock to tick, and return its time: no file touched later has an earlier one."""
         before = self._touch()
         while (now := self._touch()) == before:
             time.sleep(0.001)
@@ -207,7 +206,7 @@ class FolderCollection:
 
     def _drop(self, decision: Sweep) -> Generator[None, None, None]:
         scratches = [item.name for item in decision.items if item.kind == "scratch"]
-        # An index before its bodies: cut off in between, no snapshot is there that lacks one.
+        # Indexes before bodies: if this is interrupted, no index exists whose bodies are missing.
         pending = deque([*scratches, *sorted(decision.bodies, key=lambda path: (not path.startswith(INDEX), path))])
         lock = FileLock(self._root / LOCK_FILE)
         try:
@@ -224,10 +223,10 @@ class FolderCollection:
             path.unlink(missing_ok=True)
 
     def _drop_slice(self, pending: deque[str]) -> Generator[None, None, None]:
-        """Remove what waits, as far as the time goes and nobody uses it again."""
+        """Remove pending files for one slice of time, except those that were used since the survey."""
         began = time.monotonic()
         kept = yield from self._used_since_survey()
-        # Looking takes of the time too; but some of it is for removing, or this would never end.
+        # The search takes time too, but some time must remain for removing, or this would never end.
         end = max(began + SLICE_SECONDS, time.monotonic() + SLICE_SECONDS * _MIN_REMOVAL_SHARE)
         while pending:
             path = pending.popleft()
@@ -238,7 +237,7 @@ class FolderCollection:
                 return
 
     def _used_since_survey(self) -> Generator[None, None, set[str]]:
-        """What was put or restored since the survey began, with all that it has."""
+        """The paths of snapshots and scratch entries that were used since the survey began, with all of their files."""
         kept: set[str] = set()
         for path, status in self._files(INDEX, SCRATCH):
             if status.st_mtime >= self._survey_began:
@@ -251,7 +250,7 @@ class FolderCollection:
         return kept
 
     def _index_of(self, path: str) -> str:
-        """The path of the index that a scratch entry has; any other path as it is."""
+        """The path of the index of a scratch entry; any other path is returned unchanged."""
         record = self._record(path) if path.startswith(f"{SCRATCH}/") else None
         try:
             return path if record is None else index_path(record.tree)

@@ -1,7 +1,7 @@
-"""Archives on their way, packed by gzip or zstd: what the far side's programs of these names read and write.
+"""Compresses and decompresses archives by gzip or zstd, compatible with the programs of these names.
 
-Both carry a checksum of the content, which is checked where it is unpacked (RFC 1952 section 2.3.1, RFC 8878 section
-3.1.1): bytes that were damaged on their way end the try.
+Both formats end with a checksum of the content, which is verified when it is decompressed (RFC 1952 section 2.3.1,
+RFC 8878 section 3.1.1): bytes that were damaged in transit end the try of a transfer.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
     from senro.domain.transfer.compression import Coding
 
 LEVEL = 1
-"""The quickest of both: a transfer is packed to save time."""
+"""The fastest level of both: transfers are compressed to save time."""
 
 _GZIP_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-_GZIP_WINDOW = 31  # zlib's own number for a gzip header and the largest window
+_GZIP_WINDOW = 31  # zlib's value for a gzip header with the largest window
 _ZSTD_WINDOW = 23
-"""The logarithm of the largest window that is taken, the least that RFC 8878 section 3.1.1.1.2 wants taken: `zstd -1`
-needs 19, and whoever sends a frame decides how much memory it takes."""
+"""Base-2 logarithm of the largest accepted window, since the sender of a frame decides how much memory it needs. RFC
+8878 section 3.1.1.1.2 asks decoders to accept at least this much; `zstd -1` needs 19."""
 
-_OUTPUT_LIMIT = 1 << 18  # bytes unpacked at a time: a few kilobytes may stand for gigabytes
+_OUTPUT_LIMIT = 1 << 18  # bytes decompressed at a time: a few kilobytes may expand to gigabytes
 
 
 class Compressor(Protocol):
-    """Packs a stream: `compress` may hold bytes back, `flush` ends the stream."""
+    """Compresses a stream: `compress` may hold bytes back, `flush` ends the stream."""
 
     def compress(self, data: bytes | memoryview, /) -> bytes:
-        """What the data brings to send."""
+        """Returns the compressed bytes that are ready."""
         ...
 
     def flush(self) -> bytes:
-        """The rest, with the checksum."""
+        """Returns the remaining bytes, with the checksum."""
         ...
 
 
 def make_compressor(coding: Coding) -> Compressor | None:
-    """A packer; None for `plain`."""
+    """A new compressor; None for `plain`."""
     if coding == "gzip":
         return zlib.compressobj(LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
     if coding == "zstd":
@@ -57,19 +57,19 @@ def make_compressor(coding: Coding) -> Compressor | None:
 
 
 def ratio_of(sample: bytes) -> float:
-    """The share of its size that the sample packs to; 1.0 for an empty one."""
+    """The compressed size of the sample divided by its size; 1.0 for an empty sample."""
     return len(zlib.compress(sample, LEVEL)) / len(sample) if sample else 1.0
 
 
 class Decompressor:
-    """Takes a stream of whatever coding, which its first bytes tell: an archive begins with the name of a member."""
+    """Decompresses a stream. The first bytes tell its coding: a plain archive begins with the name of a member."""
 
     def __init__(self) -> None:
         self._head: bytes | None = b""
         self._decoder: _Gzip | _Zstd | None = None
 
     def feed(self, data: bytes | memoryview) -> Iterator[bytes | memoryview]:
-        """The content that the data brings, in pieces. Raises `TreeError` (rule `checksum`, `end`) for damage."""
+        """Yields the decompressed bytes in pieces. Raises `TreeError` (rule `checksum` or `end`) for damaged data."""
         if self._head is not None:
             head = self._head + data
             if len(head) < len(_ZSTD_MAGIC):
@@ -87,12 +87,12 @@ class Decompressor:
         try:
             yield from self._decoder.feed(data)
         except (zlib.error, zstd.ZstdError) as error:
-            raise TreeError("", "checksum", f"the packed archive is damaged: {error}") from error
+            raise TreeError("", "checksum", f"the compressed archive is damaged: {error}") from error
 
     def finish(self) -> bytes:
-        """What a stream of fewer than four bytes brings. Raises `TreeError` (`truncated`) for one that is not whole."""
+        """Returns the bytes of a stream of fewer than four. Raises `TreeError` (rule `truncated`) for a cut stream."""
         if self._decoder is not None and not self._decoder.complete:
-            raise TreeError("", "truncated", "the packed archive ended before its checksum; the transfer was cut")
+            raise TreeError("", "truncated", "the compressed archive ended before its checksum; the transfer was cut")
         head, self._head = self._head, None
         return head or b""
 
@@ -113,7 +113,7 @@ class _Gzip:
             data = self._decoder.unconsumed_tail or self._decoder.unused_data
             if piece:
                 yield piece
-        # What is held back comes without another byte of input.
+        # The decoder returns output that it holds back without more input.
         while not self._decoder.eof and (piece := self._decoder.decompress(b"", _OUTPUT_LIMIT)):
             yield piece
 
@@ -141,4 +141,4 @@ class _Zstd:
 
 
 def _trailing_data() -> TreeError:
-    return TreeError("", "end", "something follows the end of the packed archive")
+    return TreeError("", "end", "something follows the end of the compressed archive")

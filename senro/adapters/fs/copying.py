@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from senro.domain.tree.tree import Entry, Tree
 
 _KERNEL_COPY_BYTES = 1 << 20
-"""Files of at least so many bytes are copied by the kernel: XFS and btrfs then share the blocks. For smaller files the
-extra system call costs more."""
+"""Files of at least this many bytes are copied by the kernel: XFS and btrfs then share the blocks. For smaller files
+the extra system call costs more."""
 
 _KERNEL_STEP = 8 << 20
 

@@ -1,4 +1,4 @@
-"""`ports.scratch.KeyFiles`: the files of a folder that match patterns, with their digests."""
+"""`ports.scratch.KeyFiles` for a folder: the digests of the files that match patterns."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 _NO_FILE = frozenset({errno.ENXIO, errno.ENODEV, errno.EOPNOTSUPP})
-"""What open(2) says of a socket and of a device that is not there: Linux ENXIO or ENODEV, macOS EOPNOTSUPP."""
+"""What open(2) returns for a socket or a missing device: ENXIO or ENODEV on Linux, EOPNOTSUPP on macOS."""
 
 
 class FolderKeyFiles:
-    """Reads no file but those that match. Blocking work happens in worker threads."""
+    """Reads only files that match. Blocking work runs in worker threads."""
 
     async def digests(self, folder: str, patterns: Sequence[str], *, exclude: Sequence[str]) -> Mapping[str, str]:
         """See `ports.scratch.KeyFiles.digests`."""
@@ -51,23 +51,22 @@ def _digests(folder: str, patterns: Sequence[str], exclude: Sequence[str]) -> Ge
 
 def _list(folder: str, directory: str) -> list[tuple[str, bool]]:
     try:
-        with os.scandir(os.path.join(folder, directory)) as listing:  # noqa: PTH118 - joined as it is, not normalised
+        with os.scandir(os.path.join(folder, directory)) as listing:  # noqa: PTH118 - `Path` would normalise the path
             return [
                 (f"{directory}/{item.name}" if directory else item.name, item.is_dir(follow_symlinks=False))
                 for item in listing
             ]
     except (FileNotFoundError, NotADirectoryError):
-        return []  # it vanished meanwhile, as if it had before
+        return []  # removed since its parent was listed
     except PermissionError:
-        # A folder that we may not enter holds no file that a key could be made of; a pattern that matches nothing else
-        # is refused by whoever asked.
+        # A key cannot depend on files that this user may not read. The caller refuses patterns that match nothing.
         return []
     except OSError as error:
         raise _unreadable(directory or folder, error) from error
 
 
 def _digest(folder: str, path: str) -> Generator[None, None, str]:
-    """The digest of the file, through a link; "" for what is none: a fifo, a socket, a link that leads nowhere."""
+    """The digest of the file, following a link; "" if it is no regular file or a dangling link."""
     try:
         fd = os.open(os.path.join(folder, path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # noqa: PTH118 - as above
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Where a store has its snapshots, and how one is read: `FolderContentStore` keeps them, `FolderCache` drops them."""
+"""The paths of snapshots in a store, shared by `FolderContentStore`, which writes them, and `FolderCache`."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 
 
 def index_path(digest: str) -> str:
-    """Where the index of a snapshot lies below the store. Raises `ContentLost` for what is no digest."""
+    """The path of a snapshot's index, relative to the store. Raises `ContentLost` for a malformed digest."""
     return f"{INDEX}/{_place(digest)}"
 
 
 def body_path(digest: str) -> str:
-    """Where the content of a file lies below the store. Raises `ContentLost` for what is no digest."""
+    """The path of a file's content, relative to the store. Raises `ContentLost` for a malformed digest."""
     return f"{BODY}/{_place(digest)}"
 
 
 def digest_at(path: str) -> str:
-    """The digest of what lies there."""
+    """The digest of the file at a path of `index_path` or `body_path`."""
     return "sha256:" + path.rpartition("/")[2]
 
 
 def read_index(path: Path) -> Tree:
-    """The tree of the index there. Raises `ContentLost` where it is missing or damaged, else `StoreError`."""
+    """Read the index at `path`. Raises `ContentLost` if it is missing or damaged, `StoreError` if it is unreadable."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        raise ContentLost(str(path), "the snapshot is not held here; run the step that makes it again") from None
+        raise ContentLost(str(path), "the snapshot is not in this store; run the step that made it again") from None
     except OSError as error:
         raise StoreError(str(path), f"the snapshot cannot be read: {error.strerror}") from error
     if hashlib.sha256(data).hexdigest() != path.name:
         raise ContentLost(str(path), "the snapshot does not match its digest; remove this file and run again")
     try:
-        return decode(data, links="keep")  # a tree that was taken, by whatever rules
+        return decode(data, links="keep")  # whatever rules the tree was taken by, they held then
     except TreeError as error:
-        message = f"the snapshot is no tree ({error}); remove this file and run again"
+        message = f"the snapshot's index cannot be decoded ({error}); remove this file and run again"
         raise ContentLost(str(path), message) from error
 
 
 def _place(digest: str) -> str:
     match = _DIGEST.fullmatch(digest)
     if not match:
-        raise ContentLost(digest, "this is no digest; a snapshot is named sha256:<64 hexadecimal digits>")
+        raise ContentLost(digest, "this is not a digest; a snapshot is named sha256:<64 hexadecimal digits>")
     return f"{match[1][:2]}/{match[1]}"

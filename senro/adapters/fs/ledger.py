@@ -6,8 +6,8 @@
         plan.json
         events.jsonl
         logs/<step>/<attempt>.log
-        workspaces/<name>        this user's alone
-        scratch/<name>           this user's alone, removed at the end
+        workspaces/<name>        mode 0700
+        scratch/<name>           mode 0700, removed when the run ends
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _TOKEN_LENGTHS = (6, 10, 16)
 
 @asynccontextmanager
 async def open_run_folder(run_dir: str, *, now: datetime, token: str) -> AsyncIterator[RunLedger]:
-    """Make the folder of a new run below `run_dir`, and close it at the end.
+    """Create the folder of a new run below `run_dir`; leaving the context closes its ledger.
 
-    `now` is in UTC; of `token`, hexadecimal digits, as many are taken as make the name new. Raises `StoreError` where
-    the folder cannot be made.
+    The name of the folder is `now`, in UTC, and as many of the hexadecimal digits of `token` as make it unique. Raises
+    `StoreError` if the folder cannot be created.
     """
     folder, events = await _in_thread(
         run_dir, lambda: _make_run_folder(Path(run_dir).absolute(), f"{now:%Y%m%dT%H%M%SZ}", token)
@@ -56,7 +56,7 @@ async def open_run_folder(run_dir: str, *, now: datetime, token: str) -> AsyncIt
 
 
 class FolderLedger:
-    """The folder of one run. Made by `open_run_folder`."""
+    """The folder of one run. Created by `open_run_folder`. `events`: the descriptor of `events.jsonl`."""
 
     def __init__(self, folder: Path, events: int) -> None:
         self._folder = folder
@@ -75,20 +75,20 @@ class FolderLedger:
         return str(self._folder)
 
     async def write_plan(self, document: bytes) -> None:
-        """See `ports.ledger.RunLedger.write_plan`. Raises `StoreError` where it was written before."""
+        """See `ports.ledger.RunLedger.write_plan`. Raises `StoreError` for a second call."""
         path = self._folder / "plan.json"
         await _in_thread(str(path), lambda: _write_once(path, document))
 
     async def append(self, line: bytes) -> None:
-        """See `ports.ledger.RunLedger.append`. On disk when it returns; a line that does not fit leaves nothing."""
+        """See `ports.ledger.RunLedger.append`. A line that could not be written completely is removed again."""
         if b"\n" in line or not line:
-            raise ValueError("an event is one line that is not empty")
+            raise ValueError("an event is one line, and not empty")
         async with self._lock:
             await _in_thread(str(self._folder / LEDGER), lambda: self._append(line + b"\n"))
 
     @asynccontextmanager
     async def open_log(self, step_folder: str, attempt: int) -> AsyncIterator[StepLog]:
-        """See `ports.ledger.RunLedger.open_log`. Raises `StoreError` for an attempt whose log was opened before."""
+        """See `ports.ledger.RunLedger.open_log`. Raises `StoreError` if the log of the attempt exists."""
         path = self._folder / "logs" / _check_name(step_folder) / f"{attempt}.log"
         fd = await _in_thread(str(path), lambda: _open_log(path))
         log = FolderLog(path, fd)
@@ -103,7 +103,7 @@ class FolderLedger:
         return str(self._folder / "workspaces" / _check_name(name))
 
     def scratch(self, name: str) -> str:
-        """See `ports.ledger.RunLedger.scratch`. The same name is the same folder."""
+        """See `ports.ledger.RunLedger.scratch`. Returns the same folder for the same name."""
         path = self._folder / "scratch" / _check_name(name)
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -126,14 +126,14 @@ class FolderLedger:
             write_all(self._events, line)
             sync_data(self._events)
         except OSError:
-            # A full disk took a part of it: without this the next line would go on in the middle of this one.
+            # A full disk may have taken a part of the line; the next line must not continue it.
             os.ftruncate(self._events, self._length)
             raise
         self._length += len(line)
 
 
 class FolderLog:
-    """The log of one attempt. Made by `FolderLedger.open_log`."""
+    """The log of one attempt. Created by `FolderLedger.open_log`."""
 
     def __init__(self, path: Path, fd: int) -> None:
         self._path = path
@@ -145,7 +145,7 @@ class FolderLog:
         return str(self._path)
 
     async def write(self, data: bytes) -> None:
-        """See `ports.ledger.StepLog.write`. The system has it when it returns; the disk once the log is closed."""
+        """See `ports.ledger.StepLog.write`. The data is on disk once the log is closed."""
         await _in_thread(self.path, lambda: write_all(self._fd, data))
 
     def close(self) -> None:
@@ -169,7 +169,7 @@ def _failed(path: str, error: OSError) -> StoreError:
 
 
 def _make_run_folder(run_dir: Path, moment: str, token: str) -> tuple[Path, int]:
-    """A run's new folder, and its events, open to append."""
+    """Returns the run's new folder, and the descriptor of its events, open for appending."""
     folder = _new_folder(run_dir, moment, token)
     (folder / "logs").mkdir()
     (folder / "workspaces").mkdir(mode=0o700)
@@ -185,7 +185,7 @@ def _new_folder(run_dir: Path, moment: str, token: str) -> Path:
         except FileExistsError:
             continue
         return folder
-    raise StoreError(str(run_dir / f"{moment}-{token}"), "a run of this name is there already; start the run again")
+    raise StoreError(str(run_dir / f"{moment}-{token}"), "a run of this name exists already; start the run again")
 
 
 def _write_once(path: Path, document: bytes) -> None:
@@ -194,7 +194,7 @@ def _write_once(path: Path, document: bytes) -> None:
     try:
         write_all(fd, document)
         os.fsync(fd)
-        # Unlike a rename, a link does not replace what is there.
+        # Unlike rename(2), link(2) does not replace an existing file.
         os.link(temporary, path)
     finally:
         os.close(fd)
@@ -208,5 +208,5 @@ def _open_log(path: Path) -> int:
 
 def _check_name(name: str) -> str:
     if not name or name in {".", ".."} or "/" in name or "\0" in name:
-        raise StoreError(name, "this is no name of a single folder")
+        raise StoreError(name, "this is not the name of a single folder")
     return name

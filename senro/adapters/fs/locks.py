@@ -1,7 +1,7 @@
-"""Locks between processes, by flock(2): the kernel gives one back when its holder ends, however that happens.
+"""Locks between processes, by flock(2): the kernel releases a lock when its holder ends, for whatever reason.
 
-A lock belongs to the open file, so two that are opened in one process keep each other out as two processes do. The
-files of locks are never removed by whoever locks them: of two names for two files, both would be held.
+A lock belongs to the open file description: two `FileLock` objects exclude each other within one process too. A holder
+never removes the file of its lock, or another process could create and lock a second file of that name.
 """
 
 from __future__ import annotations
@@ -19,18 +19,21 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 LOCK_FILE = "lock"
-"""The name of a cache's lock: shared while a snapshot is written or restored, exclusive while some are dropped."""
+"""The name of a cache's lock file: locked shared to write or restore a snapshot, exclusive to remove some."""
 
 _POLL_SECONDS = 0.02
 NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
-"""What a file system says that has no locks."""
+"""The errors of file systems without locks."""
 
 _NO_FILE = frozenset({errno.EROFS, errno.EACCES, errno.ENOENT, errno.ENOTDIR})
-"""What is said of a lock's file that cannot be made: by a cache that one may only read, or that is not there."""
+"""The errors for a lock file in a cache folder that is read-only or does not exist."""
 
 
 class FileLock:
-    """A lock on the file at `path`, which `create` makes where it is missing. Raises OSError. `close` it always."""
+    """A lock on the file at `path`; `create` says whether to create a missing file. Raises OSError.
+
+    The caller calls `close` on every path.
+    """
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path
@@ -38,7 +41,7 @@ class FileLock:
         self._fd = os.open(path, flags | os.O_CREAT if create else flags, 0o600)
 
     def try_acquire(self, *, exclusive: bool) -> bool:
-        """Take it without waiting; False where another has it. Raises OSError where there are no locks."""
+        """Try once. Returns whether the lock is held now. Raises OSError if the file system has no locks."""
         try:
             fcntl.flock(self._fd, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -47,15 +50,15 @@ class FileLock:
 
     @property
     def fd(self) -> int:
-        """The open file, to read and write."""
+        """The descriptor of the file, open for reading and writing."""
         return self._fd
 
     def release(self) -> None:
-        """Give it back, also where a process that was forked meanwhile still has the file. `take` may come again."""
+        """Release the lock, also if a forked process still has the file open. It may be acquired again."""
         fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Give it back for good; a second call is nothing."""
+        """Release the lock and close the file. A second call does nothing."""
         if self._fd >= 0:
             try:
                 self.release()
@@ -65,9 +68,9 @@ class FileLock:
 
 
 def lock_shared(root: Path, seconds: float) -> Generator[None, None, FileLock | None]:
-    """The cache's lock, shared, after at most `seconds`. None where its file system has no locks, or is read-only.
+    """Acquire the cache's lock, shared. Returns None on a file system that has no locks or is read-only.
 
-    Without a lock nothing can be dropped there either: that needs the exclusive one. Raises `StoreError`.
+    Nothing can be removed from such a cache, since that needs the exclusive lock. Raises `StoreError` after `seconds`.
     """
     try:
         lock = FileLock(root / LOCK_FILE)
@@ -89,12 +92,10 @@ def lock_shared(root: Path, seconds: float) -> Generator[None, None, FileLock | 
 
 
 def acquire(lock: FileLock, seconds: float, *, exclusive: bool) -> Generator[None, None, None]:
-    """Take the lock, trying for at most `seconds`. Raises `StoreError` after that, OSError where there are no locks."""
+    """Acquire the lock. Raises `StoreError` after `seconds`, OSError if the file system has no locks."""
     end = time.monotonic() + seconds
     while not lock.try_acquire(exclusive=exclusive):
         if time.monotonic() >= end:
-            raise StoreError(
-                str(lock.path), "another senro has had this lock for too long; try again when that has ended"
-            )
+            raise StoreError(str(lock.path), "another senro process holds this lock; try again when that has ended")
         time.sleep(_POLL_SECONDS)
         yield

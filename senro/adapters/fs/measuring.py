@@ -1,4 +1,4 @@
-"""How much a folder holds, however deep it is and whatever rights its parts have."""
+"""Computes the size of a folder of any depth."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def folder_size(folder: Path) -> Generator[None, None, int]:
-    """The bytes of all files below it, a file of several names counting with each. Follows no link.
+    """The bytes of all files below the folder. Follows no link; a file with several hard links counts with each.
 
-    What we may not read, and what vanishes meanwhile, counts nothing. Raises OSError where the folder itself is not
-    there, `StoreError` where a part of it is moved elsewhere meanwhile.
+    Entries that this user may not read, or that vanish meanwhile, count as 0. Raises OSError if the folder does not
+    exist, `StoreError` if a directory in it is moved meanwhile.
     """
-    # Down by name and up by `..`: no path grows longer than the system takes, and two folders are open at most.
+    # Down by name and up by `..`: no path exceeds PATH_MAX, and at most two directories are open.
     try:
         here = os.open(folder, FOLDER)
     except PermissionError:
@@ -55,8 +55,8 @@ def folder_size(folder: Path) -> Generator[None, None, int]:
 
 
 def _list(fd: int) -> tuple[int, list[str]]:
-    """The bytes of the files in an open folder, and the names of the folders in it."""
-    os.stat(".", dir_fd=fd)  # a folder that may be listed and not be entered has no way up either
+    """The bytes of the files in an open directory, and the names of its subdirectories."""
+    os.stat(".", dir_fd=fd)  # a directory that cannot be entered could not be left by `..` either
     size, folders = 0, []
     with os.scandir(fd) as listing:
         for item in listing:

@@ -1,4 +1,4 @@
-"""Trees of this machine as the bytes of one archive."""
+"""Packs trees of this machine into one archive."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from senro.ports.trees import Packed
 
 _HALF_PIECE = PIECE // 2
-"""Bytes of a file that is read in pieces, and of packed bytes that are handed out; half a piece."""
+"""Half a piece: larger files are read in pieces, and at least this many compressed bytes are returned at a time."""
 
 _READ = READ | os.O_NONBLOCK
 
 _SAMPLE_PIECE = 16 * 1024
-"""Bytes that a sample takes from one place."""
+"""Bytes that a sample takes from each place."""
 
 
 class FolderArchive:
-    """An archive that is read from its folders while it is sent. Made by `FolderTrees.pack`."""
+    """An archive whose content is read from its folders while it is sent. Created by `FolderTrees.pack`."""
 
     def __init__(
         self, parts: Sequence[Packed], sentinel: str, *, coding: Coding = "plain", open_to_all: bool = False
@@ -67,7 +67,7 @@ class FolderArchive:
         """See `ports.trees.Archive.read`."""
         if self._failed:
             raise TreeError("", "torn", "an earlier read of the archive failed or was cancelled; pack it again")
-        # A cancelled wait loses its piece: what is read after it would be an archive with a hole.
+        # A cancelled wait loses its piece, and the archive would have a hole.
         self._failed = True
         found = await self._read_ahead.next()
         self._failed = False
@@ -77,12 +77,12 @@ class FolderArchive:
         return piece
 
     async def close(self) -> None:
-        """Close what is open. Nothing can be read after it."""
+        """Close all files. Nothing can be read afterwards."""
         self._failed = True
         await self._read_ahead.close()
 
     def _encode(self, coding: Coding) -> Generator[tuple[bytes | memoryview, int, int], None, None]:
-        """The pieces as they cross, with the bytes and entries that they bring it to; packed ones fill a message."""
+        """Yields the pieces to send, each with the archive's bytes and entries up to its end."""
         compressor, content_bytes, held = make_compressor(coding), 0, bytearray()
         for piece in self._pack():
             content_bytes += len(piece)
@@ -116,7 +116,7 @@ class FolderArchive:
                         else:
                             yield from _read_large(root, entry, buffers)
                         if zeros := padding(entry.size):
-                            buffers.put(bytes(zeros))  # a piece ends between two blocks, so there is room
+                            buffers.put(bytes(zeros))  # a piece is a multiple of the block size, so there is room
         if len(self._tail) > len(buffers.room):
             yield buffers.take()
         buffers.put(self._tail)
@@ -124,9 +124,9 @@ class FolderArchive:
 
 
 def _read_small(root: OpenDirectory, entry: Entry, buffers: Buffers) -> None:
-    """Add the content of a file that fits into the piece: one read, whose digest says whether it is what was promised.
+    """Append a file that fits into the piece and verify its digest.
 
-    There is room for one byte more, which only a file has that has grown.
+    One byte more is requested, so that a file that has grown is noticed.
     """
     promised = entry.size
     room = buffers.room[: promised + 1]
@@ -149,7 +149,7 @@ def _read_small(root: OpenDirectory, entry: Entry, buffers: Buffers) -> None:
 
 
 def _read_large(root: OpenDirectory, entry: Entry, buffers: Buffers) -> Generator[memoryview, None, None]:
-    """Add the file's content, in full pieces."""
+    """Append a file, yielding full pieces."""
     try:
         fd = root.open(entry.path, _READ)
         try:
@@ -178,10 +178,7 @@ def _read_large(root: OpenDirectory, entry: Entry, buffers: Buffers) -> Generato
 
 
 def sample(parts: Sequence[Packed], size: int) -> Generator[None, None, bytes]:
-    """About `size` bytes of the parts' files, from places that lie evenly in all of them. What cannot be read is left.
-
-    A sample is for a guess alone: a file that changed is found out by the archive.
-    """
+    """About `size` bytes of the parts' files, taken at even distances. Unreadable files are skipped."""
     total = sum(part.tree.size for part in parts)
     stride = max(_SAMPLE_PIECE, total * _SAMPLE_PIECE // size)
     found = bytearray()

@@ -2,12 +2,12 @@
 
 ::
 
-    <root>/persistent/<name>/content       the workspace's files
-    <root>/persistent/<name>/record.json   a `domain.persistent.PersistentRecord`
-    <root>/persistent/<name>/holder.json   who has it: run, pid, host, since when
-    <root>/persistent/<name>/lock          locked while somebody has it
+    <root>/persistent/<name>/content       the files of the workspace
+    <root>/persistent/<name>/record.json   a `domain.caches.persistent.PersistentRecord`
+    <root>/persistent/<name>/holder.json   a `_Holder`
+    <root>/persistent/<name>/lock          locked while a run uses the workspace
 
-A workspace's name is a DNS-1123 label, in lower case: no two of them are one folder on any file system.
+The name of a workspace is a DNS-1123 label, which is lower case: file systems that ignore case distinguish them too.
 """
 
 from __future__ import annotations
@@ -42,10 +42,12 @@ FOLDER = "persistent"
 CONTENT, RECORD, HOLDER, LOCK = "content", "record.json", "holder.json", "lock"
 
 _GONE = "gone"
-"""The part beside the content that was evicted and is being removed; see `adapters.fs.beside` for the others."""
+"""The sibling of the content that is being evicted; see `adapters.fs.staged_directory` for the other siblings."""
 
 
 class _Holder(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which process holds the lock, since when, and for which run; `run` is empty before the run has an id."""
+
     pid: int
     host: str
     since: str
@@ -60,7 +62,7 @@ class FolderPersistentStore:
 
     @asynccontextmanager
     async def lock(self, name: str, *, since: str) -> AsyncIterator[WorkspaceLock]:
-        """See `ports.persistent.PersistentStore.lock`. Raises `StoreError` where the folder cannot be locked."""
+        """See `ports.persistent.PersistentStore.lock`. Raises `StoreError` if the folder cannot be locked."""
         folder = self._root / FOLDER / name
         try:
             lock = await anyio.to_thread.run_sync(_try_lock, folder)
@@ -95,7 +97,7 @@ class FolderPersistentStore:
 
 
 class FolderWorkspaceLock:
-    """See `ports.persistent.WorkspaceLock`. Made by `FolderPersistentStore.lock`."""
+    """See `ports.persistent.WorkspaceLock`. Created by `FolderPersistentStore.lock`."""
 
     def __init__(self, name: str, folder: Path, holder: _Holder) -> None:
         self._name = name
@@ -135,11 +137,11 @@ class FolderWorkspaceLock:
         await self._in_thread(lambda: _replace(self._place / RECORD, msgspec.json.encode(record)))
 
     async def measure(self) -> int:
-        """See `ports.persistent.WorkspaceLock.measure`. A file of several names counts with each."""
+        """See `ports.persistent.WorkspaceLock.measure`."""
         return await self._in_slices(folder_size(self._content))
 
     async def evict(self) -> None:
-        """See `ports.persistent.WorkspaceLock.evict`. What was renamed away and not removed yet, `mend` removes."""
+        """See `ports.persistent.WorkspaceLock.evict`. `repair` completes an eviction that was interrupted."""
         await self._in_slices(self._evict())
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
@@ -156,7 +158,7 @@ class FolderWorkspaceLock:
 
     def _failed(self, error: OSError) -> StoreError:
         return StoreError(
-            str(error.filename or self._place), f"the persistent workspace cannot be kept: {error.strerror}"
+            str(error.filename or self._place), f"the persistent workspace cannot be used: {error.strerror}"
         )
 
     def _repair(self) -> Generator[None, None, bool]:
@@ -179,7 +181,7 @@ class FolderWorkspaceLock:
         return Inspection(size, leftover)
 
     def _swapped_out(self) -> Path | None:
-        """The content where it lies beside its place: its run was killed between the two renames of a swap."""
+        """The sibling with the content, if a process was killed between the two renames of a swap."""
         if not self._content.exists():
             for stem, parts in siblings(self._content).items():
                 if {"new", "old"} <= parts:
@@ -195,7 +197,7 @@ class FolderWorkspaceLock:
 
 
 def read_records(root: Path) -> Iterator[PersistentRecord]:
-    """What is written down about each persistent workspace of a cache folder. Raises OSError."""
+    """The records of the persistent workspaces of a cache folder. Raises OSError."""
     for folder in _folders(root):
         record = _record(folder)
         if record is not None:
@@ -213,7 +215,7 @@ def _needs_repair(folder: Path) -> bool:
     try:
         left = bool(siblings(folder / CONTENT))
     except OSError:
-        return False  # nobody can look into it
+        return False  # not readable by this user
     return left or ((folder / RECORD).exists() and not (folder / CONTENT).exists())
 
 
@@ -234,8 +236,8 @@ def _describe_holder(folder: Path) -> str:
     try:
         holder = msgspec.json.decode((folder / HOLDER).read_bytes(), type=_Holder)
     except (OSError, msgspec.DecodeError):
-        return "another run, which begins just now,"
-    run = f"the run {holder.run}" if holder.run else "a run that begins just now"
+        return "another run, which is starting,"
+    run = f"the run {holder.run}" if holder.run else "a run that is starting"
     return f"{run} (process {holder.pid} on {holder.host}, since {holder.since})"
 
 
@@ -247,7 +249,7 @@ def _record(folder: Path) -> PersistentRecord | None:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f"{path.name}.new")  # one at a time: whoever writes has the lock
+    temporary = path.with_name(f"{path.name}.new")  # a fixed name: the writer holds the lock
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         write_all(fd, data)

@@ -1,7 +1,7 @@
-"""Which runs refer to a cache's snapshots: one file for each, `<root>/runs/<run id>-<hash of its folder>.json`.
+"""Registers the runs that use a cache's snapshots: one file each, `<root>/runs/<run id>-<hash of its folder>.json`.
 
-A run writes its file before its first snapshot and holds a lock on it until it ends, so whoever has the file knows
-where the ledger lies, when the run began (by the clock of the file system: the file's time) and whether it goes on.
+A run writes its file before its first snapshot and locks it until it ends. The file tells where the ledger of the run
+is, when the run began (the file's modification time, by the clock of the file system) and whether it still runs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FOLDER = "runs"
 
 _LOCK_SECONDS = 10.0
-"""Seconds."""
+"""How long a run waits for the lock of its new file, which another process may test for a moment."""
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -39,9 +39,13 @@ class _Entry(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class RegisteredRun:
-    """A run that refers to the cache. `began` is by the file system's clock; `lives` while its process does.
+    """A run that is registered with the cache.
 
-    `told` is None for a run of which nothing is to be read any more: its folder is gone.
+    `entry`: the path of its file.
+    `run`, `folder`: the id and the folder of the run; empty if the file is not written completely.
+    `began`: when the run began, by the clock of the file system.
+    `running`: whether its process still runs.
+    `history`: the content of its ledger; None if the folder does not exist any more.
     """
 
     entry: Path
@@ -54,7 +58,7 @@ class RegisteredRun:
 
 @asynccontextmanager
 async def register_run(root: str, run: str, folder: str) -> AsyncIterator[None]:
-    """Register the run, whose folder is there, and keep it known as one that goes on. Raises `StoreError`."""
+    """Register the run, whose folder exists, as running while the context is open. Raises `StoreError`."""
     name = f"{run}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]}.json"
     path = Path(root, FOLDER, name)
     try:
@@ -72,10 +76,10 @@ def _register(path: Path, entry: _Entry) -> Generator[None, None, FileLock]:
     lock = FileLock(path)
     try:
         try:
-            # Its name holds the run's id, so nobody has it but who looks, for a moment, whether it is locked.
+            # The name is unique to the run: only a process that tests the lock can hold it, for a moment.
             yield from acquire(lock, _LOCK_SECONDS, exclusive=True)
         except OSError as error:
-            # Where there are no locks, nothing is ever dropped.
+            # On a file system without locks nothing is ever removed from the cache.
             if error.errno not in NO_LOCKS:
                 raise
         write_all(lock.fd, msgspec.json.encode(entry))
@@ -87,7 +91,7 @@ def _register(path: Path, entry: _Entry) -> Generator[None, None, FileLock]:
 
 
 def list_runs(root: Path) -> list[RegisteredRun]:
-    """Every run that is registered. Raises `StoreError` where a ledger is there and cannot be read."""
+    """All registered runs. Raises `StoreError` if a ledger exists and cannot be read."""
     try:
         entries = sorted((root / FOLDER).iterdir())
     except FileNotFoundError:
@@ -96,7 +100,7 @@ def list_runs(root: Path) -> list[RegisteredRun]:
 
 
 def unregister(known: RegisteredRun) -> None:
-    """Remove the entry of a run that has ended."""
+    """Remove the file of a run that has ended."""
     with suppress(FileNotFoundError):
         lock = FileLock(known.entry, create=False)
         try:
@@ -110,7 +114,7 @@ def _read_entry(entry: Path) -> RegisteredRun | None:
     try:
         lock = FileLock(entry, create=False)
     except FileNotFoundError:
-        return None  # somebody else removed it
+        return None  # another process removed it
     try:
         running = not lock.try_acquire(exclusive=False)
         began = os.fstat(lock.fd).st_mtime
@@ -120,7 +124,7 @@ def _read_entry(entry: Path) -> RegisteredRun | None:
     try:
         found = msgspec.json.decode(data, type=_Entry)
     except msgspec.DecodeError:
-        # It registers at this moment, or was killed as it did: it has no snapshot yet.
+        # The run is just registering, or was killed while it did; it has no snapshot yet.
         return RegisteredRun(entry, "", "", began, running, None)
     return RegisteredRun(entry, found.run, found.folder, began, running, _read_history(Path(found.folder)))
 
@@ -133,5 +137,6 @@ def _read_history(folder: Path) -> History | None:
     except OSError as error:
         raise StoreError(
             str(folder / LEDGER),
-            f"what the run still needs cannot be read: {error.strerror}; make it readable, or remove it",
+            f"the run's ledger cannot be read, so the snapshots that it needs are unknown: {error.strerror}; "
+            "make it readable or remove it",
         ) from error

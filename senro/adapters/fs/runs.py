@@ -1,4 +1,4 @@
-"""`ports.runs.Runs` over the folder in which `adapters.fs.ledger` makes those of runs."""
+"""`ports.runs.Runs` for the folder in which `adapters.fs.ledger` creates the folders of runs."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LEDGER = "events.jsonl"
-"""The name of a run's ledger in its folder."""
+"""The file name of a run's ledger in its folder."""
 
 
 def read_history(folder: Path) -> History:
-    """What the ledger of the run in this folder tells. Raises OSError."""
+    """The history of the run in this folder. Raises OSError."""
     return history(read_ledger((folder / LEDGER).read_bytes()))
 
 
 class FolderRuns:
-    """The runs below `run_dir`: each folder that has a ledger."""
+    """The runs below `run_dir`: each folder that contains a ledger."""
 
     def __init__(self, run_dir: str) -> None:
         self._folder = Path(run_dir).absolute()
 
     async def ids(self) -> Sequence[str]:
-        """See `ports.runs.Runs.ids`. A run's id begins with its time, so that their order is that of the names."""
+        """See `ports.runs.Runs.ids`. An id begins with the time of the run, so sorted ids are in order of time."""
         return await anyio.to_thread.run_sync(self._ids)
 
     async def history(self, run: str) -> History:

@@ -2,12 +2,12 @@
 
 ::
 
-    <root>/scratch/<cache>/<hex>.json   a `domain.scratch_record.ScratchRecord`; `<hex>` is the sha256 of its key
-    <root>/index, <root>/body           its content, a snapshot of the content store as any other
+    <root>/scratch/<cache>/<hex>.json   a `domain.caches.record.ScratchRecord`; `<hex>` is the sha256 of its key
+    <root>/index, <root>/body           its content, a snapshot of the content store
 
-A record appears whole and never changes: it is written aside, then linked to its name, which only the first one can
-be. **A record keeps its snapshot alive**, and its modification time is when it was last used: made, or restored from.
-Whoever clears the cache folder drops a record that is too old or too much first, then what no record names any more.
+A record is written to a temporary file, then linked to its name, which fails if the name exists: it appears complete
+and never changes. Its modification time is when the entry was saved or last restored. **A record keeps its snapshot
+alive**: the removal of an old entry removes the record first, then the files that no other item uses.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from senro.ports.snapshots import ContentStore
 
 FOLDER = "scratch"
-"""Below the cache folder."""
+"""The folder of the records, relative to the cache folder."""
 
 
 class FolderScratchStore:
-    """Entries below `root`, their contents in `content`. Any number of processes may share it without a lock."""
+    """The entries of the cache folder `root`, whose content is in `content`. Processes share it without a lock."""
 
     def __init__(self, root: str, content: ContentStore) -> None:
         self._root = Path(root).absolute() / FOLDER
@@ -64,17 +64,17 @@ class FolderScratchStore:
         return [ScratchEntry(one.key, one.created) for one in records if one.key.startswith(tuple(prefixes))]
 
     async def restore(self, cache: str, key: str, folder: str) -> Tree:
-        """See `ports.scratch.ScratchStore.restore`. A record whose content is damaged is removed."""
+        """See `ports.scratch.ScratchStore.restore`. Removes a record whose content is lost or damaged."""
         record = await anyio.to_thread.run_sync(self._read, cache, key)
         path = self._path(cache, key)
         if record is None:
-            raise StoreError(str(path), "the entry is not held here any more")
-        # Before the content is read, so that nobody clears it meanwhile for its age.
+            raise StoreError(str(path), "the entry does not exist any more")
+        # Before the content is read, so that `senro cache gc` does not remove it meanwhile for its age.
         await anyio.to_thread.run_sync(_touch, path)
         try:
             return await self._content.restore(record.tree, folder)
         except ContentLost:
-            # It would stand in the way of a whole one, for ever.
+            # Its key could never be saved again.
             await anyio.to_thread.run_sync(_remove, path)
             raise
 
@@ -87,7 +87,7 @@ class FolderScratchStore:
         return await anyio.to_thread.run_sync(self._write, record)
 
     def _path(self, cache: str, key: str) -> Path:
-        # By its hash: two keys that differ in case alone are one name on some file systems.
+        # Named by hash: some file systems ignore case, and keys may differ in case only.
         return self._root / cache / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
 
     def _read(self, cache: str, key: str) -> ScratchRecord | None:
@@ -108,7 +108,7 @@ class FolderScratchStore:
             try:
                 _write_synced(temporary, encode_record(record))
                 if path.exists() and read_record(path, record.cache, record.key) is None:
-                    _remove(path)  # damage, which would stand in the way for ever
+                    _remove(path)  # it is damaged, and its key could never be saved again
                 os.link(temporary, path)
             finally:
                 _remove(temporary)
@@ -116,7 +116,7 @@ class FolderScratchStore:
             return False
         except OSError as error:
             raise StoreError(
-                str(path), f"the entry cannot be kept: {error.strerror}; make room or choose another folder"
+                str(path), f"the entry cannot be saved: {error.strerror}; make room or choose another folder"
             ) from error
         return True
 
@@ -131,7 +131,7 @@ def _write_synced(path: Path, data: bytes) -> None:
 
 
 def read_record(path: Path, cache: str, key: str | None) -> ScratchRecord | None:
-    """The record there, of this cache, under this key if one is given; None for none. Raises `StoreError`."""
+    """The record at `path`; None if there is none of this cache (and key, if given). Raises `StoreError`."""
     try:
         with path.open("rb") as file:
             return decode_record(file.read(LARGEST), cache, key)
@@ -142,10 +142,10 @@ def read_record(path: Path, cache: str, key: str | None) -> ScratchRecord | None
 
 
 def _touch(path: Path) -> None:
-    with suppress(OSError):  # what is restored is worth more than when that was
+    with suppress(OSError):  # the restored content matters more than the time of its use
         os.utime(path)
 
 
 def _remove(path: Path) -> None:
-    with suppress(OSError):  # what stays is found again, and is told again
+    with suppress(OSError):  # a damaged record that stays is reported again at its next use
         path.unlink()

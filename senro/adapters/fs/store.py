@@ -1,18 +1,18 @@
-"""`ports.content.ContentStore` in a folder.
+"""`ports.snapshots.ContentStore` in a folder.
 
 ::
 
-    <root>/index/<aa>/<hex>   a tree as `domain.tree.encode` writes it; its sha256 is its name
-    <root>/body/<aa>/<hex>    the content of a file; its sha256 is its name
-    <root>/tmp/               what is being written
-    <root>/lock               shared by whoever writes or restores, exclusive to whoever drops
+    <root>/index/<aa>/<hex>   a tree, as `domain.tree.tree.encode` writes it; named by its sha256
+    <root>/body/<aa>/<hex>    the content of a file; named by its sha256
+    <root>/tmp/               files that are being written
+    <root>/lock               locked shared to write or restore, exclusive to remove (`adapters.fs.locks`)
 
-`<aa>` are the first two digits of `<hex>`. Files are read-only and never change, so any number of processes may write
-at once: two that write the same content rename the same bytes to the same name. A body is on disk before it is visible,
-and an index only after all of its bodies, power failures included.
+`<aa>` are the first two digits of `<hex>`. Files are read-only and never change, so processes may write at the same
+time: two that write the same content rename equal files to the same name. A body is synced to disk before it is
+visible, and an index becomes visible after all of its bodies.
 
-The time of an index is when it was last put or restored, also where it was held already. `senro cache gc` drops by it;
-it never works while a snapshot is put, so what `put` found to be there is there when it returns.
+The modification time of an index is when the snapshot was last put or restored; `senro cache gc` removes by it. The
+lock keeps it from removing files that a `put` has found to exist.
 """
 
 from __future__ import annotations
@@ -38,29 +38,29 @@ if TYPE_CHECKING:
     from senro.domain.tree.tree import Entry, Tree
 
 _LOCK_SECONDS = 600.0
-"""Seconds that a snapshot waits for `senro cache gc`, which reads every index and removes files."""
+"""Seconds to wait for `senro cache gc`, which holds the lock while it reads indexes and removes files."""
 
 
 class FolderContentStore:
-    """Snapshots below `root`, which is made with the first one. Blocking work happens in worker threads.
+    """Snapshots below `root`, which the first `put` creates. Blocking work runs in worker threads.
 
-    `put` does not read a file whose content the store holds already: the snapshot is the tree as it was walked, and
-    a file that changed since is noticed only where its content would be new.
+    `put` does not read a file whose content is in the store already. The snapshot is the tree as it was walked; a file
+    that changed since is noticed only if its content has to be stored.
     """
 
     def __init__(self, root: str) -> None:
         self._root = Path(root).absolute()
 
     async def put(self, tree: Tree, folder: str) -> str:
-        """See `ports.content.ContentStore.put`."""
+        """See `ports.snapshots.ContentStore.put`."""
         return await run_in_slices(self._put(tree, folder))
 
     async def get(self, digest: str) -> Tree:
-        """See `ports.content.ContentStore.get`."""
+        """See `ports.snapshots.ContentStore.get`."""
         return await run_in_slices(self._get(digest))
 
     async def restore(self, digest: str, folder: str) -> Tree:
-        """See `ports.content.ContentStore.restore`. Raises `ContentLost` naming a body that is missing or damaged."""
+        """See `ports.snapshots.ContentStore.restore`. `ContentLost` names the missing or damaged body."""
         return await run_in_slices(self._restore(digest, folder))
 
     def _put(self, tree: Tree, folder: str) -> Generator[None, None, str]:
@@ -88,7 +88,7 @@ class FolderContentStore:
                 os.close(root)
         except OSError as error:
             raise StoreError(
-                str(self._root), f"the snapshot cannot be kept: {error.strerror}; make room or choose another folder"
+                str(self._root), f"the snapshot cannot be stored: {error.strerror}; make room or choose another folder"
             ) from error
         return tree.digest
 
@@ -115,15 +115,15 @@ class FolderContentStore:
                 root = OpenDirectory(self._root)
             with root:
                 yield from create_tree(staged, tree, root, _body, self._damaged)
-                with suppress(OSError):  # a store that one may only read keeps no times
+                with suppress(OSError):  # the store may be read-only
                     os.utime(index_path(tree.digest), dir_fd=root.root)
             staged.swap()
 
     def _damaged(self, entry: Entry, how: str) -> ContentLost:
         return ContentLost(
             f"{self._root}/{_body(entry)}",
-            f"the content of `{entry.path}` is damaged: {how}; remove this file, and the next run that has "
-            f"this content writes it again",
+            f"the content of `{entry.path}` is damaged: {how}; remove this file, and the next run with this "
+            f"content stores it again",
         )
 
 

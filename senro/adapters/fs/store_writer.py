@@ -1,4 +1,4 @@
-"""Files on their way into a store: created aside, synced, then renamed into place together."""
+"""Adds files to a store in batches: creates them under temporary names, syncs them, then renames them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ import secrets
 from concurrent.futures import ThreadPoolExecutor
 
 _BATCH = 64
-"""Files that are written before the first of them is synced: the disk then writes them together. Each holds a
-descriptor until its batch is done, and macOS gives a process 256."""
+"""Files that are written before they are synced, so that the disk writes them together. Each uses a descriptor until
+its batch is published, and macOS allows a process 256."""
 
 _SYNCS = 8
-"""Syncs at a time. A sync mostly waits, and a disk that is asked for several answers several times as fast (3,000
-files of 6 kB on ext4: 1.3 s one by one, 0.4 s so)."""
+"""Concurrent fsync(2) calls: a disk completes several at once (3,000 files of 6 kB on ext4: 1.3 s one by one, 0.4 s
+with eight)."""
 
 STALE_SECONDS = 24 * 3600
-"""Seconds after which a file that is being written is taken for what a killed process left."""
+"""The age in seconds from which a temporary file counts as left by a killed process."""
 
 
 class StoreWriter:
-    """New files of the store whose open folder is `root`. Paths are relative to it. `drop` it on every path."""
+    """Writes files of the store whose open folder is `root`, to which paths are relative.
+
+    The caller calls `discard` on every path.
+    """
 
     def __init__(self, root: int) -> None:
         self._root = root
@@ -30,18 +33,18 @@ class StoreWriter:
 
     @property
     def full(self) -> bool:
-        """Whether it is time to `publish`."""
+        """Whether the batch is complete: call `publish`."""
         return len(self._open) >= _BATCH
 
     def has(self, path: str, size: int) -> bool:
-        """Whether the file is there with the size it should have; another size is a damage that a new write mends."""
+        """Whether the file exists with this size. One of another size is damaged, and a new write replaces it."""
         try:
             return os.stat(path, dir_fd=self._root, follow_symlinks=False).st_size == size
         except FileNotFoundError:
             return False
 
     def create(self, path: str) -> int:
-        """A new file that will be `path`, open to write and read; it is closed by `publish` or `drop`."""
+        """Create the file that `publish` renames to `path`. Returns its descriptor; `publish` or `discard` close it."""
         if not self._count:
             self._make("tmp")
         self._count += 1
@@ -54,7 +57,7 @@ class StoreWriter:
         return fd
 
     def publish(self) -> None:
-        """Sync everything created so far, then make it visible, then sync the folders."""
+        """Sync the batch, rename its files, then sync their folders."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_SYNCS)
         list(self._threads.map(os.fsync, [fd for fd, _, _ in self._open]))
@@ -68,7 +71,7 @@ class StoreWriter:
         list(self._threads.map(self._sync_folder, sorted(folders)))
 
     def discard(self) -> None:
-        """Remove what was not published."""
+        """Remove the files that were not published."""
         for fd, temporary, _ in self._open:
             os.close(fd)
             os.unlink(temporary, dir_fd=self._root)
@@ -97,7 +100,7 @@ class StoreWriter:
             os.close(fd)
 
     def _remove_stale(self, before: float) -> None:
-        """Remove what was last written before this time, by the clock of the file system itself."""
+        """Remove temporary files that were last written before this time, by the clock of the file system."""
         fd = os.open("tmp", os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY, dir_fd=self._root)
         try:
             with os.scandir(fd) as listing:

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 
 class FolderTrees:
-    """Walks, packs, unpacks and copies folders. Has no state: one serves everybody."""
+    """Walks, packs, unpacks and copies folders. Has no state."""
 
     async def walk(self, folder: str, *, rules: ContentRules = DEFAULT_RULES) -> Tree:
-        """See `ports.trees.Trees.walk`. Raises `PlanError` for an exclude that cannot be compiled."""
+        """See `ports.trees.Trees.walk`. Raises `PlanError` for an invalid exclude."""
         return await run_in_slices(walk(folder, rules))
 
     async def prune(self, folder: str, *, rules: ContentRules) -> Tree:
@@ -50,7 +50,7 @@ class FolderTrees:
     async def pack(
         self, parts: Sequence[Packed], *, sentinel: str = "", coding: Coding = "plain", open_to_all: bool = False
     ) -> AsyncIterator[Archive]:
-        """See `ports.trees.Trees.pack`. With `sentinel` there must be a part."""
+        """See `ports.trees.Trees.pack`. A `sentinel` needs at least one part."""
         archive = FolderArchive(parts, sentinel, coding=coding, open_to_all=open_to_all)
         async with closing(archive.close):
             yield archive
@@ -67,20 +67,20 @@ class FolderTrees:
     async def unpack(
         self, destinations: Mapping[int, str], *, rules: Mapping[int, ContentRules] | None = None
     ) -> AsyncIterator[Unpacking]:
-        """See `ports.trees.Trees.unpack`. A destination's parent is made where it is missing."""
+        """See `ports.trees.Trees.unpack`. Creates missing parents of the destinations."""
         unpacking = FolderUnpacking(destinations, rules or {})
         async with closing(unpacking.close):
             await unpacking.begin()
             yield unpacking
 
     async def copy(self, tree: Tree, source: str, destination: str, *, rules: ContentRules = DEFAULT_RULES) -> Tree:
-        """See `ports.trees.Trees.copy`. Built beside the destination, which appears whole."""
+        """See `ports.trees.Trees.copy`. The destination appears complete, by rename."""
         return await run_in_slices(_copy(tree, source, destination, rules))
 
 
 @asynccontextmanager
 async def closing(close: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Call `close` on every path, shielded from cancellation. Its error never hides one that is on its way."""
+    """Call `close` on every path, shielded from cancellation. Its error becomes a note of one that is being raised."""
     try:
         yield
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""An archive that becomes folders of this machine."""
+"""Unpacks an archive into folders of this machine."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from senro.domain.tree.tree import Entry, Tree
 
 MEMBERS_PER_STEP = 16
-"""Members that are made between two moments at which the work can be stopped: making one may take a millisecond."""
+"""Members that are created between two yields: creating one may take a millisecond."""
 
 
 class FolderUnpacking:
-    """Builds each tree beside its destination while its bytes come in. Made by `FolderTrees.unpack`.
+    """Builds each tree in a sibling of its destination while the archive arrives. Created by `FolderTrees.unpack`.
 
-    Nothing in the new folders is written by anyone else, they hold no link before `finish`, and every parent is a
-    directory that was made here: so no name that the archive holds can lead out of them.
+    No name in the archive can lead out of the new folders: only this object writes to them, they contain no link
+    before `finish`, and it has created every parent directory.
     """
 
     def __init__(self, destinations: Mapping[int, str], rules: Mapping[int, ContentRules]) -> None:
@@ -65,14 +65,14 @@ class FolderUnpacking:
         return self._reader.members
 
     async def begin(self) -> None:
-        """Make the new folders."""
+        """Create the new folders."""
         await anyio.to_thread.run_sync(self._begin)
 
     async def write(self, data: bytes) -> None:
-        """See `ports.trees.Unpacking.write`. Small pieces are collected; what they hold may be found out later."""
+        """See `ports.trees.Unpacking.write`. Pieces are buffered, so a later call may raise the error of this one."""
         self._require_state("receiving")
         self._received += len(data)
-        # Most pieces are a few KiB: a turn of the event loop for each would cost more than all that is done with them.
+        # Most pieces are a few KiB: waking the writer for each would cost more than processing it.
         rest = memoryview(data)
         while len(rest) >= (room := len(self._buffers.room)):
             self._buffers.put(rest[:room])
@@ -99,7 +99,7 @@ class FolderUnpacking:
         await anyio.to_thread.run_sync(swap_all, list(self._folders.values()))
 
     async def close(self) -> None:
-        """Close what is open, remove what is not a destination."""
+        """Close all files and remove the siblings of the destinations."""
         self._state = "closed"
         await self._writer.close()
         await anyio.to_thread.run_sync(self._close_file)
@@ -123,7 +123,7 @@ class FolderUnpacking:
             self._folders[index] = StagedDirectory(destination)
 
     async def _flush(self) -> None:
-        # Until it is handed over the archive has a hole.
+        # If the wait is cancelled, the archive has a hole.
         self._state = "broken"
         await self._writer.put(self._buffers.take())
         self._state = "receiving"
@@ -162,7 +162,7 @@ class FolderUnpacking:
         self._open = _OpenFile(index, entry.path, fd)
 
     def _make_parents(self, index: int, placement: Placement) -> None:
-        """Make the directories that stand above the entry, and it too if it is one; remove what it replaces."""
+        """Create the directories above the entry, and the entry if it is one; remove a file that it replaces."""
         folder = self._folders[index]
         for path in placement.directories:
             folder.make_directory(path)
@@ -188,7 +188,7 @@ class FolderUnpacking:
     def _write(self, data: bytes | memoryview) -> None:
         file = self._open
         if file is None:
-            raise AssertionError("the reader gave content outside a file")
+            raise AssertionError("the archive reader returned data outside a file")
         file.digest.update(data)
         try:
             write_all(file.fd, data)
@@ -198,9 +198,9 @@ class FolderUnpacking:
     def _end_file(self) -> None:
         file, self._open = self._open, None
         if file is None:
-            raise AssertionError("the reader ended a file that it did not begin")
+            raise AssertionError("the archive reader ended a file that it had not begun")
         try:
-            os.close(file.fd)  # where some file systems, NFS among them, say that the disk was full
+            os.close(file.fd)  # NFS and others report a full disk here
         except OSError as error:
             raise io_error(file.path, error) from error
         self._admission.digested(file.index, file.path, "sha256:" + file.digest.hexdigest())
@@ -222,7 +222,7 @@ class FolderUnpacking:
     def _close_file(self) -> None:
         file, self._open = self._open, None
         if file is not None:
-            with suppress(OSError):  # it is removed
+            with suppress(OSError):  # the file is removed anyway
                 os.close(file.fd)
 
 
@@ -237,7 +237,7 @@ class _OpenFile:
 
 
 def _check_disjoint(destinations: Mapping[int, str]) -> None:
-    """Two trees in one another could not both be swapped in whole."""
+    """Raise `TreeError` for a destination inside another one: the two could not both be swapped atomically."""
     places = sorted(os.path.realpath(destination) + "/" for destination in destinations.values())
     for outer, inner in pairwise(places):
         if inner.startswith(outer):

@@ -1,4 +1,4 @@
-"""A folder of this machine as a tree, and made to be as its rules say."""
+"""Walks a folder of this machine, and changes it to comply with its content rules."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def walk(folder: str, rules: ContentRules) -> Generator[None, None, Tree]:
 
 
 def prune(folder: str, rules: ContentRules) -> Generator[None, None, Tree]:
-    """See `ports.trees.Trees.prune`. Nothing is changed before all of it was walked, keeps the rules and is copied."""
+    """See `ports.trees.Trees.prune`. Changes nothing before the whole folder was walked and all copies made."""
     with tree_errors(folder):
         root = EditableDirectory(folder)
     with root:
@@ -62,10 +62,10 @@ def prune(folder: str, rules: ContentRules) -> Generator[None, None, Tree]:
 def _replace_links(
     links: Sequence[str], folder: str, root: EditableDirectory, tree: Tree, copies: Mapping[str, str]
 ) -> Generator[None, None, None]:
-    """Put the copies in place of the links, which lead to them: until all are made, nothing is changed.
+    """Replace the links by copies of their targets. Nothing is changed before all copies exist.
 
-    A file in place of a link is the same to all other links. A directory is not: they may lead up again from it, or to
-    what is excluded in its copy. So there is no yield from the first of these until all are in place.
+    Replacing a link by a file does not change where other links lead. Replacing one by a directory may, if another link
+    leads through it upwards or to an excluded entry. So the directories are replaced without a yield in between.
     """
     built = StagedDirectory(os.path.realpath(folder))
     with discarding(built):
@@ -90,7 +90,7 @@ def read_file(folder: str, name: str, limit: int) -> Generator[None, None, bytes
         yield
         with root, os.fdopen(root.open(name, READ | os.O_NONBLOCK), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise TreeError(name, "unreadable", "it is no file; make it one or remove it")
+                raise TreeError(name, "unreadable", "it is not a regular file; replace or remove it")
             return file.read(limit)
     except FileNotFoundError:
         return None
@@ -99,9 +99,11 @@ def read_file(folder: str, name: str, limit: int) -> Generator[None, None, bytes
 
 
 class _Walk:
-    """One walk of an open folder, and what it found that is not as the rules have it.
+    """One walk of an open folder.
 
-    `excluded` and `special` are paths of what is no part of the tree, `marked` of files with mode bits that are not.
+    `excludes`: the compiled patterns.
+    `excluded`, `special`: the paths of excluded entries, and of sockets, fifos and devices.
+    `special_modes`: the paths of files with mode bits that a snapshot does not carry.
     """
 
     def __init__(self, root: OpenDirectory, rules: ContentRules) -> None:
@@ -133,14 +135,14 @@ class _Walk:
                 elif stat.S_ISLNK(mode):
                     entries.append(_link(self._root, path))
                 else:
-                    omitted.append((printable(path), _SPECIAL.get(stat.S_IFMT(mode), "of a kind that cannot travel")))
+                    omitted.append((printable(path), _SPECIAL.get(stat.S_IFMT(mode), "of an unknown kind")))
                     self.special.append(path)
                 yield
         links = "keep" if self._rules.follow else self._rules.links
         return Tree(tuple(entries), omitted=tuple(sorted(omitted)), links=links)
 
     def _list(self, directory: str) -> list[tuple[str, os.stat_result]]:
-        """What lies in the directory and is not excluded. A name that vanishes meanwhile is not there."""
+        """The entries of the directory that are not excluded. Ignores those that vanish meanwhile."""
         found = []
         try:
             with os.scandir(self._root.directory(directory)) as listing:
@@ -156,14 +158,14 @@ class _Walk:
         except OSError as error:
             raise _unreadable(directory or ".", error) from error
         for path, _ in found:
-            # A code point is at most 4 bytes, so most need not be encoded.
+            # A code point has at most 4 bytes, so that most paths need not be encoded.
             if len(path) * 4 > MAX_PATH and len(raw(path)) > MAX_PATH:
                 raise TreeError(path, "limit", f"the path has more than {MAX_PATH} bytes; shorten it or exclude it")
         return found
 
 
 def _hash(root: OpenDirectory, path: str, status: os.stat_result) -> Generator[None, None, str]:
-    """The digest of a file that must stay as `status` has it until its last byte is read."""
+    """The digest of the file. Raises `TreeError` (rule `changed`) if it differs from `status` afterwards."""
     try:
         fd = root.open(path, READ | os.O_NONBLOCK)
     except OSError as error:

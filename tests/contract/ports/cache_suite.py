@@ -109,7 +109,7 @@ class CacheSuite:
             chosen = tuple(item for item in survey.items if item.name == one.digest)
             kept = frozenset[str]().union(*(item.bodies for item in survey.items if item not in chosen))
             await collection.drop(Sweep(chosen, frozenset(survey.bodies.keys() - kept), 0, 0))
-        with pytest.raises(StoreError, match="not held"):
+        with pytest.raises(StoreError, match="not in this store"):
             await content.get(one.digest)
         await content.restore(two.digest, str(tmp_path / "x"))
         assert read_folder(tmp_path / "x") == two

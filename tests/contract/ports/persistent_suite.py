@@ -68,7 +68,7 @@ class PersistentStoreSuite:
         """A second one is refused at once, naming who has it and since when; afterwards it is free again."""
         async with store.lock("deps", since=SINCE) as lock:
             for other in (store, second):
-                with pytest.raises(ConfigurationError, match="begins just now") as caught:
+                with pytest.raises(ConfigurationError, match="is starting") as caught:
                     async with other.lock("deps", since="later"):
                         pass
             await lock.record_holder("20261129T231308Z-5f0c9a")

@@ -216,7 +216,7 @@ async def test_a_ledger_that_cannot_be_read(scene: Scene) -> None:
     ledger = scene.folder / "runs" / "r1" / "events.jsonl"
     ledger.unlink()
     ledger.mkdir()
-    with pytest.raises(StoreError, match=r"events\.jsonl: what the run still needs cannot be read"):
+    with pytest.raises(StoreError, match=r"events\.jsonl: the run's ledger cannot be read"):
         await collect(scene.cache)
     assert await scene.holds(tree)
 
@@ -297,7 +297,7 @@ async def test_a_drop_waits_for_a_snapshot(scene: Scene) -> None:
     lock = FileLock(scene.root / "lock")
     try:
         assert lock.try_acquire(exclusive=False)  # as a restore has it
-        with pytest.raises(StoreError, match="lock: another senro has had this lock"):
+        with pytest.raises(StoreError, match="lock: another senro process holds this lock"):
             await collect(FolderCache(str(scene.root), patience=0.05))
     finally:
         lock.close()

@@ -188,7 +188,7 @@ async def test_what_cannot_be_understood(store: FolderPersistentStore, tmp_path:
         (tmp_path / "persistent" / "deps" / "record.json").write_bytes(b"{")
         assert await lock.record() is None
         (tmp_path / "persistent" / "deps" / "holder.json").write_bytes(b"{")
-        with pytest.raises(ConfigurationError, match="another run, which begins just now"):
+        with pytest.raises(ConfigurationError, match="another run, which is starting"):
             async with store.lock("deps", since=SINCE):
                 pass
 
@@ -205,7 +205,7 @@ async def test_errors_name_the_workspace(store: FolderPersistentStore) -> None:
     """What the system refuses is an error of ours, with its words."""
 
     async def refused(lock: WorkspaceLock) -> None:
-        with pytest.raises(StoreError, match="the persistent workspace cannot be kept: No such file"):
+        with pytest.raises(StoreError, match="the persistent workspace cannot be used: No such file"):
             await lock.measure()
 
     async with store.lock("deps", since=SINCE) as lock:

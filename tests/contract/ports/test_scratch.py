@@ -138,7 +138,7 @@ async def test_a_lock_that_is_held_too_long(store: FolderScratchStore, root: Pat
         assert lock.try_acquire(exclusive=True)
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr("senro.adapters.fs.store._LOCK_SECONDS", 0.0)
-            with pytest.raises(StoreError, match="another senro has had this lock for too long"):
+            with pytest.raises(StoreError, match="another senro process holds this lock"):
                 await store.restore("c", "k", str(tmp_path / "y"))
     finally:
         lock.close()
@@ -159,7 +159,7 @@ async def test_an_entry_that_cannot_be_removed(
 
     monkeypatch.setattr(Path, "unlink", refused)
     for _ in range(2):
-        with pytest.raises(ContentLost, match="not held here"):
+        with pytest.raises(ContentLost, match="not in this store"):
             await store.restore("c", "k", str(tmp_path / "y"))
 
 

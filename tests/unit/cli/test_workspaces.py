@@ -303,7 +303,7 @@ def test_nothing_differs(place: Place) -> None:
     assert (done.exit_code, done.stdout) == (0, "src: equal\n")
     done = place.senro("ws", "diff", FIRST, "latest", "src")
     assert done.exit_code == 2
-    assert "not held here" in done.stderr
+    assert "not in this store" in done.stderr
 
 
 def test_kinds_and_modes(place: Place) -> None:
@@ -378,7 +378,7 @@ def test_what_was_not_used_for_long_goes(place: Place) -> None:
     assert place.senro("ws", "pull", FIRST, "src", "x").exit_code == 0
     gone = place.senro("ws", "pull", SECOND, "src", "y")
     assert gone.exit_code == 2
-    assert "the snapshot is not held here; run the step that makes it again" in gone.stderr
+    assert "the snapshot is not in this store; run the step that made it again" in gone.stderr
 
 
 def test_until_it_fits(place: Place) -> None:
@@ -471,7 +471,7 @@ def test_one_that_cannot_be_seen_to(place: Place, monkeypatch: pytest.MonkeyPatc
     dropped, left, *_ = done.stdout.splitlines()
     assert dropped.startswith("dropped 1 snapshot and 1 persistent workspace (good); freed ")
     assert left.startswith("left as it is: persistent workspace bad: ")
-    assert left.endswith("the persistent workspace cannot be kept: Input/output error")
+    assert left.endswith("the persistent workspace cannot be used: Input/output error")
 
 
 @pytest.mark.parametrize(
