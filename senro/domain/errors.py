@@ -7,14 +7,14 @@
     ├── ConfigurationError    SENRO_K8S_* or another setting cannot work; carries every problem
     ├── ClusterError          a request to the apiserver did not do what was asked
     │   ├── ApiError          the apiserver answered, and the answer is no
-    │   │   ├── NotFound      404
+    │   │   ├── NotFound      404, reason NotFound
     │   │   ├── AlreadyExists 409, reason AlreadyExists
     │   │   ├── Conflict      409, any other reason: a precondition (uid, resourceVersion) did not hold
     │   │   ├── Unauthorized  401, after the token was read again
     │   │   ├── Forbidden     403: RBAC, admission, quota
     │   │   ├── Rejected      400, 405, 406, 413, 415, 422 and any other 4xx: repeating it is useless
     │   │   ├── Throttled     429
-    │   │   └── Unavailable   5xx
+    │   │   └── Unavailable   5xx, and a 404 of a balancer
     │   ├── Unreachable       no answer: refused, reset, timed out; `sent` says whether it may have taken effect
     │   ├── StreamBroken      an exec or a followed log ended in the middle
     │   └── ProtocolError     the peer broke the rules of HTTP, WebSocket or the exec subprotocol
@@ -103,6 +103,7 @@ class ErrorResponse:
 
     `code` is the HTTP status. `reason` is the Status' own, empty where the body was no Status. `message` is the
     cluster's text, bounded. `retry_after` is in seconds, from details.retryAfterSeconds or the Retry-After header.
+    `name` is the object that the Status is about (details.name), empty where it names none.
     """
 
     code: int
@@ -110,6 +111,7 @@ class ErrorResponse:
     message: str = ""
     causes: tuple[StatusCause, ...] = field(default=())
     retry_after: float | None = None
+    name: str = ""
 
 
 class ApiError(ClusterError):
@@ -126,7 +128,10 @@ class ApiError(ClusterError):
 
 
 class NotFound(ApiError):
-    """404. For a pod: it is gone, or never was."""
+    """404 with a Status of reason NotFound: the object that `response.name` names is gone, or never was.
+
+    Any other 404 is `Unavailable`: a balancer's page, or an apiserver that is starting.
+    """
 
 
 class AlreadyExists(ApiError):
@@ -154,7 +159,7 @@ class Throttled(ApiError):
 
 
 class Unavailable(ApiError):
-    """5xx: the control plane, a webhook or a kubelet behind it could not answer."""
+    """5xx, or a 404 without a Status: the control plane, a webhook or a kubelet behind it could not answer."""
 
 
 class Unreachable(ClusterError):

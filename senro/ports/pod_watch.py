@@ -14,10 +14,11 @@ class PodWatch(Protocol):
     """
 
     async def next(self) -> Pod | None:
-        """Wait, then the pod as it is; None where it is gone, or another pod has its name.
+        """Wait, then return the pod as it is; None if it is proven gone, or another pod has its name.
 
-        Never raises for a poll that fails in a way that may pass (see `Pods.read_pod`) until 15 minutes of unbroken
-        failure; then raises the last `ClusterError`. Call it until the pod settled.
+        A single 404 proves nothing (`senro.domain.requests.absence`), and a poll that fails ends nothing before its
+        failure has lasted (`senro.domain.requests.poll_failures`): then the last `ClusterError` is raised. Call it
+        until the pod is settled.
         """
         ...
 

@@ -8,7 +8,7 @@ import msgspec
 
 from senro.adapters.apiserver.answers import Reply, shown
 from senro.adapters.apiserver.rest import Rest, named
-from senro.domain.errors import Conflict, Forbidden, NotFound, ProtocolError
+from senro.domain.errors import Conflict, Forbidden, NotFound, ProtocolError, Unavailable
 from senro.domain.kube import api_paths
 from senro.domain.kube.event import ClusterEvent, decode_events
 from senro.domain.kube.pod import Metadata, OwnerReference, Pod, decode_object, decode_pod
@@ -64,7 +64,8 @@ class Objects:
         operation = f"read pod {namespace}/{name}"
         try:
             reply = await self._rest.send(RequestKind.POD_READ, operation, api_paths.pod(namespace, name))
-        except NotFound:
+        except NotFound as error:
+            _check_absence(error, name)
             return None
         return _pod(operation, reply)
 
@@ -81,7 +82,8 @@ class Objects:
         target = api_paths.pod(namespace, name)
         try:
             await self._rest.send(RequestKind.POD_DELETE, operation, target, body=msgspec.json.encode(options))
-        except NotFound:
+        except NotFound as error:
+            _check_absence(error, name)
             return True
         except Conflict:
             # Only the precondition can conflict on a DELETE; still, it is the other uid that proves it, not the 409.
@@ -139,6 +141,12 @@ class Objects:
             return decode_events(reply.body)
         except ValueError:
             raise ProtocolError(operation, rule="an EventList as JSON", got=shown(reply)) from None
+
+
+def _check_absence(error: NotFound, name: str) -> None:
+    """Raise `Unavailable` unless the 404 is about the object of this name."""
+    if error.response.name != name:
+        raise Unavailable(error.operation, error.response) from error
 
 
 def _pod(operation: str, reply: Reply) -> Pod:

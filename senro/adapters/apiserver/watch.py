@@ -5,8 +5,10 @@ from __future__ import annotations
 import anyio
 
 from senro.adapters.apiserver.waiting import wait_at_most
-from senro.domain.errors import ClusterError, Forbidden, Rejected
+from senro.domain.errors import ClusterError
 from senro.domain.kube.pod import Pod
+from senro.domain.requests.absence import Absence
+from senro.domain.requests.poll_failures import PollFailures
 from senro.ports.clock import Clock
 from senro.ports.cluster import Pods
 from senro.ports.pod_watch import PodWatch
@@ -17,9 +19,6 @@ SHORTEST, LONGEST = 0.05, 1.0
 
 GROWTH = 1.5
 """Each quiet poll waits so much longer than the one before: from the shortest to the longest in 8 polls, 2.4 s."""
-
-PATIENCE_SECONDS = 900.0
-"""Unbroken failure that is put down to an upgrade of the control plane (docs/design/verdicts.md#failing-polls)."""
 
 
 def watch_pod(pods: Pods, namespace: str, name: str, *, uid: str, clock: Clock) -> PodWatch:
@@ -39,7 +38,8 @@ class PollingWatch:
         self._pause = 0.0
         self._version = ""
         self._nudged = anyio.Event()
-        self._failing_since: float | None = None
+        self._failures = PollFailures()
+        self._absence = Absence()
 
     async def next(self) -> Pod | None:
         """The next observation."""
@@ -48,11 +48,21 @@ class PollingWatch:
             try:
                 pod = await self._pods.read_pod(self._namespace, self._name)
             except ClusterError as error:
-                self._raise_if_final(error)
+                now = self._clock.monotonic()
+                self._failures = self._failures.after(error, now)
+                if self._failures.ends_the_step(now):
+                    raise
                 continue
-            self._failing_since = None
-            if pod is None or pod.uid != self._uid:
+            self._failures = PollFailures()
+            if pod is None:
+                now = self._clock.monotonic()
+                self._absence = self._absence.after_404(now)
+                if self._absence.is_proof(now):
+                    return None
+                continue
+            if pod.uid != self._uid:
                 return None
+            self._absence = self._absence.after_pod()
             if pod.metadata.resource_version != self._version:
                 # What has just changed often changes again soon.
                 self._version, self._pause = pod.metadata.resource_version, SHORTEST
@@ -71,12 +81,3 @@ class PollingWatch:
         if nudged.is_set():
             self._nudged = anyio.Event()
             self._pause = SHORTEST
-
-    def _raise_if_final(self, error: ClusterError) -> None:
-        if isinstance(error, (Forbidden, Rejected)):
-            raise error
-        now = self._clock.monotonic()
-        if self._failing_since is None:
-            self._failing_since = now
-        elif now - self._failing_since >= PATIENCE_SECONDS:
-            raise error

@@ -88,7 +88,7 @@ class PodAttempt:
         try:
             pod = await session.create(uploaded_bytes=self._uploaded_bytes)
         except ClusterError as error:
-            return Evidence(answer=creation_failed(error))
+            return Evidence(answer=creation_failed(error, may_exist=session.cleanup.may_exist))
         with session.claims.as_mounted():
             async with self._follow(session, pod) as (observer, log):
                 uploaded = await self._upload(pod, observer)

@@ -44,7 +44,7 @@ class PodCleanup:
     `claims`: the claims to release after the deletion, None if there are none.
     `secret`, `manifest`: the manifests of Secret and pod, each set before its create is sent.
     `pod`: the created pod, once it is known.
-    `may_exist`: False if every create of the pod was refused, or never sent.
+    `may_exist`: whether a create of the pod was sent and may have stored it, as far as is known.
     """
 
     attempt: Attempt
@@ -53,7 +53,7 @@ class PodCleanup:
     secret: Manifest | None = None
     manifest: Manifest | None = None
     pod: Pod | None = None
-    may_exist: bool = True
+    may_exist: bool = False
     _timeout_accepted: bool = False
     """Whether the apiserver accepted the deletion that a timeout requested."""
 
@@ -136,10 +136,9 @@ class PodCleanup:
     async def _remove_pod(self, grace: int, observer: PodObserver | None, result: _PodResult) -> None:
         clock, scopes = self.attempt.services.clock, self.attempt.cleanup_scopes
         try:
-            if self.pod is None and self.manifest is not None:
-                seconds = UNACKNOWLEDGED_SECONDS if self.may_exist else 0.0
+            if self.pod is None and self.manifest is not None and self.may_exist:
                 nonce = self.attempt.identity.nonce
-                self.pod = await find_unacknowledged_pod(self.cluster, self.manifest, nonce, clock, seconds=seconds)
+                self.pod = await find_unacknowledged_pod(self.cluster, self.manifest, nonce, clock)
             if self.pod is None:
                 result.deletion = "deleted"
                 return

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
 from senro.domain.errors import AlreadyExists, ClusterError
 from senro.domain.kube.names import ATTEMPT_UID_ANNOTATION
 from senro.domain.kube.pod import Pod
+from senro.domain.requests.absence import CREATE_LAG_SECONDS
 from senro.domain.verdict.creation import TROUBLE_SECONDS, GiveUp, classify_create_error, may_have_been_stored
 from senro.ports.clock import Clock
 from senro.ports.cluster import Cluster, Manifest
@@ -52,41 +54,63 @@ async def create_pod(
     """Returns the pod, and whether it was adopted: created by a request whose answer was lost.
 
     Repeats by the table of `senro.domain.verdict.creation`. An existing pod of the same name is adopted if it carries
-    the nonce and is not being deleted. `ready` is called before each request; what it raises ends the creation, unless
-    an earlier request has created the pod. Raises `PodNotCreated`.
+    the nonce and is not being deleted; after a request that may have stored the pod it is looked for, before the next
+    request and at the end. `ready` is called before each request; what it raises ends the creation. Raises
+    `PodNotCreated`.
     """
-    metadata = manifest["metadata"]
-
-    async def created() -> Pod | None:
-        pod = await cluster.read_pod(metadata["namespace"], metadata["name"])
-        return pod if pod is not None and is_ours(pod, nonce) else None
-
-    async def create(unanswered: int) -> tuple[Pod, bool]:
-        try:
-            ready()
-        except Exception:
-            pod = await created() if unanswered else None
-            if pod is None:
-                raise
-            return pod, True
-        try:
-            return await cluster.create_pod(manifest), False
-        except AlreadyExists:
-            pod = await created()
-            if pod is None:
-                raise
-            return pod, True
-
-    may_exist = False
-
-    def note_failure(error: ClusterError) -> None:
-        nonlocal may_exist
-        may_exist = may_exist or may_have_been_stored(error)
-
+    create = _PodCreate(cluster, manifest, nonce, ready)
     try:
-        return await _repeat(create, clock, waiting, note_failure)
+        return await _repeat(create.request, clock, waiting, create.note_failure)
     except Exception as error:
-        raise PodNotCreated(error, may_exist=may_exist) from error
+        pod = await create.look_for_stored_pod(clock) if create.may_exist else None
+        if pod is not None:
+            return pod, True
+        raise PodNotCreated(error, may_exist=create.may_exist) from error
+
+
+@dataclass(slots=True)
+class _PodCreate:
+    """The requests of one create. `may_exist`: whether one that failed may have stored the pod."""
+
+    cluster: Cluster
+    manifest: Manifest
+    nonce: str
+    ready: Callable[[], None]
+    may_exist: bool = False
+
+    async def request(self, unanswered: int) -> tuple[Pod, bool]:
+        """Look for the pod if an earlier request may have stored it, else create it; say whether it was found."""
+        if unanswered and (pod := await self._look()) is not None:
+            return pod, True
+        self.ready()
+        try:
+            return await self.cluster.create_pod(self.manifest), False
+        except AlreadyExists:
+            pod = await self._read()
+            if pod is None:
+                raise
+            return pod, True
+
+    def note_failure(self, error: ClusterError) -> None:
+        """Remember whether a request that failed with `error` may have stored the pod."""
+        self.may_exist = self.may_exist or may_have_been_stored(error)
+
+    async def look_for_stored_pod(self, clock: Clock) -> Pod | None:
+        """The pod that a request stored although it failed, None if it does not appear in `CREATE_LAG_SECONDS`."""
+        deadline = clock.monotonic() + CREATE_LAG_SECONDS
+        while (pod := await self._look()) is None and clock.monotonic() < deadline:
+            await clock.sleep(FIRST_PAUSE)
+        return pod
+
+    async def _look(self) -> Pod | None:
+        with suppress(ClusterError):
+            return await self._read()
+        return None
+
+    async def _read(self) -> Pod | None:
+        metadata = self.manifest["metadata"]
+        pod = await self.cluster.read_pod(metadata["namespace"], metadata["name"])
+        return pod if pod is not None and is_ours(pod, self.nonce) else None
 
 
 async def create_secret(cluster: Cluster, manifest: Manifest, clock: Clock, waiting: Waiting) -> None:

@@ -84,16 +84,14 @@ async def watch_until_gone(cluster: Cluster, pod: Pod, clock: Clock, *, seen: Ca
         pause = min(pause * 1.2, LONGEST_END_PAUSE)
 
 
-async def find_unacknowledged_pod(
-    cluster: Cluster, manifest: Manifest, nonce: str, clock: Clock, *, seconds: float = UNACKNOWLEDGED_SECONDS
-) -> Pod | None:
-    """Returns the pod of a create that was not answered, None if it does not appear within `seconds`.
+async def find_unacknowledged_pod(cluster: Cluster, manifest: Manifest, nonce: str, clock: Clock) -> Pod | None:
+    """Returns the pod of a create that was not answered, None if it does not appear in `UNACKNOWLEDGED_SECONDS`.
 
     A pod of that name with another nonce is not returned. The apiserver may carry out a request some time after the
     coordinator has given it up.
     """
     metadata = manifest["metadata"]
-    deadline = clock.monotonic() + seconds
+    deadline = clock.monotonic() + UNACKNOWLEDGED_SECONDS
     pause = POLL_PAUSE
     while True:
         try:

@@ -11,8 +11,8 @@ import anyio
 from senro.domain.errors import ClusterError
 from senro.domain.kube.event import ClusterEvent
 from senro.domain.kube.pod import Pod
-from senro.domain.verdict import Answer, DidRun, Memory, Observation, Patience, observe, wants_events
-from senro.domain.verdict.creation import infra_from_error
+from senro.domain.verdict import Answer, DidRun, InfraKind, Memory, Observation, Patience, observe, wants_events
+from senro.domain.verdict.creation import infra_from_refused_access
 from senro.ports.clock import Clock
 from senro.ports.pod_watch import PodWatch
 
@@ -85,7 +85,11 @@ class PodObserver:
                 pod = await self._watch.next()
             except ClusterError as error:
                 ran = DidRun.YES if self.seen_running else DidRun.MAYBE
-                self._settle(infra_from_error(error, did_run=ran, node=self.node, may_be_alive=True))
+                self._settle(
+                    infra_from_refused_access(
+                        error, otherwise=InfraKind.APISERVER, did_run=ran, node=self.node, may_be_alive=True
+                    )
+                )
                 return
             await self._fold(pod, at_start)
 

@@ -56,6 +56,7 @@ class PodSession:
         if attempt.step.secrets:
             cleanup.secret = secret_manifest(attempt.step, attempt.identity, attempt.secrets)
             await create_secret(cluster, cleanup.secret, clock, waiting)
+        cleanup.may_exist = True
         cleanup.manifest = pod_manifest(attempt.step, attempt.identity, staged_bytes=uploaded_bytes)
         try:
             pod, adopted = await create_pod(

@@ -22,7 +22,7 @@ from senro.domain.transfer.compression import PROBE_FROM, PROBE_TO, Coding, Dire
 from senro.domain.transfer.retry_policy import TRIES
 from senro.domain.transfer.scripts import STAGE_CONTAINER, sentinel_name, staging_command
 from senro.domain.verdict import DidRun, Infra, InfraKind, Pending, PendingKind
-from senro.domain.verdict.creation import infra_from_error
+from senro.domain.verdict.creation import infra_from_refused_access
 from senro.ports.cluster import Cluster, ExecSession
 from senro.ports.trees import Archive
 
@@ -106,7 +106,9 @@ class Upload(Transfer[Uploaded]):
         if isinstance(error, TransferFailure) and error.permanent:
             return self._stopped(Infra(InfraKind.CONFIG, DidRun.NO, message=str(error)))
         if broken.tries < TRIES and isinstance(error, ClusterError):
-            return self._stopped(infra_from_error(error, did_run=ran, node=self.observer.node))
+            return self._stopped(
+                infra_from_refused_access(error, otherwise=InfraKind.TRANSFER, did_run=ran, node=self.observer.node)
+            )
         words = f"the workspaces could not be staged in {TRIES} tries: {broken.message}"
         return self._stopped(Infra(InfraKind.TRANSFER, ran, message=words, node=self.observer.node))
 

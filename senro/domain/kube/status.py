@@ -41,6 +41,7 @@ class Cause(msgspec.Struct, frozen=True):
 class Details(msgspec.Struct, frozen=True, rename="camel"):
     """The parts of a Status' `details` that are read."""
 
+    name: str | None = None
     causes: list[Cause] | None = None
     retry_after_seconds: float | None = None
 
@@ -96,18 +97,21 @@ def decode_error_response(code: int, body: bytes, *, retry_after: float | None =
         message=bounded(status.message or ""),
         causes=causes,
         retry_after=retry_after,
+        name=bounded((status.details.name if status.details is not None else None) or ""),
     )
 
 
 _BY_CODE: dict[int, type[ApiError]] = {
     401: Unauthorized,
     403: Forbidden,
-    404: NotFound,
     409: Conflict,
     429: Throttled,
 }
 
-_BY_CODE_AND_REASON: dict[tuple[int, str], type[ApiError]] = {(409, "AlreadyExists"): AlreadyExists}
+_BY_CODE_AND_REASON: dict[tuple[int, str], type[ApiError]] = {
+    (404, "NotFound"): NotFound,
+    (409, "AlreadyExists"): AlreadyExists,
+}
 
 
 def error_class(code: int, reason: str = "") -> type[ApiError]:
@@ -115,7 +119,8 @@ def error_class(code: int, reason: str = "") -> type[ApiError]:
     exact = _BY_CODE_AND_REASON.get((code, reason)) or _BY_CODE.get(code)
     if exact is not None:
         return exact
-    return Unavailable if code >= 500 else Rejected
+    # A 404 without that reason is a balancer's page, or an apiserver whose handlers are not installed yet.
+    return Unavailable if code >= 500 or code == 404 else Rejected
 
 
 def api_error(operation: str, response: ErrorResponse) -> ApiError:

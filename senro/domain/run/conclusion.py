@@ -95,12 +95,15 @@ def keeps_workspaces(answer: SettledAnswer, *, last: bool) -> bool:
     return isinstance(answer, Exited) and (answer.code == 0 or last) and Note.START_ERROR not in answer.notes
 
 
-def creation_failed(error: ClusterError) -> Infra:
-    """The answer for an attempt whose pod or Secret could not be created because of `error`."""
+def creation_failed(error: ClusterError, *, may_exist: bool = False) -> Infra:
+    """The answer for an attempt whose pod or Secret could not be created because of `error`.
+
+    `may_exist`: whether some request may have stored the pod, so that its command may have run.
+    """
     if isinstance(error, AlreadyExists):
         # The name contains a hash of the nonce: the other pod was created on purpose, or is a copy of ours.
         return Infra(InfraKind.ADMISSION, DidRun.NO, message=f"{error}; it is not this attempt's, delete it")
-    return infra_from_error(error)
+    return infra_from_error(error, did_run=DidRun.MAYBE if may_exist else DidRun.NO)
 
 
 def _refined(evidence: Evidence) -> SettledAnswer:

@@ -82,6 +82,9 @@ class _Text:
     source: str
 
 
+_VERB_REFUSED = re.compile(r"\bcannot (?:create|patch|get|list|update|delete)\b")
+"""RBAC's words for a verb that the identity has not been granted."""
+
 _CONFLICTS = (
     _Text(
         re.compile(r"resourcequotas"),
@@ -129,7 +132,7 @@ _FORBIDDEN = (
         "recording refused-namespaces",
     ),
     _Text(re.compile(r"denied the request"), GiveUp(InfraKind.ADMISSION), "a validating webhook"),
-    _Text(re.compile(r"\bcannot (?:create|patch|get|delete)\b"), GiveUp(InfraKind.FORBIDDEN), "recording connection"),
+    _Text(_VERB_REFUSED, GiveUp(InfraKind.FORBIDDEN), "recording connection"),
 )
 
 _SERVER_ERRORS = (
@@ -169,7 +172,7 @@ def classify_create_error(error: ClusterError) -> Decision:
         case Rejected():
             return GiveUp(InfraKind.ADMISSION, "Correct the field that the message names.")
         case Unavailable(response=response):
-            transient = response.code in TRANSIENT_CODES or response.retry_after is not None
+            transient = response.code in {404, *TRANSIENT_CODES} or response.retry_after is not None
             default = RetryCreate(0.0, may_exist=True) if transient else GiveUp(InfraKind.APISERVER)
             decision = _by_text(_SERVER_ERRORS, response.message, default)
             if isinstance(decision, GiveUp):
@@ -190,14 +193,29 @@ def may_have_been_stored(error: ClusterError) -> bool:
     return decision.may_exist if isinstance(decision, RetryCreate) else decision.kind is InfraKind.APISERVER
 
 
-def infra_from_error(
-    error: ClusterError, *, did_run: DidRun = DidRun.NO, node: str = "", may_be_alive: bool = False
-) -> Infra:
-    """The answer for a step whose pod senro could not create, or can no longer read, because of `error`."""
+def infra_from_error(error: ClusterError, *, did_run: DidRun = DidRun.NO) -> Infra:
+    """The answer for a step whose pod or Secret senro could not create because of `error`."""
     decision = classify_create_error(error)
     hint = decision.hint if isinstance(decision, GiveUp) else ""
     message = f"{error}. {hint}" if hint and hint != kind_info(decision.kind).hint else str(error)
-    return Infra(decision.kind, did_run, may_be_alive=may_be_alive, message=message, node=node)
+    return Infra(decision.kind, did_run, message=message)
+
+
+def infra_from_refused_access(
+    error: ClusterError, *, otherwise: InfraKind, did_run: DidRun, node: str = "", may_be_alive: bool = False
+) -> Infra:
+    """The answer for a step whose existing pod senro may not read or open an exec in any more, because of `error`.
+
+    `otherwise` is the kind if the identity's rights are not the reason.
+    """
+    match error:
+        case Unauthorized():
+            kind = InfraKind.UNAUTHORIZED
+        case Forbidden(response=response) if _VERB_REFUSED.search(response.message):
+            kind = InfraKind.FORBIDDEN
+        case _:
+            kind = otherwise
+    return Infra(kind, did_run, may_be_alive=may_be_alive, message=str(error), node=node)
 
 
 def _by_text(table: tuple[_Text, ...], message: str, default: Decision) -> Decision:

@@ -18,7 +18,6 @@ from senro.adapters.apiserver.rest import BUDGET_SECONDS
 from senro.domain.errors import (
     Conflict,
     Forbidden,
-    NotFound,
     ProtocolError,
     Rejected,
     StreamBroken,
@@ -327,13 +326,18 @@ async def test_an_answer_that_breaks_off(route: respx.Route, clock: FakeClock) -
         assert await cluster.read_pod("ci", "a") is not None
 
 
+GONE = httpx.Response(
+    404, json={"kind": "Status", "reason": "NotFound", "message": "gone", "details": {"name": "a", "kind": "pods"}}
+)
+
+
 async def test_delete_of_another_pod(route: respx.Route) -> None:
     """A 409 to the uid's precondition means that ours is gone, but only once the other uid was seen."""
     conflict = httpx.Response(409, json={"kind": "Status", "reason": "Conflict", "message": "uid differs"})
     async with cluster_under_respx() as cluster:
         route.mock(side_effect=[conflict, httpx.Response(200, json=POD)])
         assert await cluster.delete_pod("ci", "a", uid="u-0") is True
-        route.mock(side_effect=[conflict, httpx.Response(404)])
+        route.mock(side_effect=[conflict, GONE])
         assert await cluster.delete_pod("ci", "a", uid="u-0") is True
         route.mock(side_effect=[conflict, httpx.Response(200, json=POD)])
         with pytest.raises(Conflict):
@@ -342,7 +346,7 @@ async def test_delete_of_another_pod(route: respx.Route) -> None:
 
 async def test_delete_twice(route: respx.Route) -> None:
     """A pod that is gone is True, one that is told to go False; without a grace the pod's own is taken."""
-    route.mock(side_effect=[httpx.Response(200, json=POD), httpx.ReadError("reset"), httpx.Response(404)])
+    route.mock(side_effect=[httpx.Response(200, json=POD), httpx.ReadError("reset"), GONE])
     async with cluster_under_respx() as cluster:
         assert await cluster.delete_pod("ci", "a", uid="u-1") is False
         assert "gracePeriodSeconds" not in json.loads(route.calls.last.request.content)
@@ -420,7 +424,7 @@ async def test_a_log_before_its_head(route: respx.Route) -> None:
     async with cluster_under_respx() as cluster:
         for trouble, error in (
             (httpx.ConnectError("refused"), Unreachable),
-            (httpx.Response(404), NotFound),
+            (httpx.Response(404), Unavailable),
             (httpx.Response(500, stream=Pieces(httpx.ReadError("reset"))), Unreachable),
             (httpx.Response(302), ProtocolError),
         ):

@@ -6,9 +6,11 @@ from typing import Any
 import anyio
 import pytest
 
-from senro.adapters.apiserver.watch import PATIENCE_SECONDS, watch_pod
+from senro.adapters.apiserver.watch import watch_pod
 from senro.domain.errors import (
+    ApiError,
     ClusterError,
+    Conflict,
     ErrorResponse,
     Forbidden,
     ProtocolError,
@@ -19,6 +21,8 @@ from senro.domain.errors import (
     Unreachable,
 )
 from senro.domain.kube.pod import Metadata, Pod
+from senro.domain.requests.absence import CONFIRM_SECONDS, CREATE_LAG_SECONDS
+from senro.domain.requests.poll_failures import FAILING_SECONDS, REFUSED_SECONDS
 from senro.ports.pod_watch import PodWatch
 from tests.lib.fakes.clock import FakeClock
 
@@ -116,7 +120,7 @@ async def test_a_nudge_between_two_looks() -> None:
 @pytest.mark.parametrize("gone", [None, pod(1, uid="u-2")])
 async def test_gone(gone: Pod | None) -> None:
     """No pod, or another one under its name: ours is gone."""
-    watched, _ = watch(FakeClock(auto=True), pod(1), gone)
+    watched, _ = watch(FakeClock(auto=True), pod(1), *[gone] * 10)
     assert await watched.next() == pod(1)
     assert await watched.next() is None
 
@@ -125,7 +129,6 @@ TROUBLES: list[ClusterError] = [
     Unreachable(ASKED, cause="refused", sent=False),
     Unavailable(ASKED, ErrorResponse(code=503)),
     Throttled(ASKED, ErrorResponse(code=429)),
-    Unauthorized(ASKED, ErrorResponse(code=401)),
     ProtocolError(ASKED, rule="a Pod", got="a proxy's page"),
 ]
 
@@ -148,16 +151,60 @@ async def test_the_end_of_patience() -> None:
     with pytest.raises(Unreachable) as caught:
         await watched.next()
     assert caught.value is last
-    assert PATIENCE_SECONDS <= pods.moments[-1] - pods.moments[since] < PATIENCE_SECONDS + 2
+    assert FAILING_SECONDS <= pods.moments[-1] - pods.moments[since] < FAILING_SECONDS + 2
 
 
-@pytest.mark.parametrize(
-    "refusal",
-    [Forbidden(ASKED, ErrorResponse(code=403)), Rejected(ASKED, ErrorResponse(code=400))],
-    ids=lambda e: type(e).__name__,
-)
-async def test_troubles_that_stay(refusal: ClusterError) -> None:
-    """What the apiserver refuses on principle is told at once."""
-    watched, _ = watch(FakeClock(auto=True), refusal)
-    with pytest.raises(type(refusal)):
+REFUSALS: list[ApiError] = [
+    Forbidden(ASKED, ErrorResponse(code=403)),
+    Unauthorized(ASKED, ErrorResponse(code=401)),
+    *(Rejected(ASKED, ErrorResponse(code=code)) for code in (400, 408, 410, 418, 422)),
+    Conflict(ASKED, ErrorResponse(code=409)),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda error: str(error.response.code))
+async def test_one_refusal_of_a_poll_ends_nothing(refusal: ApiError) -> None:
+    """Whatever an apiserver or a balancer refuses once, the next poll shows the pod."""
+    watched, _ = watch(FakeClock(auto=True), refusal, refusal, pod(1), refusal, pod(2))
+    assert await watched.next() == pod(1)
+    assert await watched.next() == pod(2)
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda error: str(error.response.code))
+async def test_a_refusal_that_stays_for_a_minute_is_raised(refusal: ApiError) -> None:
+    """A refusal of every poll for a minute is raised; an outage in between starts that minute anew."""
+    watched, pods = watch(FakeClock(auto=True), *[refusal] * 20, TROUBLES[0], *[refusal] * 200)
+    with pytest.raises(type(refusal)) as caught:
         await watched.next()
+    assert caught.value is refusal
+    assert REFUSED_SECONDS <= pods.moments[-1] - pods.moments[21] < REFUSED_SECONDS + 2
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+async def test_a_404_right_after_the_create_is_not_believed(count: int) -> None:
+    """The first polls may reach an apiserver that lags behind the one which stored the pod."""
+    watched, _ = watch(FakeClock(auto=True), *[None] * count, pod(1))
+    assert await watched.next() == pod(1)
+
+
+async def test_a_single_404_while_the_pod_runs_is_not_believed() -> None:
+    """One 404 between two polls that show the pod is no end of it."""
+    watched, _ = watch(FakeClock(auto=True), pod(1), None, pod(1), None, pod(2))
+    assert [await watched.next() for _ in range(3)] == [pod(1), pod(1), pod(2)]
+
+
+@pytest.mark.parametrize(("known", "seconds"), [(True, CONFIRM_SECONDS), (False, CREATE_LAG_SECONDS)])
+async def test_404s_are_believed_once_they_last(known: bool, seconds: float) -> None:
+    """The pod is gone once the apiserver has said so for two seconds; for ten, if no poll has shown it yet."""
+    watched, pods = watch(FakeClock(auto=True), *([pod(1)] if known else []), *[None] * 50)
+    if known:
+        await watched.next()
+    assert await watched.next() is None
+    assert seconds <= pods.moments[-1] - pods.moments[1 if known else 0] < seconds + 2
+
+
+async def test_a_failed_poll_between_two_404s_proves_nothing_and_disproves_nothing() -> None:
+    """A poll that fails says nothing about the pod: the 404s before and after it count."""
+    watched, _ = watch(FakeClock(auto=True), pod(1), None, TROUBLES[1], *[None] * 10)
+    assert await watched.next() == pod(1)
+    assert await watched.next() is None

@@ -257,7 +257,7 @@ async def test_a_control_plane_that_stays_away_ends_the_attempt(scene: Scene, er
 
 @pytest.mark.parametrize(
     ("code", "kind"),
-    [(401, InfraKind.UNAUTHORIZED), (403, InfraKind.FORBIDDEN), (422, InfraKind.ADMISSION)],
+    [(401, InfraKind.UNAUTHORIZED), (403, InfraKind.FORBIDDEN), (422, InfraKind.TRANSFER)],
 )
 async def test_a_refusal_that_no_repetition_mends_ends_at_once(scene: Scene, code: int, kind: InfraKind) -> None:
     """A right that is missing is named as what it is, after one request; it is not a broken transfer."""

@@ -27,7 +27,8 @@ from senro.domain.kube.status import CAUSES_LIMIT, MESSAGE_LIMIT, api_error, bou
         (401, "Unauthorized", Unauthorized),
         (403, "Forbidden", Forbidden),
         (404, "NotFound", NotFound),
-        (404, "", NotFound),
+        (404, "", Unavailable),
+        (404, "ServiceUnavailable", Unavailable),
         (405, "MethodNotAllowed", Rejected),
         (406, "NotAcceptable", Rejected),
         (409, "AlreadyExists", AlreadyExists),
@@ -48,7 +49,7 @@ from senro.domain.kube.status import CAUSES_LIMIT, MESSAGE_LIMIT, api_error, bou
     ],
 )
 def test_error_class(code: int, reason: str, kind: type[ApiError]) -> None:
-    """Code and reason decide together for 409, the code alone for the rest, its hundred where nobody knows it."""
+    """Code and reason decide together for 404 and 409, the code alone for the rest, else its hundred."""
     assert error_class(code, reason) is kind
     error = api_error("ask", ErrorResponse(code=code, reason=reason))
     assert type(error) is kind

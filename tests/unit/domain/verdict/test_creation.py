@@ -16,6 +16,7 @@ from senro.domain.verdict.creation import (
     RetryCreate,
     classify_create_error,
     infra_from_error,
+    infra_from_refused_access,
     may_have_been_stored,
 )
 from tests.lib.fakes.cluster import refused
@@ -67,8 +68,26 @@ def test_the_answer_tells_what_was_asked_and_said() -> None:
     """The step did not run unless the caller knows better; the message is the error's sentence."""
     error = refused("create pod ci/make-1", 403, "Forbidden", QUOTA)
     assert infra_from_error(error) == Infra(InfraKind.QUOTA, DidRun.NO, message=str(error))
-    told = infra_from_error(error, did_run=DidRun.MAYBE, node="n", may_be_alive=True)
-    assert told == Infra(InfraKind.QUOTA, DidRun.MAYBE, message=str(error), node="n", may_be_alive=True)
+    assert infra_from_error(error, did_run=DidRun.MAYBE) == Infra(InfraKind.QUOTA, DidRun.MAYBE, message=str(error))
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "kind"),
+    [
+        (401, "Unauthorized", InfraKind.UNAUTHORIZED),
+        (403, 'pods "a" is forbidden: User "u" cannot get resource "pods"', InfraKind.FORBIDDEN),
+        (403, "a proxy's own page", InfraKind.APISERVER),
+        (422, "spec: Invalid value", InfraKind.APISERVER),
+        (503, "", InfraKind.APISERVER),
+    ],
+)
+def test_a_refused_read_is_told_in_its_own_words(code: int, message: str, kind: InfraKind) -> None:
+    """An existing pod that can no longer be read is never told as a pod whose fields are to be corrected."""
+    error = refused("read pod ci/make-1", code, "", message)
+    answer = infra_from_refused_access(
+        error, otherwise=InfraKind.APISERVER, did_run=DidRun.YES, node="n", may_be_alive=True
+    )
+    assert answer == Infra(kind, DidRun.YES, may_be_alive=True, message=str(error), node="n")
 
 
 def recorded() -> list[tuple[str, Any]]:
