@@ -1,4 +1,4 @@
-"""The clocks and the chance of this machine."""
+"""The clocks and the random source of this machine."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ import anyio
 
 
 class SystemClock:
-    """`senro.ports.clock.Clock` by the operating system."""
+    """See `ports.clock.Clock`."""
 
     def now(self) -> datetime:
-        """The wall clock, in UTC; it may be set back while senro runs."""
+        """The wall clock, in UTC. It may be set back while senro runs."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Seconds since this machine started, or thereabouts."""
+        """Seconds on a clock that never goes back."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Return after `seconds`, at once where they are not positive, and let others run in any case."""
+        """Sleep for `seconds`, for one checkpoint if they are not positive."""
         await anyio.sleep(max(0.0, seconds))
 
 
 class SystemRandomness:
-    """`senro.ports.clock.Randomness` by the operating system's source, which needs no seed and survives a fork."""
+    """See `ports.clock.Randomness`. The operating system's source needs no seed, and is safe after a fork."""
 
     def __init__(self) -> None:
         self._random = secrets.SystemRandom()
 
     def token(self) -> str:
-        """Sixteen hexadecimal digits: 64 bits, so that a billion names collide with a chance of 3 in 100."""
+        """Sixteen random hexadecimal digits: among a billion, two are equal with a probability of 3 %."""
         return secrets.token_hex(8)
 
     def fraction(self) -> float:
-        """A number from 0 up to but not including 1."""
+        """A random number from 0 up to but not including 1."""
         return self._random.random()

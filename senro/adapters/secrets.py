@@ -1,4 +1,4 @@
-"""Secrets from files, from environment variables, and from values that the program has."""
+"""Reads secrets from files, environment variables and values of the program, and writes them for local steps."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from senro.domain.errors import ConfigurationError, Refusal, StoreError
 from senro.domain.pipeline.secrets import FileSecret, SecretReference, ValueSecret, VariableSecret
 
 VARIABLE_PREFIX = "SENRO_SECRET_"
-"""A secret without a reference is read from this and its name, upper case, what is no letter or digit as `_`."""
+"""The prefix of the variable of a secret without a reference; see `variable_name`."""
 
 LARGEST = 1_048_576
-"""Bytes. The values of one Secret together may not have more (docs/design/api-rules.md#size-of-a-secret)."""
+"""The bytes that all values of one Secret may have together (docs/design/api-rules.md#size-of-a-secret)."""
 
 
 class ReferencedSecrets:
-    """`senro.ports.secrets.SecretSource`. References are looked up by name, then the environment."""
+    """See `ports.secrets.SecretSource`. A secret without a reference is read from its variable in `environ`."""
 
     def __init__(self, references: Mapping[str, SecretReference], environ: Mapping[str, str]) -> None:
         self._references = dict(references)
@@ -29,11 +29,11 @@ class ReferencedSecrets:
         return f"<ReferencedSecrets {sorted(self._references)}>"
 
     async def read(self, name: str) -> bytes:
-        """See `ports.secret_source.SecretSource.read`."""
+        """See `ports.secrets.SecretSource.read`."""
         reference = self._references.get(name, VariableSecret(variable_name(name)))
         value = await self._value(name, reference)
         if len(value) > LARGEST:
-            raise _refused(name, "size", f"it has more than the {LARGEST} bytes that a Secret holds")
+            raise _refused(name, "size", f"it has more than {LARGEST} bytes, the limit of a Secret")
         return value
 
     async def _value(self, name: str, reference: SecretReference) -> bytes:
@@ -43,7 +43,7 @@ class ReferencedSecrets:
             case FileSecret(path=path):
                 try:
                     return await anyio.to_thread.run_sync(_read, path)
-                except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
+                except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
                     words = getattr(error, "strerror", None) or str(error)
                     raise _refused(name, "unreadable", f"its file {path} cannot be read: {words}") from error
             case VariableSecret(name=variable):
@@ -55,10 +55,10 @@ class ReferencedSecrets:
 
 
 class PrivateSecretFiles:
-    """`senro.ports.secrets.SecretFiles`."""
+    """See `ports.secrets.SecretFiles`."""
 
     async def write(self, folder: str, name: str, value: bytes) -> str:
-        """See `ports.secret_source.SecretFiles.write`."""
+        """See `ports.secrets.SecretFiles.write`."""
         path = Path(folder) / name
 
         def create() -> None:
@@ -79,7 +79,7 @@ def _read(path: str) -> bytes:
 
 
 def variable_name(name: str) -> str:
-    """`SENRO_SECRET_<NAME>`: the name in upper case, every character but letters and digits as `_`."""
+    """`SENRO_SECRET_<NAME>`: the name in upper case, with `_` for all characters but letters and digits."""
     return VARIABLE_PREFIX + "".join(letter if letter.isalnum() else "_" for letter in name.upper())
 
 

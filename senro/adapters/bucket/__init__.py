@@ -1,4 +1,4 @@
-"""Scratch entries on an object store, or in a folder that several machines share: `SENRO_REMOTE_SCRATCH`.
+"""The shared store of scratch entries (`SENRO_REMOTE_SCRATCH`): a bucket, or a folder that several machines share.
 
 obstore (the extra `scratch`) is imported when a store is opened, not before.
 """

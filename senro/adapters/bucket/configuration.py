@@ -1,7 +1,7 @@
-"""Where scratch entries are shared: from `SENRO_REMOTE_SCRATCH` and the variables that begin with it.
+"""Reads the location of the shared scratch store from `SENRO_REMOTE_SCRATCH` and the variables that begin with it.
 
-Every problem is found before anything is sent, and all of them are told at once. Credentials are no part of it: obstore
-reads them from the variables that are usual for each store (`AWS_...`, `GOOGLE_...`, `AZURE_...`).
+All problems are reported at once, before anything is sent. Credentials are not read here: obstore reads them from the
+usual variables of each store (`AWS_...`, `GOOGLE_...`, `AZURE_...`).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ Scheme = Literal["s3", "gs", "az", "file"]
 SCHEMES: Final = ("s3", "gs", "az", "file")
 
 DEFAULT_TIMEOUT: Final = 30.0
-"""Seconds that one request may take; obstore's own default. A request carries 8 MiB at most."""
+"""Seconds that one request may take; the default of obstore. A request carries at most 8 MiB."""
 
 LONGEST_TIMEOUT: Final = 3600.0
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,220}[A-Za-z0-9]")
-"""Wide enough for every store's buckets: GCS has up to 222 characters, old S3 buckets capitals and underscores."""
+"""Matches the names of all stores: GCS allows 222 characters, old S3 buckets may have capitals and underscores."""
 
 _SEGMENT = re.compile(r"[A-Za-z0-9._+=@:,!()*' -]+")
 _REGION = re.compile(r"[A-Za-z0-9-]{1,64}")
@@ -42,7 +42,14 @@ _YES, _NO = ("1", "true", "yes"), ("0", "false", "no")
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place that was checked. `bucket` is a container on Azure; with `file` it is "", and `prefix` the folder."""
+    """A validated location.
+
+    `bucket`: the bucket, a container on Azure; empty with the scheme `file`.
+    `prefix`: the prefix of all object names; the path of the folder with the scheme `file`.
+    `endpoint`, `region`: empty for the store's default.
+    `timeout`: seconds that one request may take.
+    `read_only`: whether entries are only restored, never saved.
+    """
 
     scheme: Scheme
     bucket: str
@@ -54,14 +61,14 @@ class Location:
 
     @property
     def name(self) -> str:
-        """The URL. It holds no credential: a location with one is refused."""
+        """The URL. It contains no credential, since `read_location` refuses those."""
         return f"{self.scheme}://{self.bucket}" + (f"/{self.prefix.lstrip('/')}" if self.prefix else "")
 
 
 def read_location(env: Mapping[str, str]) -> Location | None:
-    """The location in `env`; an empty variable counts as missing, and None says that there is none.
+    """The location that `env` configures, None if there is none. An empty variable counts as missing.
 
-    Raises `ConfigurationError` with every problem: an unknown or contradictory variable, a value that cannot work.
+    Raises `ConfigurationError` with all problems: unknown or contradictory variables, and invalid values.
     """
     reader = _Reader(env)
     location = reader.read()
@@ -71,7 +78,7 @@ def read_location(env: Mapping[str, str]) -> Location | None:
 
 
 class _Reader:
-    """One reading: it collects what is wrong. The value of a URL is never quoted, since it may hold a password."""
+    """Reads one environment and collects its problems. Never quotes a URL, which may contain a password."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._env = {name: value.strip() for name, value in env.items() if name.startswith(PLACE) and value.strip()}
@@ -85,7 +92,7 @@ class _Reader:
         timeout, read_only = self._timeout(), self._read_only()
         if PLACE not in self._env:
             for name in sorted(self._env.keys() & set(KNOWN)):
-                self._refuse(name, "missing", f"is set, which needs {PLACE}; set that too, or unset this")
+                self._refuse(name, "missing", f"is set, but {PLACE} is not; set that too, or unset this")
             return None
         place = self._place(self._env[PLACE])
         if place is None:
@@ -111,7 +118,7 @@ class _Reader:
             )
             return None
         if any(character < " " or character == "\x7f" for character in value) or "?" in value or "#" in value:
-            self._refuse(PLACE, "url", "holds a control character, a query or a fragment; end it at the path")
+            self._refuse(PLACE, "url", "has a control character, a query or a fragment; end it at the path")
             return None
         netloc, _, path = rest.partition("/")
         if scheme == "file":
@@ -120,20 +127,22 @@ class _Reader:
             self._refuse(
                 PLACE,
                 "userinfo",
-                "must carry no user or password; set the store's own variables, such as "
-                "AWS_ACCESS_KEY_ID, and take them out",
+                "must not contain a user or password; remove them, and set the store's own variables, such as "
+                "AWS_ACCESS_KEY_ID",
             )
             return None
         if not _BUCKET.fullmatch(netloc):
-            self._refuse(PLACE, "bucket", "names no bucket after ://; write 3 to 222 letters, digits and . _ -")
+            self._refuse(
+                PLACE, "bucket", "has no valid bucket name after ://; write 3 to 222 letters, digits and . _ -"
+            )
             return None
         segments = path.strip("/").split("/") if path.strip("/") else []
         if any(segment in (".", "..") or not _SEGMENT.fullmatch(segment) for segment in segments):
             self._refuse(
                 PLACE,
                 "prefix",
-                "has an empty, `.` or `..` folder after the bucket, or a character that "
-                "object names do not share; use letters, digits and . _ - + = @",
+                "has an empty, `.` or `..` folder after the bucket, or a character that some stores refuse; use "
+                "letters, digits and . _ - + = @",
             )
             return None
         return cast("Scheme", scheme), netloc, "/".join(segments)
@@ -141,10 +150,10 @@ class _Reader:
     def _folder(self, host: str, path: str) -> tuple[Scheme, str, str] | None:
         folder = unquote(path).rstrip("/")
         if host not in ("", "localhost"):
-            self._refuse(PLACE, "url", "names a host, which a folder has not; write three slashes: file:///folder")
+            self._refuse(PLACE, "url", "names a host, which folders do not have; write three slashes: file:///folder")
             return None
         if not folder or "\0" in folder or any(part in ("", ".", "..") for part in folder.split("/")[1:]):
-            self._refuse(PLACE, "url", "names no folder by its whole path; write it from the root: file:///folder")
+            self._refuse(PLACE, "url", "is not the absolute path of a folder; write it from the root: file:///folder")
             return None
         return "file", "", folder
 
@@ -153,7 +162,7 @@ class _Reader:
         if not value:
             return ""
         if scheme == "file":
-            self._refuse(ENDPOINT, "contradiction", "is for object stores, and a folder has none; unset it")
+            self._refuse(ENDPOINT, "contradiction", "is for object stores, and folders have no endpoint; unset it")
             return ""
         try:
             parts = urlsplit(value)
@@ -164,8 +173,8 @@ class _Reader:
             self._refuse(
                 ENDPOINT,
                 "url",
-                "is no URL of a store; write http:// or https://, its host and port, and no "
-                "user, password, query or fragment",
+                "is not the URL of a store; write http:// or https://, the host and the port, without user, "
+                "password, query or fragment",
             )
             return ""
         return value.rstrip("/")
@@ -177,7 +186,7 @@ class _Reader:
         if scheme != "s3":
             self._refuse(REGION, "contradiction", f"is for s3://, and {PLACE} is {scheme}://; unset it")
         elif not _REGION.fullmatch(value):
-            self._refuse(REGION, "region", "is no region; write one such as eu-central-1")
+            self._refuse(REGION, "region", "is not a region; write one such as eu-central-1")
         return value
 
     def _timeout(self) -> float:

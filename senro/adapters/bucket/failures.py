@@ -1,9 +1,9 @@
-"""What obstore raises, in our words.
+"""Classifies the exceptions of obstore.
 
-obstore tells most failures apart by the text of one exception alone, and that text quotes requests, whose URLs may
-hold a signature. So its words are never passed on: what is told is made of the status, the store's own error code and
-the kind of failure, which are looked for in the text.
-tests/unit/adapters/bucket/test_failures.py has texts of real stores.
+obstore raises one exception for most failures, which differ in their text, and the text quotes requests, whose URLs may
+contain a signature. It is therefore never passed on: messages are made of the HTTP status, the store's error code and
+the kind of failure, which are searched in the text. tests/unit/adapters/bucket/test_failures.py has texts of real
+stores.
 """
 
 from __future__ import annotations
@@ -15,26 +15,31 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 Kind = Literal["absent", "exists", "refused", "unreachable"]
-"""`absent`: no such object. `exists`: a conditional put found one. `refused`: asking again is useless, the
-configuration cannot work: no such bucket, wrong or missing credentials or rights, another region. `unreachable`:
-everything else."""
+"""The kinds of failures.
+
+- `absent`: the object does not exist.
+- `exists`: a conditional put found an object.
+- `refused`: the configuration cannot work, so a retry is useless: a bucket that does not exist, wrong or missing
+  credentials or rights, another region.
+- `unreachable`: everything else.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failure; `message` are a clause that quotes nothing secret."""
+    """One failure; `message` are a clause that contains no secret."""
 
     kind: Kind
     message: str
 
 
 def classify_failure(error: BaseException, *, timeout: float) -> Failure:
-    """What the exception of an obstore call says. `timeout` is the bound of a request in seconds."""
+    """Classify the exception of an obstore call. `timeout`: the bound of a request in seconds, for the message."""
     name, text = type(error).__name__, str(error)
     if name in ("AlreadyExistsError", "PreconditionError"):
-        return Failure("exists", "it is there already")
+        return Failure("exists", "it exists already")
     if any(host in text for host in _METADATA):
-        # Asked only where no variable gives a credential: the machine's own identity is the last thing tried.
+        # obstore asks for the machine's identity only if no variable has credentials.
         return Failure("refused", "no credentials were found; set the store's own variables, such as AWS_ACCESS_KEY_ID")
     absent = isinstance(error, FileNotFoundError)
     found = _from_status(text, absent=absent) or _from_os_error(text, absent=absent) or _from_transport(text, timeout)
@@ -42,37 +47,37 @@ def classify_failure(error: BaseException, *, timeout: float) -> Failure:
         return found
     if any(sign in text for sign in _SETTINGS):
         return Failure("refused", "its settings cannot be used; check SENRO_REMOTE_SCRATCH and the store's variables")
-    return Failure("unreachable", f"it failed in a way that is not known ({name})")
+    return Failure("unreachable", f"it failed for an unknown reason ({name})")
 
 
 def _from_status(text: str, *, absent: bool) -> Failure | None:
-    """What the store itself said, by its HTTP status."""
+    """The failure that the store reported by an HTTP status."""
     status, code = _search(_STATUS, text), _search(_CODE, text)
     if not status:
         return None
     said = f"{status} {code}".rstrip()
     if absent and code not in _NO_BUCKET:
-        return Failure("absent", "it is not there")
+        return Failure("absent", "it does not exist")
     match int(status):
         case 404:
-            # Of an object it is `absent`, so this is the listing of a bucket.
-            return Failure("refused", f"there is no such bucket ({said})")
+            # A missing object is `absent`, so this was the listing of a bucket.
+            return Failure("refused", f"the bucket does not exist ({said})")
         case 401 | 403:
             return Failure("refused", f"the credentials do not allow it ({said})")
         case 301 | 302 | 307 | 308 | 400:
-            return Failure("refused", f"it does not take the request ({said}); check the region and the endpoint")
+            return Failure("refused", f"it rejects the request ({said}); check the region and the endpoint")
         case 408 | 409 | 425 | 429:
             return Failure("unreachable", f"it cannot answer now ({said})")
         case other if other >= 500:
             return Failure("unreachable", f"it cannot answer now ({said})")
         case _:
-            return Failure("refused", f"it does not take the request ({said})")
+            return Failure("refused", f"it rejects the request ({said})")
 
 
 def _from_os_error(text: str, *, absent: bool) -> Failure | None:
-    """What the operating system said of a folder."""
+    """The failure that the operating system reported for a folder."""
     if absent:
-        return Failure("absent", "it is not there")
+        return Failure("absent", "it does not exist")
     number = _search(_OS_ERROR, text)
     if not number or any(sign in text for sign in _TRANSPORT):
         return None
@@ -81,9 +86,9 @@ def _from_os_error(text: str, *, absent: bool) -> Failure | None:
 
 
 def _from_transport(text: str, timeout: float) -> Failure | None:
-    """What kept a request or its answer from crossing."""
+    """The failure of a connection."""
     if "redirect" in text.lower():
-        return Failure("refused", "it lies in another region; set SENRO_REMOTE_SCRATCH_REGION")
+        return Failure("refused", "the bucket is in another region; set SENRO_REMOTE_SCRATCH_REGION")
     if _TIMED_OUT.search(text):
         return Failure("unreachable", f"it did not answer within {timeout:g} s")
     if any(sign in text for sign in _TRANSPORT):

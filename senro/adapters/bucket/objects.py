@@ -1,7 +1,7 @@
-"""The few things that are asked of an object store: obstore's synchronous calls in worker threads.
+"""Requests to an object store, by the synchronous calls of obstore in worker threads.
 
-Its asynchronous calls crash the interpreter at exit now and then; its synchronous ones in threads do not. A thread
-cannot be stopped, so a call that is cancelled or late is left behind; it ends within the timeouts of its requests.
+The asynchronous calls of obstore sometimes crash the interpreter at exit; the synchronous ones do not. A thread cannot
+be stopped: after a cancellation or a timeout the call continues, and ends within the timeouts of its requests.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PIECE = 8 * 1024 * 1024
-"""Bytes of one request. Parts of an upload must have 5 MiB or more, but for the last; 10,000 of them make 80 GiB."""
+"""Bytes of one request. All parts of an upload but the last must have 5 MiB or more; at most 10,000 make 80 GiB."""
 
 RETRIES = 2
-"""How often obstore repeats a request that failed; a call is given up once all of them could have timed out."""
+"""How often obstore repeats a failed request. A call is given up once all repetitions could have timed out."""
 
 PARTS_AT_ONCE = 2
-"""Parts of one upload on their way; with the one being filled, what an upload holds in memory is 3 pieces."""
+"""Parts of one upload that are sent concurrently. With the part being filled, an upload holds 3 pieces in memory."""
 
 
 class RequestRefused(Exception):
-    """The store answered, and asking again is useless. `message` says why."""
+    """The store rejected the request, and a retry is useless. `message` says why."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -53,14 +53,14 @@ class Bucket:
         self._timeout = timeout
 
     async def get(self, path: str, limit: int) -> bytes | None:
-        """The first `limit` bytes of an object, None where there is none."""
+        """The first `limit` bytes of an object, None if it does not exist."""
         try:
             return await self._call(partial(self._get, path, limit), 2)
         except _AbsentError:
             return None
 
     async def create(self, path: str, data: bytes) -> bool:
-        """Put a small object where there is none; False where there is one, which stays as it is."""
+        """Create a small object. Returns False, and changes nothing, if it exists."""
         try:
             await self._call(partial(obstore.put, self._store, path, data, mode="create"))
         except _ExistsError:
@@ -68,18 +68,18 @@ class Bucket:
         return True
 
     async def delete(self, path: str) -> None:
-        """Remove an object; none there is fine."""
+        """Remove an object, if it exists."""
         try:
             await self._call(partial(obstore.delete, self._store, path))
         except _AbsentError:
             return
 
     async def list_objects(self, folder: str) -> list[tuple[str, datetime]]:
-        """The objects below a folder, by their path, each with when it was written."""
+        """The path and the modification time of each object below a folder."""
         return await self._call(partial(self._names, folder), _LISTING)
 
     def upload(self, path: str) -> Upload:
-        """An object that is written piece by piece, and is there once it is closed."""
+        """Begin an upload in pieces. The object exists once the upload is closed."""
         writer = obstore.open_writer(self._store, path, buffer_size=PIECE, max_concurrency=PARTS_AT_ONCE)
         return Upload(self._call, writer)
 
@@ -87,12 +87,12 @@ class Bucket:
         answer = obstore.get(self._store, path)
         if answer.meta["size"] <= limit:
             return bytes(answer.bytes())
-        # Its body is left where it is; a range alone could not be asked of an empty object.
+        # The body is not read. A range request cannot come first: it fails for an empty object.
         del answer
         return bytes(obstore.get_range(self._store, path, start=0, end=limit))
 
     async def get_range(self, path: str, start: int, end: int) -> bytes | None:
-        """The bytes from `start` to before `end`, or as many of them as there are; None where there is no object."""
+        """The bytes from `start` up to but not including `end`, fewer at the object's end; None without an object."""
         try:
             return await self._call(lambda: bytes(obstore.get_range(self._store, path, start=start, end=end)))
         except _AbsentError:
@@ -103,13 +103,13 @@ class Bucket:
         return [(entry["path"], entry["last_modified"]) for page in pages for entry in page]
 
     async def _call(self, work: Callable[[], T], calls: int = 1) -> T:
-        """Do it in a thread, within what `calls` requests may take with their repetitions."""
+        """Call `work` in a thread, for at most the time that `calls` requests may take with their repetitions."""
         with anyio.move_on_after(calls * (RETRIES + 1) * self._timeout + 1):
             try:
                 return await run_in_daemon_thread(work)
             except Exception as error:  # noqa: BLE001 - obstore raises its own errors, and several built-in ones
                 failure = classify_failure(error, timeout=self._timeout)
-            # Outside of the handler: the text of obstore's error must not be chained to ours.
+            # Outside the handler: the text of obstore's error must not be chained to the new one.
             raise self._error(failure)
         raise StoreUnavailable(self.name, f"it did not answer within {self._timeout:g} s")
 
@@ -126,28 +126,28 @@ class Bucket:
 
 
 class Upload:
-    """`write` its pieces, then `close`. One that is dropped before leaves no object."""
+    """Call `write` for each piece, then `close`. Without `close` no object is created."""
 
     def __init__(self, call: _Call, writer: WritableFile) -> None:
         self._call = call
         self._writer = writer
 
     async def write(self, data: bytes) -> None:
-        """The next bytes, a piece at most."""
+        """Append at most a piece."""
         await self._call(partial(self._writer.write, data), PARTS_AT_ONCE)
 
     async def close(self) -> None:
-        """Make the object, with everything that was written."""
+        """Create the object with all that was written."""
         await self._call(self._writer.close, PARTS_AT_ONCE + 2)
 
 
 class _AbsentError(Exception):
-    """There is no such object."""
+    """The object does not exist."""
 
 
 class _ExistsError(Exception):
-    """There is one already."""
+    """The object exists already."""
 
 
 _LISTING = 20
-"""Requests that a listing may take: 20,000 entries of one cache."""
+"""Requests that a listing may take: enough for 20,000 entries of one cache."""

@@ -1,4 +1,4 @@
-"""From a `Location` to a store that can be asked."""
+"""Opens the store at a `Location`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from senro.ports.trees import Trees
 
 _CREDENTIALS = {"s3": "AWS_", "gs": "GOOGLE_", "az": "AZURE_"}
-"""What the variables begin with that are usual for each store."""
+"""The prefix of each store's usual variables."""
 
 _CONNECT_SECONDS = 5.0
 
@@ -23,14 +23,13 @@ _CONNECT_SECONDS = 5.0
 def open_scratch_store(
     location: Location, environ: Mapping[str, str], *, trees: Trees, token: Callable[[], str]
 ) -> BucketScratchStore:
-    """The store; nothing is sent yet, call its `check` next.
+    """Open the store. Sends nothing: call `check` of the store next.
 
-    obstore reads the usual variables of the process's own environment too, and offers no way to keep it from that: what
-    `environ` names wins over them, and what it does not name is taken from there. Raises `ConfigurationError` where
-    obstore is not installed, or cannot make a store of the location and these variables.
+    obstore also reads the usual variables of the process environment, which cannot be prevented; those in `environ`
+    take precedence. Raises `ConfigurationError` if obstore is not installed or refuses the location or a variable.
     """
     try:
-        import obstore  # noqa: F401, PLC0415 - an extra, loaded by those alone who share scratch entries
+        import obstore  # noqa: F401, PLC0415 - an extra, loaded only if a shared store is configured
     except ImportError:
         message = "needs obstore; install senro[scratch]"
         raise ConfigurationError((Refusal(PLACE, "extra", message),)) from None
@@ -48,9 +47,9 @@ def open_scratch_store(
 
 
 def _problem(location: Location, error: Exception) -> Refusal:
-    """The words of obstore may quote a value, so they are not passed on."""
+    """The refusal for an exception of obstore, whose text may quote a value and is not passed on."""
     if location.scheme == "file":
-        message = f"{location.prefix} is no folder that can be opened; make it, or mount what belongs there"
+        message = f"{location.prefix} is not a folder that can be opened; create or mount it"
         return Refusal(PLACE, "bucket", message)
     usual = _CREDENTIALS[location.scheme]
     what = "the credentials cannot be read" if "Credential" in str(error) else "a setting is missing or cannot be used"
@@ -90,12 +89,12 @@ def _store(location: Location, environ: Mapping[str, str]) -> Any:
                 retry_config=retries,
             )
         except Exception as error:
-            # The first variable that says nothing to obstore, such as AWS_PROFILE; the next time it is not there.
+            # obstore refuses variables that it does not know, such as AWS_PROFILE, one at a time: leave it out.
             unknown = re.search(r"Configuration key: '([^']+)'", str(error))
             if unknown is None or unknown[1] not in config:
                 raise
             del config[unknown[1]]
 
 
-# The first is the one that wins over every other variable that names an endpoint.
+# These take precedence over all other variables that name an endpoint.
 _ENDPOINT_KEYS = {"s3": "aws_endpoint_url_s3", "gs": "google_base_url", "az": "azure_storage_endpoint"}

@@ -2,14 +2,13 @@
 
 ::
 
-    <prefix>/senro-scratch                       what lies here, and that it may be written to
-    <prefix>/scratch/<cache>/entry/<key>.json    a `domain.scratch_record.ScratchRecord`, a few hundred bytes
-    <prefix>/scratch/<cache>/archive/<name>.tar  an entry's content; its name is drawn, its record names it
+    <prefix>/senro-scratch                       the marker that `check` writes
+    <prefix>/scratch/<cache>/entry/<key>.json    a `domain.caches.record.ScratchRecord`, a few hundred bytes
+    <prefix>/scratch/<cache>/archive/<name>.tar  the content of an entry; its random name is in the record
 
-An archive is written first, in parts, under a name that nobody else has. Its record is then put on the condition that
-the key has none: of two coordinators one wins, and the other removes its own archive. Nothing else is ever changed or
-removed, so an upload that is killed leaves an archive (or unfinished parts) that no record names; a rule of the bucket
-that removes what is older than the caches are worth removes that too.
+The archive is uploaded first. Its record is then created by a conditional put: of two coordinators one succeeds, and
+the other removes its own archive. Nothing else is ever changed or removed, so a killed upload leaves an archive, or
+unfinished parts, that no record names. A lifecycle rule of the bucket that removes old objects removes those too.
 """
 
 from __future__ import annotations
@@ -39,25 +38,25 @@ T = TypeVar("T")
 
 MARKER = "senro-scratch"
 _NOWHERE = "senro-scratch.none"
-"""A folder that is never made: its listing asks for the right to list, and costs nothing."""
+"""A folder that never exists: listing it checks the right to list at no cost."""
 
 _MARK = f"{FORMAT}\n".encode()
 
 _WRITE = 1024 * 1024
-"""Bytes handed to a thread at a time while an archive is written."""
+"""Bytes of an archive that are handed to a thread at a time."""
 
 _UNPACK = 128 * 1024
-"""Bytes unpacked at a time: whoever unpacks holds several such pieces."""
+"""Bytes unpacked at a time, of which the unpacking buffers several."""
 
 RECORDS_AT_ONCE = 8
-"""Records that are asked for at a time."""
+"""Records that are read concurrently."""
 
 _DELETE_SECONDS = 5.0
-"""How long the removal of an archive that nobody will read is waited for; it may lie there for ever."""
+"""How long the removal of an unused archive may take; one that stays does no harm."""
 
 
 class BucketScratchStore:
-    """Entries in one bucket. `token` draws the names of archives; `trees` packs and unpacks them."""
+    """The entries in one bucket. `token` returns random names for archives; `trees` packs and unpacks them."""
 
     def __init__(self, bucket: Bucket, trees: Trees, token: Callable[[], str], *, read_only: bool) -> None:
         self._bucket = bucket
@@ -65,7 +64,7 @@ class BucketScratchStore:
         self._token = token
         self._read_only = read_only
         self._found: dict[tuple[str, str], ScratchRecord] = {}
-        """What `find` has read and `restore` has not used yet. A record never changes."""
+        """Records that `find` has read, for `restore`. A record never changes."""
 
     @property
     def name(self) -> str:
@@ -78,10 +77,10 @@ class BucketScratchStore:
         return self._read_only
 
     async def check(self, where: str) -> None:
-        """Ask for everything that a run needs: to list, to read, and to put on a condition, unless it is `read_only`.
+        """Check the rights that a run needs: to list, to read and, unless `read_only`, to put conditionally.
 
-        Raises `ConfigurationError` naming the variable `where` for what cannot work, `StoreUnavailable` where the
-        store does not answer.
+        Raises `ConfigurationError`, naming the variable `where`, if one is missing, `StoreUnavailable` if the store
+        does not answer.
         """
         try:
             await self._bucket.list_objects(_NOWHERE)
@@ -94,8 +93,8 @@ class BucketScratchStore:
             raise ConfigurationError((Refusal(where, "refused", message),)) from None
         if exchanged:
             message = (
-                f"{self.name} does not honour If-None-Match, so anybody could exchange an entry; use another store, or "
-                f"set {where}_READ_ONLY"
+                f"{self.name} ignores If-None-Match, so one run could replace the entry of another; use another store, "
+                f"or set {where}_READ_ONLY"
             )
             raise ConfigurationError((Refusal(where, "conditional-put", message),))
 
@@ -118,10 +117,10 @@ class BucketScratchStore:
         return await self._order_by_creation(cache, found)
 
     async def restore(self, cache: str, key: str, folder: str) -> Tree:
-        """See `ports.scratch.ScratchStore.restore`. Holds a piece of the archive in memory, not more."""
+        """See `ports.scratch.ScratchStore.restore`. Holds one piece of the archive in memory."""
         record = self._found.pop((cache, key), None) or await self._or_unavailable(self._record(cache, key))
         if record is None:
-            raise StoreError(_entry(cache, key), "the entry is not there any more")
+            raise StoreError(_entry(cache, key), "the entry does not exist any more")
         async with self._trees.unpack({0: folder}, rules={0: KEEP_EVERYTHING}) as unpacking:
             try:
                 tree = await self._receive(record, unpacking)
@@ -156,10 +155,10 @@ class BucketScratchStore:
             sha256=sha256,
             length=length,
         )
-        # From here on the record may be there whatever is heard of it, and while it may, its archive must stay.
+        # After this request the record may exist even if an error is raised, so the archive must stay.
         if await self._or_unavailable(self._bucket.create(_entry(cache, entry.key), encode_record(record))):
             return True
-        # A put whose answer was lost is repeated, and the repetition finds what the first one made.
+        # obstore repeats a put whose answer was lost, and the repetition finds the record of the first request.
         try:
             ours = await self._or_unavailable(self._record(cache, entry.key)) == record
         except StoreUnavailable:
@@ -179,14 +178,14 @@ class BucketScratchStore:
         if record is None or not record.archive.startswith(f"scratch/{cache}/archive/"):
             raise StoreError(
                 f"{self.name}/{_entry(cache, key)}",
-                "this is no entry of senro's; it is not used, and it stands in the way of one: remove it",
+                "this is not an entry of senro, and prevents saving one; remove it",
             )
         return record
 
     async def _order_by_creation(self, cache: str, entries: list[ScratchEntry]) -> list[ScratchEntry]:
-        """The entries, those that the store received in the same second in the order in which they were made.
+        """The entries, with times that keep those of the same second in the order in which they were created.
 
-        Most stores tell times in whole seconds alone; the records know better.
+        Most stores report times in whole seconds; the records have the exact ones.
         """
         seconds: dict[datetime, list[ScratchEntry]] = {}
         for entry in entries:
@@ -205,7 +204,7 @@ class BucketScratchStore:
         return ordered
 
     async def _records(self, cache: str, keys: Sequence[str]) -> dict[str, ScratchRecord]:
-        """The records that are there and are ones, by key. Raises `StoreUnavailable`."""
+        """The valid records of the keys, by key. Raises `StoreUnavailable`."""
         records: dict[str, ScratchRecord] = {}
         failed: list[StoreUnavailable] = []
         waiting = iter(keys)
@@ -242,7 +241,7 @@ class BucketScratchStore:
                 await unpacking.write(data[start : start + _UNPACK])
             at = end
         if digest.hexdigest() != record.sha256:
-            raise self._damaged(record, f"the bytes of {record.archive} are others than those that were saved")
+            raise self._damaged(record, f"the bytes of {record.archive} differ from those that were saved")
         trees = await unpacking.finish()
         return trees[0]
 
@@ -277,7 +276,7 @@ class BucketScratchStore:
 
     def _damaged(self, record: ScratchRecord, how: str) -> StoreError:
         entry = f"{self.name}/{_entry(record.cache, record.key)}"
-        return StoreError(entry, f"the entry is damaged: {how}; it is not used, and stands in the way of a new one")
+        return StoreError(entry, f"the entry is damaged, and prevents saving a new one: {how}; remove it")
 
 
 def _entries(cache: str) -> str:

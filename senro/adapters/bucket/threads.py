@@ -1,4 +1,4 @@
-"""Blocking calls that nobody can stop, in threads that nobody waits for."""
+"""Runs blocking calls in daemon threads, for which the interpreter does not wait at exit."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 async def run_in_daemon_thread(work: Callable[[], T]) -> T:
-    """What `work` returns or raises. Cancelled, it leaves the call behind, which may take as long as it likes.
+    """Call `work` in a new thread, and return or raise what it does. On a cancellation the call continues alone.
 
-    anyio's own worker threads are joined when the interpreter ends: a store that says nothing would keep a process
-    that was interrupted for as long as its requests may take.
+    The worker threads of anyio are joined at exit: a store that does not answer would keep an interrupted process alive
+    until its requests time out.
     """
     call = _Call(work, current_token())
     threading.Thread(target=call.run, name="senro scratch store", daemon=True).start()
@@ -37,9 +37,9 @@ class _Call(Generic[T]):
     def run(self) -> None:
         try:
             self._values.append(self._work())
-        except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits, whatever it is
+        except BaseException as error:  # noqa: BLE001 - `result` raises it
             self._error = error
-        # The loop may be over, and with it everybody who waited.
+        # The event loop may have ended, and then nobody waits for the result.
         with suppress(RunFinishedError, RuntimeError):
             from_thread.run_sync(self.done.set, token=self._token)
 

@@ -1,4 +1,4 @@
-"""Steps that run on the coordinator itself, as child processes in groups of their own."""
+"""Runs local steps as child processes of the coordinator, each in a process group of its own."""
 
 from senro.adapters.process.local import LocalProcesses
 

@@ -1,4 +1,4 @@
-"""A process group: whether anything of it lives, and how it is ended."""
+"""A process group: tells whether a process of it is alive, and terminates it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import anyio
 from anyio.abc import Process
 
 KILL_SECONDS = 10.0
-"""How long a group may take to vanish after SIGKILL; only a process that sleeps in the kernel takes longer."""
+"""How long a group may take to end after SIGKILL; only a process in uninterruptible sleep takes longer."""
 
 _PROC = Path("/proc")
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1  # seconds between two looks at the group, doubling
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1  # seconds between two polls of the group, doubling
 
 
 class ProcessGroup:
-    """The group that `process`, started with a session of its own, leads.
+    """The group of `process`, which was started in a session of its own and leads the group.
 
-    Not part of it is a process that made a session or group of its own (a daemon; a job of a shell under `set -m`):
-    it lives on, and nobody here can know of it.
+    A process that created its own session or group (a daemon, a job of a shell under `set -m`) is not part of it and
+    lives on.
     """
 
     def __init__(self, process: Process) -> None:
@@ -30,15 +30,15 @@ class ProcessGroup:
 
     @property
     def id(self) -> int:
-        """The number to look for: `pgrep -g <id>`."""
+        """The id of the group, as in `pgrep -g <id>`."""
         return self._id
 
     def is_gone(self) -> bool:
-        """Whether the leader was reaped and nothing of the group runs any more."""
+        """Whether the leader was reaped and no process of the group is alive."""
         return self._leader.returncode is not None and not _is_alive(self._id)
 
     async def wait(self, timeout: float | None, linger: float) -> bool:
-        """Wait for the leader, at most `timeout` seconds, then `linger` for the rest. False at the timeout."""
+        """Wait up to `timeout` seconds for the leader, then up to `linger` for the others. False at the timeout."""
         with anyio.move_on_after(timeout):
             await self._leader.wait()
         if self._leader.returncode is None:
@@ -48,14 +48,14 @@ class ProcessGroup:
         return True
 
     async def terminate(self, grace: float) -> bool:
-        """SIGTERM, `grace` seconds, SIGKILL; nothing where it is gone already. False if something is still there.
+        """Send SIGTERM, wait `grace` seconds, send SIGKILL. Returns whether the group is gone.
 
-        Takes at most `grace` + `KILL_SECONDS`. Call it shielded: half of it is worse than none.
+        Takes at most `grace` + `KILL_SECONDS`. Call it shielded from cancellation.
         """
         for number, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, KILL_SECONDS)):
             if self.is_gone():
                 break
-            # Gone meanwhile, or run by another user (sudo): the look after it tells them apart.
+            # The group has ended, or belongs to another user (sudo); `is_gone` distinguishes them.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._id, number)
             with anyio.move_on_after(patience):
@@ -63,7 +63,7 @@ class ProcessGroup:
         return self.is_gone()
 
     def kill(self) -> None:
-        """SIGKILL, now; `terminate` then finds it gone."""
+        """Send SIGKILL at once."""
         if not self.is_gone():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._id, signal.SIGKILL)
@@ -77,20 +77,20 @@ class ProcessGroup:
 
 
 def _is_alive(group: int) -> bool:
-    """Whether a process of the group runs. Zombies do not count: a container's PID 1 may never reap them."""
+    """Whether a process of the group is alive. Zombies do not count: a container's PID 1 may never reap them."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        signalled = False  # of another user; without /proc as good as gone, since nothing can be done to it
+        signalled = False  # another user's; without /proc it counts as gone, since it cannot be signalled
     else:
         signalled = True
     try:
         pids = [entry.name for entry in _PROC.iterdir() if entry.name.isdigit()]
     except OSError:
         return signalled
-    if str(os.getpid()) not in pids:  # no /proc of ours
+    if str(os.getpid()) not in pids:  # /proc shows another PID namespace
         return signalled
     return any(_is_member(pid, group) for pid in pids)
 
@@ -98,8 +98,8 @@ def _is_alive(group: int) -> bool:
 def _is_member(pid: str, group: int) -> bool:
     try:
         stat = (_PROC / pid / "stat").read_bytes()
-    except OSError:  # ended meanwhile
+    except OSError:  # the process has ended
         return False
-    # proc_pid_stat(5): after the name in parentheses, which may hold anything: state, ppid, pgrp, ...
+    # proc_pid_stat(5): the name in parentheses may contain any character; after it: state, ppid, pgrp, ...
     state, _, pgrp = stat.rpartition(b")")[2].split()[:3]
     return int(pgrp) == group and state not in (b"Z", b"X")

@@ -1,4 +1,4 @@
-"""The adapter: start, pump, wait, and leave nothing behind."""
+"""`ports.processes.Processes`: runs a command, delivers its output and ends its process group."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from senro.adapters.process.start_errors import start_error_message
 from senro.ports.processes import Command, OutputSink, ProcessEnd
 
 LINGER_SECONDS = 2.0
-"""How long what a command left in its group may go on by itself: enough for the `tee` behind a shell's `>(tee log)`
-to write out what it holds, which the shell does not wait for."""
+"""How long the rest of a group may continue after the command ended: enough for the `tee` of a shell's `>(tee log)` to
+write its buffer, for which the shell does not wait."""
 
 DRAIN_SECONDS = 5.0
-"""How long the sink may take, in a run that was cancelled, for what a dead command left in its pipes."""
+"""How long the sink may take, after a cancellation, for the output that a command left in its pipes."""
 
 
 class LocalProcesses:
-    """`senro.ports.processes.Processes` by child processes of this one.
+    """Runs commands as child processes.
 
     A command has a session and a process group of its own, so a terminal's Ctrl-C does not reach it: the coordinator
-    ends it. Its stdin is empty. What it leaves running in its group may go on for `linger` seconds and is then
-    ended too, as a container's processes are when the first one ends; a daemon that made a group of its own lives on.
+    terminates it. Its stdin is empty. Processes that it leaves in its group have `linger` seconds and are then
+    terminated, as those of a container are when its first process ends. A daemon with a group of its own lives on.
 
-    `environ` stands for the coordinator's environment, read at each start; None means `os.environ`.
+    `environ`: the environment to inherit, read at each start; None stands for `os.environ`.
     """
 
     def __init__(self, environ: Mapping[str, str] | None = None, *, linger: float = LINGER_SECONDS) -> None:
@@ -41,7 +41,7 @@ class LocalProcesses:
         self._groups: set[ProcessGroup] = set()
 
     async def run(self, command: Command, output: OutputSink) -> ProcessEnd:
-        """Run the command; see the port. Takes at most `grace` + 15 s once it is cancelled."""
+        """See `ports.processes.Processes.run`. Takes at most `grace` + 15 s after a cancellation."""
         with ExitStack() as reading:
             try:
                 with ExitStack() as writing:
@@ -59,17 +59,17 @@ class LocalProcesses:
         return end
 
     def kill_all(self) -> None:
-        """See the port."""
+        """See `ports.processes.Processes.kill_all`."""
         for group in self._groups:
             group.kill()
 
-    async def _start(  # type: ignore[return]  # a scope that nobody cancels swallows nothing
+    async def _start(  # type: ignore[return]  # the scope is never cancelled
         self, command: Command, stdout: int, stderr: int
     ) -> Process:
         if not command.argv:
             raise ValueError("the command is empty")
-        # Shielded, because a process that was started and not yet returned could not be ended with its group. It
-        # is bounded: fork and exec are one synchronous call, and with pipes of our own nothing is waited for.
+        # Shielded: a process that was started but not returned could not be terminated. The call is bounded, since
+        # fork and exec are one synchronous call, and there are no pipes to connect.
         with anyio.CancelScope(shield=True):
             return await anyio.open_process(
                 list(command.argv),
@@ -84,7 +84,7 @@ class LocalProcesses:
     async def _supervise(
         self, command: Command, process: Process, pumps: Sequence[Pump], stop: anyio.CancelScope
     ) -> ProcessEnd:
-        """Wait for the command and end what is left of it, on every path; the last output first, then the answer."""
+        """Wait for the command, end its group on every path, and return after its last output was delivered."""
         group = ProcessGroup(process)
         self._groups.add(group)
         finished, gone = True, False
@@ -112,13 +112,13 @@ class LocalProcesses:
             timed_out=not finished,
             error=""
             if gone
-            else f"something of its process group {group.id} outlives SIGKILL; "
+            else f"a process of its group {group.id} survived SIGKILL; "
             f"look for it with 'pgrep -l -g {group.id}' and end it by hand",
         )
 
 
 def _pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:
-    """A pipe, its ends closed by the two stacks; the reading end never blocks."""
+    """A pipe whose ends the two stacks close. Its reading end is non-blocking."""
     ours, theirs = os.pipe()
     reading.callback(os.close, ours)
     writing.callback(os.close, theirs)
@@ -132,7 +132,7 @@ async def _wait_until_done(pumps: Sequence[Pump]) -> None:
 
 
 def _exit_code(returncode: int | None) -> int:
-    """As a shell counts it: 128+n for signal n; a process that not even SIGKILL ended counts as killed by it."""
+    """The code as a shell reports it: 128+n for signal n. A process that survived SIGKILL counts as killed by it."""
     if returncode is None:
         return 128 + signal.SIGKILL
     return returncode if returncode >= 0 else 128 - returncode

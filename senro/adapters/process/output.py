@@ -1,4 +1,4 @@
-"""The output of a command: from a pipe to the sink, to the last byte, at the sink's pace."""
+"""Delivers the output of a command from a pipe to the sink, completely and no faster than the sink accepts it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ import anyio
 from senro.ports.processes import OutputSink
 
 PIECE = 64 * 1024
-"""Bytes read at once: what a Linux pipe holds."""
+"""Bytes read at once: the capacity of a Linux pipe."""
 
 Stream = Literal["stdout", "stderr"]
 
 
 class Delivery:
-    """The sink, called by one pump at a time. Its first exception is kept and stops the run; the rest is dropped."""
+    """Calls the sink for one pump at a time. Its first exception is kept and stops the run; later output is dropped.
+
+    `failure`: that exception, None before.
+    """
 
     def __init__(self, output: OutputSink, stop: Callable[[], None]) -> None:
         self._output = output
@@ -29,23 +32,25 @@ class Delivery:
         self.failure: Exception | None = None
 
     async def deliver(self, stream: Stream, data: bytes) -> None:
-        """Hand one piece over; returns when the sink has it."""
+        """Call the sink with one piece and return when it has taken it."""
         async with self._turn:
             if self.failure is not None:
                 return
             try:
                 await self._output(stream, data)
-            except Exception as error:  # noqa: BLE001 - raised to the caller as it is, once the group has ended
+            except Exception as error:  # noqa: BLE001 - `run` raises it once the group has ended
                 self.failure = error
                 self._stop()
 
 
 class Pump:
-    """Moves one stream from the reading end `fd` of a pipe.
+    """Copies one stream from the reading end `fd` of a pipe to the sink.
 
-    The pipe is ours and not asyncio's: whether the process has ended must not depend on whether a grandchild still
-    holds the other end, and nothing may be read that the sink has no room for. It goes on when the run is
-    cancelled, so that a command that says goodbye does not block on a full pipe; `close` and `cancel` end it.
+    The pipe is not asyncio's: the end of the process must not depend on whether a grandchild still holds the other end,
+    and no more may be read than the sink accepts. The pump continues when the run is cancelled, so that the last output
+    of a command that handles SIGTERM does not block on a full pipe; `close` and `cancel` end it.
+
+    `done`: set when the pump has ended.
     """
 
     def __init__(self, stream: Stream, fd: int, delivery: Delivery) -> None:
@@ -58,7 +63,7 @@ class Pump:
         self.done = anyio.Event()
 
     async def run(self) -> None:
-        """Move everything until the other end is closed by all who hold it, or `close` was called."""
+        """Copy until all writers have closed the other end, or `close` was called."""
         try:
             with self._scope:
                 await self._copy()
@@ -66,14 +71,14 @@ class Pump:
             self.done.set()
 
     def close(self) -> None:
-        """Everybody who may write has ended: deliver what the pipe holds now, then stop."""
+        """Deliver what the pipe contains now, then stop. Call it when all writers have ended."""
         held = array.array("i", [0])
         fcntl.ioctl(self._fd, termios.FIONREAD, held)
         self._remaining = held[0]
         self._wait_scope.cancel()
 
     def cancel(self) -> None:
-        """Stop now, in the middle of a delivery if need be."""
+        """Stop now, also during a delivery."""
         self._scope.cancel()
 
     async def _copy(self) -> None:

@@ -240,8 +240,7 @@ async def test_what_cannot_be_ended_is_named(tmp_path: Path, monkeypatch: pytest
     os.killpg(group, signal.SIGKILL)
     assert end.code == 2
     assert end.error == (
-        f"something of its process group {group} outlives SIGKILL; "
-        f"look for it with 'pgrep -l -g {group}' and end it by hand"
+        f"a process of its group {group} survived SIGKILL; look for it with 'pgrep -l -g {group}' and end it by hand"
     )
 
 
@@ -363,13 +362,13 @@ async def test_sentences_of_what_cannot_start(tmp_path: Path) -> None:
         f"cannot run './nope': there is no such file in '{tmp_path}'; check the path, and that an earlier step made it"
     )
     assert await refusal(["./plain"], tmp_path) == (
-        "cannot run './plain': it may not be executed; set its executable bit (chmod +x), or name its interpreter first"
+        "cannot run './plain': it is not executable; set its executable bit (chmod +x), or name its interpreter first"
     )
-    missing = "the interpreter that its first line (or its ELF header) names does not exist; install that"
+    missing = "the interpreter in its first line (or its ELF header) does not exist; install it"
     assert await refusal(["./orphan"], tmp_path) == f"cannot run './orphan': {missing}"
     assert await refusal(["orphan"], tmp_path, PATH=str(tmp_path)) == f"cannot run 'orphan': {missing}"
     assert await refusal(["./noise"], tmp_path) == (
-        "cannot run './noise': it is no program for this machine; a script needs a first line such as '#!/bin/sh'"
+        "cannot run './noise': it is not a program for this machine; a script needs a first line such as '#!/bin/sh'"
     )
     assert await refusal(["/"], tmp_path) == "cannot run '/': it is a folder; name the program in it"
     assert await refusal(["true"], gone) == (
@@ -393,7 +392,7 @@ def test_a_folder_that_may_not_be_entered(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)
     command = Command(argv=["true"], cwd=str(tmp_path), env={})
     assert start_error_message(command, PermissionError(errno.EACCES, "Permission denied")) == (
-        f"cannot run 'true': its folder '{tmp_path}' may not be entered by this user; "
+        f"cannot run 'true': its folder '{tmp_path}' cannot be entered by this user; "
         "change its mode, or the step's workdir"
     )
 

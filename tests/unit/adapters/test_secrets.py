@@ -87,7 +87,7 @@ async def test_what_no_secret_can_hold_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "large"
     path.write_bytes(bytes(LARGEST))
     assert len(await ReferencedSecrets({"Token": FileSecret(str(path))}, {}).read("Token")) == LARGEST
-    message = f"it has more than the {LARGEST} bytes that a Secret holds"
+    message = f"it has more than {LARGEST} bytes, the limit of a Secret"
     for reference in (FileSecret("/dev/zero"), ValueSecret(bytes(LARGEST + 1))):
         assert await refusal(reference) == ("secret Token", "size", message)
 

@@ -26,21 +26,26 @@ def unsent(kind: str, source: str = "") -> str:
 GENERIC, ABSENT = exceptions.GenericError, FileNotFoundError
 
 CASES: list[tuple[type[Exception], str, str, str]] = [
-    (ABSENT, answered("404 Not Found", "NoSuchKey"), "absent", "it is not there"),
-    (ABSENT, answered("404 Not Found"), "absent", "it is not there"),
-    (ABSENT, "Object at location /x/k not found: No such file (os error 2)", "absent", "it is not there"),
-    (ABSENT, answered("404 Not Found", "NoSuchBucket"), "refused", "there is no such bucket (404 NoSuchBucket)"),
-    (ABSENT, answered("404 Not Found", "ContainerNotFound"), "refused", "no such bucket (404 ContainerNotFound)"),
-    (GENERIC, answered("404 Not Found", "NoSuchBucket"), "refused", "there is no such bucket (404 NoSuchBucket)"),
-    (exceptions.AlreadyExistsError, answered("412 Precondition Failed"), "exists", "it is there already"),
-    (exceptions.PreconditionError, answered("412 Precondition Failed"), "exists", "it is there already"),
+    (ABSENT, answered("404 Not Found", "NoSuchKey"), "absent", "it does not exist"),
+    (ABSENT, answered("404 Not Found"), "absent", "it does not exist"),
+    (ABSENT, "Object at location /x/k not found: No such file (os error 2)", "absent", "it does not exist"),
+    (ABSENT, answered("404 Not Found", "NoSuchBucket"), "refused", "the bucket does not exist (404 NoSuchBucket)"),
+    (
+        ABSENT,
+        answered("404 Not Found", "ContainerNotFound"),
+        "refused",
+        "the bucket does not exist (404 ContainerNotFound)",
+    ),
+    (GENERIC, answered("404 Not Found", "NoSuchBucket"), "refused", "the bucket does not exist (404 NoSuchBucket)"),
+    (exceptions.AlreadyExistsError, answered("412 Precondition Failed"), "exists", "it exists already"),
+    (exceptions.PreconditionError, answered("412 Precondition Failed"), "exists", "it exists already"),
     (exceptions.PermissionDeniedError, answered("403 Forbidden", "AccessDenied"), "refused", "(403 AccessDenied)"),
     (exceptions.UnauthenticatedError, answered("401 Unauthorized"), "refused", "do not allow it (401)"),
     (GENERIC, answered("403 Forbidden", "SignatureDoesNotMatch"), "refused", "(403 SignatureDoesNotMatch)"),
     (GENERIC, answered("400 Bad Request", "AuthorizationHeaderMalformed"), "refused", "check the region"),
     (GENERIC, answered("301 Moved Permanently", "PermanentRedirect"), "refused", "check the region"),
     (GENERIC, "Generic S3 error: Received redirect without LOCATION", "refused", "SENRO_REMOTE_SCRATCH_REGION"),
-    (GENERIC, answered("405 Method Not Allowed"), "refused", "it does not take the request (405)"),
+    (GENERIC, answered("405 Method Not Allowed"), "refused", "it rejects the request (405)"),
     (GENERIC, answered("429 Too Many Requests"), "unreachable", "it cannot answer now (429)"),
     (GENERIC, answered("503 Service Unavailable", "SlowDown"), "unreachable", "it cannot answer now (503 SlowDown)"),
     (GENERIC, f"Generic S3 error: {METADATA} - HTTP error: error sending request", "refused", "no credentials were"),
@@ -51,8 +56,8 @@ CASES: list[tuple[type[Exception], str, str, str]] = [
     (GENERIC, "Unable to open file /x: Permission denied (os error 13)", "refused", "the system says: Permission"),
     (GENERIC, "Unable to copy data to file: No space left on device (os error 28)", "unreachable", "No space left"),
     (GENERIC, f"Generic S3 error: {REQUEST} - builder error", "refused", "its settings cannot be used"),
-    (GENERIC, "Generic S3 error: something new", "unreachable", "in a way that is not known (GenericError)"),
-    (ValueError, "something else", "unreachable", "in a way that is not known (ValueError)"),
+    (GENERIC, "Generic S3 error: something new", "unreachable", "for an unknown reason (GenericError)"),
+    (ValueError, "something else", "unreachable", "for an unknown reason (ValueError)"),
 ]
 
 

@@ -70,12 +70,12 @@ async def test_found_and_restored(store: BucketScratchStore, asked: Counter[str]
 
 
 async def test_what_was_found_serves_once(store: BucketScratchStore, shared: Path, tmp_path: Path) -> None:
-    """A second restore looks again: whoever is gone by then is not there any more."""
+    """A second restore looks again: whoever is gone by then is does not exist any more."""
     await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
     await store.find("c", "k")
     await store.restore("c", "k", str(tmp_path / "y"))
     (shared / "scratch" / "c" / "entry" / "k.json").unlink()
-    with pytest.raises(StoreError, match="not there any more"):
+    with pytest.raises(StoreError, match="does not exist any more"):
         await store.restore("c", "k", str(tmp_path / "y"))
 
 

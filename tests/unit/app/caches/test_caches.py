@@ -364,7 +364,7 @@ async def test_it_cannot_be_kept(tmp_path: Path, error: Exception) -> None:
 async def test_a_damaged_entry_there(tmp_path: Path) -> None:
     """What cannot be shared for another reason than the store itself is said of the one entry; the store is used on."""
     scene = Scene(tmp_path, POD)
-    scene.remote.fails = {"save": [StoreError("s3://b/p/scratch/c/entry/k.json", "this is no entry of senro's")]}
+    scene.remote.fails = {"save": [StoreError("s3://b/p/scratch/c/entry/k.json", "this is not an entry of senro")]}
     async with scene.open():
         await scene.start("a")
         await scene.returns("a")
