@@ -380,10 +380,10 @@ async def test_sentences_of_what_cannot_start(tmp_path: Path) -> None:
     )
     assert await refusal([], tmp_path) == "cannot run '': the command is empty; give the step a program to run"
     assert await refusal(["true", "a\0b"], tmp_path) == (
-        "cannot run 'true': embedded null byte; no argument, folder or variable may hold that"
+        "cannot run 'true': embedded null byte; no argument, folder or variable may contain that"
     )
     assert await refusal(["true", "x" * 3_000_000], tmp_path) == (
-        "cannot run 'true': its arguments and environment are larger than this machine takes; pass the data in a file"
+        "cannot run 'true': its arguments and environment exceed the limit of this machine; pass the data in a file"
     )
 
 
