@@ -1,4 +1,4 @@
-"""What every attempt works with, in a pod or on the coordinator."""
+"""The step, services and identity of an attempt, in a pod or on the coordinator."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class EventFields(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One attempt of one step, and what it works with. The repr shows no secret.
+    """One attempt of one step, and the services that it uses. The repr shows no secret.
 
-    `last`: whether no attempt follows a failure of the command; its workspaces are then kept as it left them.
+    `last`: whether no attempt follows if the command fails; the changes to its workspaces are then kept.
     `mounts`: the step's mounts as `Workspaces.prepare` returned them; claims are not among them.
     `secrets`: the values of the secrets that the step uses, by their names.
     """
@@ -53,17 +53,17 @@ class Attempt:
         return {"at": self.recorder.now(), "step": self.step.id, "attempt": self.identity.attempt}
 
     def report_phase(self, words: str) -> None:
-        """Report what the attempt is doing; secrets in `words`, which may quote the cluster, are masked."""
+        """Report what the attempt is doing. Masks secrets in `words`, which may quote the cluster."""
         recorder = self.recorder
         words = recorder.redactor.text(words)
         recorder.reporter.step_state(self.step.id, "running", attempt=self.identity.attempt, phase=words)
 
     def report_note(self, message: str) -> None:
-        """Report a note that the ledger does not need, masked as in `report_phase`."""
+        """Report a note that is not recorded in the ledger, masked as in `report_phase`."""
         self.recorder.reporter.note(self.step.id, self.recorder.redactor.text(message))
 
     async def record_failed_try(self, direction: Direction, tries: int, message: str) -> None:
-        """Record that a try of a transfer, or the opening of its exec, failed; `tries` counts the tries so far."""
+        """Record that a try of a transfer, or opening its exec, failed. `tries`: the number of tries so far."""
         await self.recorder.record(
             TransferTryFailed(
                 **self.event_fields,

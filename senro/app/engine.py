@@ -1,4 +1,4 @@
-"""Runs a plan: steps start as soon as their needs are settled, within limits; everything is put away in the end."""
+"""Runs a plan: starts steps as soon as their needs and the limits allow it, and cleans up at the end."""
 
 from __future__ import annotations
 
@@ -47,7 +47,11 @@ class SecretValues:
 
 
 class Engine:
-    """One run of one plan. `run` it once; `cancel` may be called from another task at any time."""
+    """One run of one plan. Call `run` once; `cancel` may be called from another task at any time.
+
+    `base`: the folder that relative paths of the plan are relative to.
+    `jobs`: how many attempts run at the same time; None for no limit.
+    """
 
     def __init__(
         self,
@@ -74,16 +78,16 @@ class Engine:
             (target, anyio.CapacityLimiter(target.max_pods)) for target in _targets(plan) if target.max_pods is not None
         ]
         self._claim_locks: dict[tuple[str, str], anyio.Lock] = {}
-        """For each claim, by namespace and workspace: whose turn it is among this run's steps."""
+        """One lock for each claim, by namespace and workspace name: one step of this run uses it at a time."""
         self._scope = anyio.CancelScope()
 
     def cancel(self) -> None:
-        """Stop: everything that runs is cancelled and cleaned up, within a bound. Record the request first."""
+        """Cancel all steps and clean up, within `SHORTENED_SECONDS`. The caller records the request first."""
         self._cleanup_scopes.shorten()
         self._scope.cancel()
 
     async def run(self, secrets: SecretValues) -> RunState:
-        """Carry the plan out. Every step has its final state when this returns, also when it was cancelled."""
+        """Run the plan and return the state of the run. Every step has a final state then, also when cancelled."""
         self._secrets = secrets
         try:
             async with anyio.create_task_group() as removals:
@@ -95,11 +99,11 @@ class Engine:
                             await self._advance(steps, removals)
                         await self._workspaces.release()
                 except BaseException:
-                    # What is still being put away belongs to a run that somebody waits to see ended.
+                    # The caller waits for the deletions that are still going on in `removals`.
                     self._cleanup_scopes.shorten()
                     raise
         except BaseException as error:
-            # The first error is the one to tell, whatever else fails now.
+            # Another error during the cleanup must not replace this one.
             with anyio.CancelScope(shield=True), suppress(Exception):
                 if not self._recorder.progress.cancelling:
                     cancelled = isinstance(error, anyio.get_cancelled_exc_class())
@@ -123,7 +127,7 @@ class Engine:
         await self._recorder.record(RunEnded(at=self._recorder.now(), state=state))
 
     async def _advance(self, steps: TaskGroup, removals: TaskGroup) -> None:
-        """Start what may start, again after every step that ended, until all have."""
+        """Start the steps that may start, again whenever a step has ended, until all have."""
         while True:
             settled = _settled(self._recorder.progress)
             moves = next_moves(self._plan, self._recorder.progress)
@@ -148,7 +152,7 @@ class Engine:
         )
 
     async def _run_step(self, step: Step, removals: TaskGroup) -> None:
-        """All attempts of a step, to its final state."""
+        """Run attempts of a step until it has its final state."""
         number = 0
         while True:
             number += 1
@@ -166,7 +170,7 @@ class Engine:
             await self._services.clock.sleep(wait)
 
     async def _run_attempt(self, step: Step, number: int, removals: TaskGroup) -> tuple[Outcome, bool]:
-        """The outcome of one attempt, and whether nothing of it is left in the cluster."""
+        """Run one attempt. Returns its outcome, and whether nothing of it is left in the cluster."""
         async with self._limits(step):
             where = step.on.namespace or "" if isinstance(step.on, Pod) else "local"
             await self._recorder.record(
@@ -180,7 +184,7 @@ class Engine:
                     infra_kind="transfer",
                     did_run="no",
                     message=f"its workspaces could not be prepared on this machine: {error}",
-                    hint="Mend what the message names; nothing of the step ran.",
+                    hint="Fix what the message names; the step did not run.",
                 ), True
             attempt = Attempt(
                 step=step,
@@ -204,9 +208,9 @@ class Engine:
 
     async def _run_in_pod(self, attempt: Attempt, removals: TaskGroup) -> tuple[Outcome, bool]:
         if self._services.pods is None:
-            raise RuntimeError("a plan with a pod target is run without a cluster")
-        # What needs this step need not wait until the kubelet has removed its pod; what waits for its claim, or for a
-        # place among the target's pods, has to.
+            raise RuntimeError("the plan has a pod target, but there is no cluster")
+        # Steps that need this one do not wait until its pod is deleted. Steps that wait for its claim, or for the
+        # target's limit of pods, have to.
         background = None if self._limited(attempt.step) or claim_mounts(attempt.step) else removals
         return await PodAttempt(attempt, self._services.pods, background).run()
 
@@ -215,10 +219,10 @@ class Engine:
 
     @asynccontextmanager
     async def _limits(self, step: Step) -> AsyncIterator[None]:
-        """A turn at each claim, a place among the run's jobs and, for a pod, among those of its target."""
+        """Hold the locks of the step's claims, one of the run's jobs and, for a pod, one of its target's pods."""
         of_target = next((limiter for target, limiter in self._pods if target == step.on), None)
         async with AsyncExitStack() as turns:
-            # In one order for all, and before any place: a step that waits must not take one from a step that can run.
+            # Sorted, so that steps cannot deadlock; before a job, so that a waiting step takes none.
             for name in sorted(mount.name for mount, _ in claim_mounts(step)):
                 key = (pod_target(step).namespace or "", name)
                 await turns.enter_async_context(self._claim_locks.setdefault(key, anyio.Lock()))
@@ -235,7 +239,7 @@ def _more_than(settled: int, progress: Progress) -> bool:
 
 
 def _targets(plan: Plan) -> list[Pod]:
-    """Each different pod target once; targets hold mappings and cannot be hashed."""
+    """The different pod targets. They contain mappings and cannot be hashed."""
     found: list[Pod] = []
     for planned in plan.steps:
         target = planned.step.on

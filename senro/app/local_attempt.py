@@ -1,4 +1,4 @@
-"""One attempt on the coordinator itself."""
+"""Runs one attempt of a local step as a process of the coordinator."""
 
 from __future__ import annotations
 
@@ -24,15 +24,18 @@ from senro.ports.processes import Command, ProcessEnd
 from senro.ports.reporter import Stream
 
 GRACE_SECONDS = 5.0
-"""Between SIGTERM and SIGKILL of a local step: a run that is cancelled ends within ten seconds."""
+"""Seconds between SIGTERM and SIGKILL: a cancelled run ends within ten seconds."""
 
 
 @dataclass(slots=True)
 class LocalAttempt:
-    """`run` carries it out. `secret_files` maps the names of secrets to files that hold their values.
+    """One attempt on the coordinator.
 
-    A mount's path does not exist here: a workdir at or under it is mapped to the workspace's folder, and
-    `SENRO_WORKSPACE_<NAME>` tells the folder.
+    The path of a mount does not exist here: a workdir at or below it is mapped to the workspace's folder, which
+    `SENRO_WORKSPACE_<NAME>` names.
+
+    `secret_files`: the files with the values of secrets, by the names of the secrets.
+    `base`: the working directory of a step without a workdir; a relative workdir is relative to it.
     """
 
     attempt: Attempt
@@ -40,7 +43,7 @@ class LocalAttempt:
     base: str
 
     async def run(self) -> Outcome:
-        """The outcome. Its workspaces are kept after a success, and after a last failure."""
+        """Run the command and return the outcome. Keeps the workspaces after a success, and after the last attempt."""
         attempt = self.attempt
         step, number = attempt.step, attempt.identity.attempt
         attempt.report_phase("running")
@@ -69,7 +72,7 @@ class LocalAttempt:
             return Outcome(
                 kind="failed",
                 code=outcome.code,
-                message=f"the step wrote to a workspace that it mounts read-only ({names}); the change was undone",
+                message=f"the step changed a workspace that it mounts read-only ({names}); the change was undone",
                 hint="Mount it read-write, or write elsewhere.",
             )
         if outcome.kind == "succeeded" or attempt.last:
@@ -81,7 +84,7 @@ class LocalAttempt:
                     kind="failed",
                     code=outcome.code,
                     message=f"a workspace was refused as the step left it: {error}",
-                    hint=outcome.hint or "The workspace is as it was before the step.",
+                    hint=outcome.hint or "The workspace was restored to its state before the step.",
                 )
         if outcome.kind == "succeeded":
             await attempt.workspaces.scratch_caches.save_local(attempt.step, attempt.identity.attempt)
@@ -112,7 +115,7 @@ class LocalAttempt:
 
 
 class _Output:
-    """Cuts what a process prints into lines, masks secrets in them, and hands them on."""
+    """Splits the output of a process into lines, masks secrets, and passes the lines to log and reporter."""
 
     def __init__(self, attempt: Attempt, log: StepLog) -> None:
         self._attempt = attempt

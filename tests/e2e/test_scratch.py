@@ -158,7 +158,7 @@ def test_handed_from_a_local_step_to_a_pod_and_back(bench: Bench) -> None:
     assert bench.log("c.after") == b"b\nc\n"
     assert bench.log("d.pod") == b"b\nc\n"
     assert [(event.step, event.store) for event in bench.of(ScratchSaved)] == [("a.local", "local")]
-    first = "what came back from a.local came first"
+    first = "the content from a.local was saved first"
     said = [(event.step, event.reason) for event in bench.of(ScratchNotSaved)]
     assert said == [(step, first) for step in ("b.pod", "c.back", "c.after", "d.pod")]
 
@@ -177,7 +177,7 @@ def test_pods_share_one_ordered_or_not(bench: Bench) -> None:
     (saved,) = bench.of(ScratchSaved)
     losers = {event.step: event.reason for event in bench.of(ScratchNotSaved)}
     assert losers == dict.fromkeys(
-        {"w.a", "w.b", "w.c", "w.d"} - {saved.step}, f"what came back from {saved.step} came first"
+        {"w.a", "w.b", "w.c", "w.d"} - {saved.step}, f"the content from {saved.step} was saved first"
     )
     fill(bench, "next")
     assert bench.log("w.s").splitlines() == [saved.step[-1].encode(), b"old"]
@@ -198,7 +198,7 @@ def test_a_cache_that_does_not_come_back(bench: Bench) -> None:
     assert isinstance(missed, ScratchMissed)
     assert isinstance(lost, ScratchNotSaved)
     assert (lost.step, lost.attempt, lost.store) == ("w.s", 1, "local")
-    assert lost.reason.startswith("it did not come back: ")
+    assert lost.reason.startswith("it was not downloaded: ")
     assert "3 tries" in lost.reason
     fill(bench)
     assert isinstance(told(bench)[0], ScratchMissed)
@@ -367,7 +367,7 @@ def test_a_store_that_is_not_there(bench: Bench, go_sum: Path) -> None:
     assert done.returncode == 0, output
     lines = [line for line in output.splitlines() if "s3://cache/x" in line]
     assert len(lines) == 1
-    assert "goes on without the scratch store s3://cache/x: the connection failed" in lines[0]
+    assert "continues without the scratch store s3://cache/x: the connection failed" in lines[0]
     assert "SENRO_REMOTE_SCRATCH" not in output.replace(lines[0], "")
 
 

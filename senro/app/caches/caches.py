@@ -1,8 +1,8 @@
-"""The scratch caches of a run: what each step starts from, and what is saved of what came back.
+"""The scratch caches of a run: restores them for the steps, and saves what the steps leave.
 
-A cache is restored when the first step needs it, into a folder of the run that is removed with it. Local steps work in
-that folder. A pod gets a copy of it, so pods do not see each other's changes, ordered or not; what comes back from a
-pod lies in a folder of that step's own, and a later local step starts from that.
+A cache is restored when the first step needs it, into a scratch folder of the run. Local steps work in that folder. A
+pod gets a copy, so pods do not see each other's changes. What is downloaded from a pod goes to a folder of that step,
+and a later local step starts from it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from senro.domain.tree.tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class CacheContent:
-    """A folder with what it held when it was put there; a local step then works in it."""
+    """A folder with the content of a cache. `tree` is its content when it was created: a local step may change it."""
 
     folder: str
     tree: Tree
@@ -40,28 +40,31 @@ class CacheContent:
 
 @dataclass(slots=True)
 class _Cache:
-    """One cache in this run. `content` is what local steps and the next pod start from; None before it is restored."""
+    """One cache in this run. `content`: what local steps and pods start from; None before the cache is restored."""
 
     name: str
     keys: CacheKeys
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     content: CacheContent | None = None
     local_content: CacheContent | None = None
-    """What local steps left, as it was read for the first pod after them; None before, and once one works there."""
+    """What local steps left, walked for the first pod after them; None before, and once another local step starts."""
 
     exact: bool = False
+    """Whether the entry of the key itself was restored, so that nothing is saved."""
+
     saver: str = ""
-    """The step whose content is saved under the key, or is being saved."""
+    """The step whose content is saved under the key, or is being saved; empty for none."""
 
     downloads: dict[str, CacheContent] = field(default_factory=dict)
-    """What came back from pods and no local step has got yet, in the order in which it came."""
+    """Downloads by step, in the order of arrival, until a local step starts from the last one."""
 
     folders: int = 0
+    """The number of folders created so far, which makes their names unique."""
 
 
 @dataclass(frozen=True, slots=True)
 class _StepResult:
-    """What came back from an attempt of a step. `stable`: nobody writes to its folder any more."""
+    """What an attempt of a step left in a cache. `stable`: no step writes to the folder any more."""
 
     step: Step
     attempt: int
@@ -70,7 +73,7 @@ class _StepResult:
 
 
 class ScratchCaches:
-    """Made once a run; `open` it first. Without a scratch cache in the plan nothing of it does anything."""
+    """The scratch caches of one run. Call `open` first. Does nothing for a plan without scratch caches."""
 
     _stores: ScratchStores
     _handover: CacheHandover
@@ -84,12 +87,12 @@ class ScratchCaches:
         self._prepared: dict[tuple[str, str], CacheContent] = {}
 
     async def open(self, plan: Plan, uploads: TaskGroup) -> None:
-        """Begin. What is saved is shared by tasks of `uploads`, beside the steps: cancel it and they end."""
+        """Open the caches of the plan. Tasks in `uploads` save to the shared store while steps run."""
         if not plan.scratches:
             return
         scratch = self._services.scratch
         if scratch is None:
-            raise RuntimeError("a plan with scratch caches is run without a store for them")
+            raise RuntimeError("the plan has scratch caches, but there is no store for them")
         self._handover, self._uploads = cache_handover(plan), uploads
         self._stores = ScratchStores(scratch.local, scratch.remote, self._recorder)
         self._caches = {name: _Cache(name, keys) for name, keys in scratch.keys.items()}
@@ -98,7 +101,7 @@ class ScratchCaches:
             await self._stores.disable_remote(scratch.unavailable.path, scratch.unavailable.message)
 
     async def prepare(self, step: Step) -> None:
-        """Give the step what its caches start from. Call it before every attempt. Raises `TreeError`."""
+        """Prepare the content from which the step's caches start. Call it before every attempt. Raises `TreeError`."""
         for name in cache_names(step):
             cache = self._caches[name]
             async with cache.lock:
@@ -110,13 +113,14 @@ class ScratchCaches:
                 self._prepared[step.id, name] = content
 
     def content(self, step: Step, mount: ScratchMount) -> CacheContent:
-        """What the step's mount starts from; a local step works there."""
+        """The content that `prepare` made for the mount; a local step works in its folder."""
         return self._prepared[step.id, mount.name]
 
     async def download_folder(self, step: Step, attempt: int, name: str) -> str:
-        """The folder for what shall come back of the cache from the step's pod, which succeeded; "" for nothing.
+        """The folder into which to download the cache from the pod of a step that succeeded; "" for no download.
 
-        What nobody would save or get is not asked for; where another step's came first, the ledger says so.
+        A cache is only downloaded to be saved or to be passed on to a local step. If another step's content is saved
+        already, that is recorded.
         """
         cache = self._caches[name]
         if self._needs_save(cache) or self._handover.is_passed_on(step.id, name):
@@ -126,17 +130,17 @@ class ScratchCaches:
         return ""
 
     async def save_download(self, step: Step, attempt: int, name: str, content: CacheContent) -> None:
-        """Save what came back of the cache from the step's pod, and keep it for a local step after it."""
+        """Save the downloaded content of the cache, and keep it for a local step that starts from it."""
         cache = self._caches[name]
         cache.downloads[step.id] = content
         await self._save(cache, _StepResult(step, attempt, content, stable=True))
 
     async def record_lost(self, step: Step, attempt: int, name: str, reason: str) -> None:
-        """Nothing of the cache came back from the step's pod."""
-        await self._record_not_saved(self._caches[name], step, attempt, f"it did not come back: {reason}")
+        """Record that the cache could not be downloaded from the step's pod."""
+        await self._record_not_saved(self._caches[name], step, attempt, f"it was not downloaded: {reason}")
 
     async def save_local(self, step: Step, attempt: int) -> None:
-        """Save what a local step, which succeeded, left in its caches."""
+        """Save what a local step that succeeded left in its caches."""
         if step.no_snapshot:
             return
         for name in cache_names(step):
@@ -165,7 +169,7 @@ class ScratchCaches:
         return cache.content
 
     async def _local_content(self, step: Step, cache: _Cache, content: CacheContent) -> CacheContent:
-        """The folder that local steps work in; one of its own for a step whose changes are not kept."""
+        """The content for a local step: the shared folder, or a copy for a step whose changes are not kept."""
         cache.local_content = None
         given = [
             returned
@@ -173,20 +177,20 @@ class ScratchCaches:
             if pod in self._handover.providers[step.id, cache.name]
         ]
         if given:
-            # Of several pods before it, the one that came back last.
+            # Of several downloads, the last one.
             content = cache.content = CacheContent(await self._copy(cache, given[-1]), given[-1].tree)
             cache.downloads.clear()
         if not step.no_snapshot:
             return content
         try:
-            # Another local step may write there just now.
+            # Another local step may be writing there.
             tree = await self._services.trees.walk(content.folder, rules=KEEP_EVERYTHING)
             return CacheContent(await self._copy(cache, CacheContent(content.folder, tree)), tree)
         except TreeError as error:
             return await self._empty_content(step, cache, error)
 
     async def _content_for_pod(self, step: Step, cache: _Cache, content: CacheContent) -> CacheContent:
-        """What local steps left, as a pod can be given it. No local step runs now: needs put them in order."""
+        """The content that local steps left, for a pod. The plan's needs ensure that no local step runs now."""
         if cache.local_content is None:
             try:
                 cache.local_content = CacheContent(
@@ -197,7 +201,7 @@ class ScratchCaches:
         return cache.local_content
 
     async def _empty_content(self, step: Step, cache: _Cache, error: TreeError) -> CacheContent:
-        """An empty folder for a step that cannot be given what local steps left: a cache fails no step."""
+        """An empty folder, if what local steps left cannot be read: a cache never fails a step."""
         await self._recorder.note(
             f"scratch cache {cache.name}: it starts empty, since what local steps left cannot be read: {error}",
             step=step.id,
@@ -208,7 +212,7 @@ class ScratchCaches:
         return not (cache.exact or cache.saver)
 
     async def _save(self, cache: _Cache, result: _StepResult) -> None:
-        """Save it, unless another step's came first."""
+        """Save the content, unless another step's content is saved already."""
         if cache.exact:
             return
         if cache.saver:
@@ -235,13 +239,13 @@ class ScratchCaches:
             self._uploads.start_soon(self._share, cache, result, entry)
 
     async def _share(self, cache: _Cache, result: _StepResult, entry: ScratchEntry) -> None:
-        """Save it in the shared store too. A failure of that is no failure of the run."""
+        """Save the content to the shared store too. A failure is recorded and does not fail the run."""
         remote, content = self._stores.remote, result.content
         if remote is None:
             return
         try:
             if not result.stable:
-                # Local steps go on writing to their folder; what was saved here does not change.
+                # Local steps may change their folder; the local entry does not change.
                 folder = self._new_folder(cache)
                 content = CacheContent(folder, await self._stores.local.restore(cache.name, entry.key, folder))
             saved = await remote.save(cache.name, entry, content.tree, content.folder)
@@ -314,4 +318,4 @@ class ScratchCaches:
 
 
 def _saved_first(cache: _Cache) -> str:
-    return f"what came back from {cache.saver} came first"
+    return f"the content from {cache.saver} was saved first"

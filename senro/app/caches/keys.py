@@ -1,4 +1,4 @@
-"""The keys of a plan's scratch caches, evaluated once, before the run begins."""
+"""Evaluates the keys of a plan's scratch caches, once before the run begins."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from senro.ports.scratch import KeyFiles
 async def evaluate_keys(plan: Plan, files: KeyFiles, base: str, run_dir: str) -> Mapping[str, CacheKeys]:
     """The keys of each cache of the plan by its name, from the files of the folder `base`.
 
-    Raises `ConfigurationError` with each call that hashes nothing: a key that can never change again would keep its
-    first entry for ever. What workspaces leave behind, and the runs in `run_dir`, count nowhere.
+    Ignores files that workspaces exclude by default, and the runs in `run_dir`. Raises `ConfigurationError` with each
+    call that matches no file: its key would never change, and the first entry would be used for ever.
     """
     exclude = (*DEFAULT_EXCLUDES, *runs_inside(base, run_dir))
     refusals: list[Refusal] = []
@@ -36,7 +36,7 @@ async def evaluate_keys(plan: Plan, files: KeyFiles, base: str, run_dir: str) ->
             refusals.append(_refusal(cache, f"{call} cannot be evaluated: {error}"))
             continue
         if not contents:
-            message = f"no file of {base} matches {call}; name files that are there, or leave it out of the key"
+            message = f"no file of {base} matches {call}; name existing files, or remove it from the key"
             refusals.append(_refusal(cache, message))
         hashes[call] = hash_of(contents)
     if refusals:
@@ -50,7 +50,7 @@ async def evaluate_keys(plan: Plan, files: KeyFiles, base: str, run_dir: str) ->
 async def _read_files(
     files: KeyFiles, base: str, calls: Collection[HashFiles], exclude: Sequence[str]
 ) -> Mapping[HashFiles, Mapping[str, str]] | None:
-    """The files of each call, for which the folder is read once; None where one cannot be: ask for each call alone."""
+    """The files of each call, reading the folder once; None if a file cannot be read: then evaluate each call alone."""
     patterns = list(dict.fromkeys(pattern for call in calls for pattern in call.patterns))
     try:
         contents = await files.digests(base, patterns, exclude=exclude) if patterns else {}

@@ -1,4 +1,4 @@
-"""The two stores of scratch entries: this machine's, and the one that machines share, which may fail at any time."""
+"""The two stores of scratch entries: that of this machine, and the shared one, which may fail at any time."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from senro.domain.tree.tree import Tree
 from senro.ports.scratch import ScratchStore
 
 TRIES = 5
-"""Entries that are tried until one is whole. Each one that is not is told."""
+"""How many entries are tried until one can be restored. Each failure is noted."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoredEntry:
-    """The entry that a cache starts from, and what it holds."""
+    """The entry from which a cache starts, its store, and its content."""
 
     entry: ScratchEntry
     where: Where
@@ -28,7 +28,7 @@ class RestoredEntry:
 
 @dataclass(slots=True)
 class ScratchStores:
-    """Asks both. Once the shared one was unavailable it is asked nothing more in this run, which goes on."""
+    """Uses both stores. Once the shared one was unavailable, the run continues without it."""
 
     local: ScratchStore
     remote: ScratchStore | None
@@ -37,22 +37,21 @@ class ScratchStores:
 
     @property
     def saves_remotely(self) -> bool:
-        """Whether what is saved here is saved in the shared store too."""
+        """Whether entries are saved to the shared store too."""
         return self.remote is not None and not self.remote.read_only
 
     async def disable_remote(self, store: str, reason: str) -> None:
-        """Go on without the shared store; the ledger says so, once."""
+        """Continue without the shared store, and record that once."""
         self.remote = None
         if not self._disabled:
             self._disabled = True
             await self.recorder.record(RemoteCacheDisabled(at=self.recorder.now(), store=store, reason=reason))
 
     async def restore(self, cache: str, keys: CacheKeys, folder: str) -> RestoredEntry | None:
-        """Put the best entry that is whole into the folder; None, and nothing is there, where no entry fits.
+        """Restore the best matching entry into the folder; None, with nothing restored, if there is none.
 
-        The key itself is looked for here, then there; only then the restore keys, in both. What came from there is
-        kept here, so that it is looked for here the next time. What cannot be read or written is a note: a cache fails
-        no step, which then fails by its own where the folder cannot be made at all.
+        Searches the key in the local store, then in the shared one; then the restore keys in both. An entry of the
+        shared store is saved to the local one too. Errors become notes, since a cache never fails a step.
         """
         tried: set[tuple[str, Where]] = set()
         places: tuple[Where, ...] = ("local", "remote")
@@ -69,7 +68,7 @@ class ScratchStores:
         self, cache: str, keys: CacheKeys, candidates: Sequence[Candidate], folder: str, tried: set[tuple[str, Where]]
     ) -> RestoredEntry | None:
         for candidate in ranked(keys.key, keys.prefixes, candidates):
-            # By its key: a store may tell another time in a listing than for the entry itself.
+            # Compared by key: a listing may report another time than the entry itself.
             if (candidate.entry.key, candidate.where) in tried or len(tried) >= TRIES:
                 continue
             tried.add((candidate.entry.key, candidate.where))

@@ -1,4 +1,4 @@
-"""One door for everything that happens: the ledger has it, the progress knows it, the reporter hears of it."""
+"""Records each event of a run: in the ledger, in the progress of the run, and for the reporter."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ from senro.ports.reporter import Reporter
 
 
 class Recorder:
-    """Writes events to the ledger before anybody acts on them. `progress` is their fold.
+    """Writes events to the ledger before they take effect.
 
-    What a cluster or a command said goes through the redactor first, so it cannot carry a secret into a file. It is the
-    texts that are masked and not the line: a value with a quote in it is escaped there, and one that happens to be the
-    name of a field or of a step would break the ledger.
+    Texts that quote the cluster or a command are masked before they are encoded. Masking the encoded line would miss a
+    value with a quote, which is escaped there, and would break the ledger for a value that equals a field's name.
+
+    `progress`: the fold of all events.
     """
 
     def __init__(self, plan: Plan, ledger: RunLedger, reporter: Reporter, clock: Clock, redactor: Redactor) -> None:
@@ -53,14 +54,14 @@ class Recorder:
         self._ended: dict[str, float] = {}
         self._running: set[str] = set()
         self.leftovers: list[str] = []
-        """The commands that delete what could not be deleted."""
+        """Commands that delete the objects which senro could not delete."""
 
     def now(self) -> str:
-        """The wall clock as events write it."""
+        """The wall clock, as events write it."""
         return timestamp(self._clock.now())
 
     async def record(self, event: Event) -> None:
-        """Append the event, fold it, tell the reporter. Once begun it is carried out, also when cancelled."""
+        """Append the event to the ledger, fold it, and report it. A cancellation does not interrupt this."""
         event = _mask(event, self.redactor)
         with anyio.CancelScope(shield=True):
             await self._ledger.append(encode_event(event))
@@ -89,31 +90,31 @@ class Recorder:
         self._changed = anyio.Event()
 
     def seconds(self, step: str) -> float | None:
-        """From the step's first attempt to its end; None where it never began."""
+        """Seconds from the start of the step's first attempt to its end or to now; None if it never started."""
         if step not in self._began:
             return None
         return self._ended.get(step, self._clock.monotonic()) - self._began[step]
 
     def was_running(self, step: str) -> bool:
-        """Whether the last attempt of the step that began was seen running."""
+        """Whether the latest attempt of the step was seen running."""
         return step in self._running
 
     async def note(self, message: str, *, step: str = "") -> None:
-        """Record something that a person should know and that changes no state."""
+        """Record a message for people, which changes no state."""
         await self.record(Noted(at=self.now(), message=message, step=step))
 
     async def until(self, condition: Callable[[Progress], bool]) -> None:
-        """Wait until the progress meets `condition`."""
+        """Wait until `condition` holds for the progress."""
         while not condition(self.progress):
             await self._changed.wait()
 
 
 def _cache_note(event: ScratchRestored | ScratchSaved | ScratchNotSaved | RemoteCacheDisabled) -> tuple[str, str]:
-    """The step, and what a person reads of it."""
+    """The step and the text of the note for an event about a cache."""
     place = {"local": "in the cache folder", "remote": "in the shared store"}
     match event:
         case RemoteCacheDisabled(store=store, reason=reason):
-            return "", f"goes on without the scratch store {store}: {reason}"
+            return "", f"continues without the scratch store {store}: {reason}"
         case ScratchRestored(cache=cache, entry_key=entry, store=where, files=files, bytes=size):
             return "", f"scratch cache {cache}: {files} files, {size} bytes restored from {entry} {place[where]}"
         case ScratchSaved(cache=cache, key=key, step=step, store=where):
@@ -123,7 +124,7 @@ def _cache_note(event: ScratchRestored | ScratchSaved | ScratchNotSaved | Remote
 
 
 MASKED_FIELDS = ("message", "reason", "omitted_sample", "holder", "previous_holder")
-"""The fields of events that quote a cluster, a command or a file name; all others are the plan's or ours."""
+"""The fields of events that may quote the cluster, a command or a file name."""
 
 
 def _mask(event: Event, redactor: Redactor) -> Event:

@@ -1,4 +1,4 @@
-"""The ports that a run works with, in one value; `senro.api.wiring` fills it with adapters."""
+"""The ports that a run uses, in one object; `senro.api.wiring` fills it with adapters."""
 
 from __future__ import annotations
 
@@ -21,25 +21,26 @@ from senro.ports.snapshots import ContentStore
 from senro.ports.trees import Trees
 
 WatchPod = Callable[[str, str, str], PodWatch]
-"""From namespace, name and uid of a pod to the watch over it."""
+"""Returns the watch of the pod with this namespace, name and uid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterServices:
-    """The cluster, how its pods are watched, and how fast the link to it was when it was last measured."""
+    """The cluster, how its pods are watched, and the measured rates of the link to it."""
 
     cluster: Cluster
     watch: WatchPod
     lease_seconds: int = LEASE_SECONDS
-    """How long the lease of a claim lives unrenewed."""
+    """Seconds after which the lease of a claim expires if it is not renewed."""
     link: LinkRates = field(default_factory=LinkRates)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScratchServices:
-    """Where scratch caches are kept, and what the keys of the plan's came to, by the cache's name.
+    """The stores of scratch caches, and the keys of the plan's caches by name.
 
-    `unavailable` says why there is no `remote` although one is asked for.
+    `remote`: the shared store, None if there is none.
+    `unavailable`: why a configured shared store is not used.
     """
 
     local: ScratchStore
@@ -50,9 +51,10 @@ class ScratchServices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """Everything that a run needs of the world. `pods` and `scratch` are None for a plan that needs none.
+    """The ports of a run.
 
-    `persistent` holds the lock of each persistent workspace of the plan, by name.
+    `pods`, `scratch`: None for a plan that has no pod target, no scratch cache.
+    `persistent`: the locks of the plan's persistent workspaces by name.
     """
 
     ledger: RunLedger

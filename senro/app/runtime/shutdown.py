@@ -1,4 +1,4 @@
-"""Time bounds of cleanups: they survive the cancellation of the run, and end soon after it."""
+"""Time limits of cleanups, which survive the cancellation of the run and end soon after it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The persistent workspaces of a run: what of earlier runs it starts from, and what it leaves to later ones.
+"""The persistent workspaces of a run: opens what earlier runs left, and applies the bounds at the end.
 
-What happens to one is written down before it happens, so that whoever comes after a coordinator that was killed knows
-what it finds: content that a step was changing is put back to its last snapshot, content of which nothing is known is
-evicted. Decisions are those of `senro.domain.caches.persistent`; nothing is evicted while a step may run.
+Changes are recorded before they happen, so that the next run can recover from a killed one: it restores the last
+snapshot of content that a step was changing, and evicts content without a usable record.
+`senro.domain.caches.persistent` decides. Nothing is evicted while a step may run.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from senro.ports.persistent import WorkspaceLock
 
 
 class PersistentWorkspaces:
-    """Those that this run has leased, all before its first step."""
+    """The persistent workspaces that this run has locked."""
 
     def __init__(self, services: Services, recorder: Recorder) -> None:
         self._services = services
         self._recorder = recorder
         self._records: dict[str, PersistentRecord] = {}
         self.evicted: set[str] = set()
-        """The names of those that the end of the run has evicted."""
+        """The names of workspaces that were evicted at the end of the run."""
 
     @property
     def locks(self) -> Mapping[str, WorkspaceLock]:
-        """By name."""
+        """The locks of the workspaces by name."""
         return MappingProxyType(self._services.persistent)
 
     async def open(self, workspace: Workspace) -> bool:
-        """Whether there is content of earlier runs to start from; else its folder is free for a first one."""
+        """Prepare the workspace. Returns whether it has content of earlier runs; if not, its folder does not exist."""
         lock = self.locks[workspace.name]
         bounds = workspace.bounds or (0.0, 0)
         there, known = await lock.repair(), await lock.record()
@@ -66,20 +66,20 @@ class PersistentWorkspaces:
         return there
 
     async def record_change(self, name: str) -> None:
-        """Call it before a step may change the folder itself. Nothing for a workspace that is not persistent."""
+        """Record that a step may change the folder from now on. Ignores workspaces that are not persistent."""
         if name in self._records and not self._records[name].changing:
             await self._write(self.locks[name], msgspec.structs.replace(self._records[name], changing=True))
 
     async def record_snapshot(self, name: str, digest: str) -> None:
-        """Call it when the folder holds the snapshot `digest`, and no step changes it any more."""
+        """Record that the folder has the content of the snapshot `digest`, and that no step changes it."""
         if name in self._records:
             record = msgspec.structs.replace(self._records[name], digest=digest, changing=False)
             await self._write(self.locks[name], record)
 
     async def release(self) -> None:
-        """Apply the bounds at the end of the run. What cannot be done is a note, and is left to the next run.
+        """Apply the bounds at the end of the run. Errors become notes; the next run applies the bounds then.
 
-        So is content that a step was changing when the run was cancelled.
+        Content that a step was changing when the run was cancelled is left to the next run too.
         """
         for name, record in self._records.items():
             if record.changing or not record.digest:
@@ -96,9 +96,10 @@ class PersistentWorkspaces:
         self._records.clear()
 
     async def _restore_last_snapshot(self, lock: WorkspaceLock, known: PersistentRecord) -> bool:
-        """The content as it was before the step that a killed run was in; evicted where that is not held any more.
+        """Restore the content from before the step that a killed run was executing. Returns False if it was evicted.
 
-        Raises `StoreError` or `TreeError`, with nothing evicted, where it may be had another time.
+        It is evicted if the snapshot is lost. Raises `StoreError` or `TreeError`, and evicts nothing, for errors that
+        may be temporary.
         """
         try:
             _, leftover = await restore_snapshot(self._services.content, known.digest, lock.folder)
@@ -109,12 +110,12 @@ class PersistentWorkspaces:
             await self._recorder.note(leftover)
         await self._recorder.note(
             f"the run {known.run} was killed while a step changed the workspace {lock.name}; "
-            "it is as it was before that step"
+            "its content from before that step was restored"
         )
         return True
 
     async def _evict(self, lock: WorkspaceLock, eviction: Eviction, when: Literal["before_run", "after_run"]) -> None:
-        # Told first, as everything: an eviction that is cut is carried out by whoever leases it next.
+        # Recorded first; the next run completes an eviction that is interrupted.
         if when == "after_run":
             self.evicted.add(lock.name)
         await self._recorder.record(

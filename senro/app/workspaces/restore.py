@@ -1,4 +1,4 @@
-"""A snapshot in the place of a folder, whoever asks for it."""
+"""Restores a snapshot."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from senro.ports.snapshots import ContentStore
 
 
 async def restore_snapshot(content: ContentStore, digest: str, folder: str) -> tuple[Tree, str]:
-    """The snapshot's tree, once it is there, and what of the folder before could not be removed; "" for nothing.
+    """Replace the folder by the snapshot. Returns its tree, and which part of the old content could not be removed.
 
-    Raises as `ContentStore.restore` does, with the folder as it was.
+    The second value is "" if all was removed. Raises as `ContentStore.restore` does, with the folder unchanged.
     """
     try:
         return await content.restore(digest, folder), ""
     except TreeError as error:
         if error.rule != "leftover":
             raise
-        # The snapshot is in place; only what was there before could not be removed.
+        # The snapshot is in place; only the old content could not be removed completely.
         return await content.get(digest), str(error)

@@ -1,4 +1,4 @@
-"""The workspaces of a run: where their files lie, what they hold, and a snapshot of every state they were in."""
+"""The workspaces of a run: their folders on the coordinator, their content, and a snapshot of each state."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from senro.domain.tree.run_folders import runs_inside
 from senro.domain.tree.tree import Tree
 
 SAMPLE = 5
-"""How many of the entries that a snapshot does not carry are named in the ledger."""
+"""How many of the omitted entries of a snapshot are named in the ledger."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceContent:
-    """A workspace as it is now: its folder, what the folder holds, under which name the ledger knows it."""
+    """The present folder of a workspace, the folder's content, and the workspace's name in the ledger."""
 
     name: str
     folder: str
@@ -40,7 +40,10 @@ class WorkspaceContent:
 
 
 class Workspaces:
-    """Opened once a run. No two steps that run at once mount one that either writes: the plan refuses it."""
+    """The workspaces of one run. Call `open` first.
+
+    The plan refuses concurrent steps of which one may write to a workspace that both mount.
+    """
 
     def __init__(self, services: Services, recorder: Recorder, base: str) -> None:
         self._services = services
@@ -53,10 +56,10 @@ class Workspaces:
         self._mounted_concurrently: frozenset[tuple[str, str]] = frozenset()
 
     async def open(self, plan: Plan) -> None:
-        """Copy the first content of each into the run's folder; a persistent one that has content is used where it is.
+        """Copy the initial content of each workspace into the run's folder, unless a persistent one has content.
 
-        Raises `TreeError` naming what cannot be taken, `PlanError` with every line of a `.senroignore` that has no
-        meaning, whichever workspace it belongs to.
+        Raises `TreeError` naming a file that cannot be copied, `PlanError` with all invalid lines of `.senroignore`
+        files.
         """
         self._mounted_concurrently = _mounted_concurrently(plan)
         claims = {name for planned in plan.steps for name in claims_by_name(planned.step)}
@@ -104,7 +107,7 @@ class Workspaces:
         return WorkspaceContent(workspace.name, folder, tree)
 
     async def _copy_first_content(self, workspace: Workspace, folder: str, rules: ContentRules) -> Tree:
-        """The first content, in the folder, which is not there yet."""
+        """Create the folder with the initial content of the workspace."""
         trees, source, tree = self._services.trees, self._base, Tree()
         if workspace.path is not None:
             source = posixpath.join(self._base, workspace.path)
@@ -114,15 +117,15 @@ class Workspaces:
         return await trees.copy(tree, source, folder, rules=rules)
 
     async def release(self) -> None:
-        """Call it once no step runs any more, in a run that was not cut: persistent workspaces are kept or evicted."""
+        """Apply the bounds of persistent workspaces. Call it after the last step of a run that was not cancelled."""
         await self._persistent.release()
 
     async def prepare(self, step: Step, *, again: bool) -> tuple[MountTransfer, ...]:
-        """Give the step what it starts from. Call it before every attempt; `again` from the second one on.
+        """Prepare the mounts of an attempt and return them. `again`: whether it is not the first attempt of the step.
 
-        A workspace of scope `step`, and one that a local step mounts read-only while others may use it too, is a copy
-        of the step's own: nobody on this machine can be kept from writing to a folder. What a local attempt before
-        this one did to the others is undone. Returns what the attempt works with.
+        The step gets its own copy of a workspace of scope `step`, and of one that it mounts read-only as a local step
+        while other steps may use it: on this machine a process cannot be kept from writing to a folder. In the other
+        workspaces the changes of an earlier local attempt are undone.
         """
         await self.scratch_caches.prepare(step)
         for mount in workspace_mounts(step):
@@ -138,7 +141,7 @@ class Workspaces:
         return self.transfers(step)
 
     def transfers(self, step: Step) -> tuple[MountTransfer, ...]:
-        """The mounts of a prepared step whose files are on the coordinator, in order: all but its claims."""
+        """The mounts of a prepared step, in order, without its claims, whose files are in the cluster."""
         return tuple(self._transfer(step, each) for each in transferred_mounts(step))
 
     def _transfer(self, step: Step, mounted: TransferredMount) -> MountTransfer:
@@ -153,7 +156,7 @@ class Workspaces:
         )
 
     async def restore(self, step: Step) -> None:
-        """Undo what a local attempt did to the workspaces that it mounts read-write."""
+        """Undo the changes of a local attempt to the workspaces that it mounts read-write."""
         for mount in workspace_mounts(step):
             if mount.mode == "rw":
                 content = self._content(step, mount)
@@ -161,7 +164,7 @@ class Workspaces:
                 await self._persistent.record_snapshot(content.name, content.tree.digest)
 
     async def _restore(self, digest: str, folder: str) -> Tree:
-        """The snapshot, in place of the folder. Raises `TreeError` where the folder is as it was."""
+        """Replace the folder by the snapshot. Raises `TreeError` with the folder unchanged."""
         tree, leftover = await restore_snapshot(self._services.content, digest, folder)
         if leftover:
             await self._recorder.note(leftover)
@@ -175,7 +178,7 @@ class Workspaces:
         return step.no_snapshot if mount.mode == "rw" else (step.id, mount.name) in self._mounted_concurrently
 
     def _content(self, step: Step, mount: AnyMount) -> WorkspaceContent:
-        """Where the step's mount has its files."""
+        """The folder and content of the step's mount."""
         if isinstance(mount, ScratchMount):
             content = self.scratch_caches.content(step, mount)
             return WorkspaceContent(mount.name, content.folder, content.tree)
@@ -187,7 +190,7 @@ class Workspaces:
     async def keep(self, step: Step, attempt: int) -> None:
         """Take a snapshot of each workspace that a local step mounted read-write.
 
-        Raises `TreeError` with no snapshot told of any: `restore` then puts all of them back.
+        Raises `TreeError`, and records no snapshot; the caller then calls `restore`.
         """
         if step.no_snapshot:
             return
@@ -199,7 +202,7 @@ class Workspaces:
         await self.take_snapshots(step, attempt, left)
 
     async def undo_read_only_changes(self, step: Step) -> tuple[str, ...]:
-        """The names of workspaces that a local step mounted read-only and changed all the same; they are put right."""
+        """Restore the workspaces that a local step mounted read-only and changed. Returns their names."""
         changed = []
         for mount in workspace_mounts(step):
             content = self._content(step, mount)
@@ -213,15 +216,15 @@ class Workspaces:
 
     async def _differs(self, content: WorkspaceContent, rules: ContentRules) -> bool:
         try:
-            # Also what is excluded was written to it.
+            # Excluded files count as changes too.
             tree = await self._services.trees.walk(content.folder, rules=ContentRules(links=rules.links))
         except TreeError:
-            return True  # what was put in place could be walked
-        # No digest sees what does not travel; what was put in place had none of it.
+            return True  # the snapshot that was restored could be walked
+        # Omitted entries are not part of the digest, and a restored snapshot has none.
         return bool(tree.omitted) or tree.digest != content.tree.digest
 
     async def take_snapshots(self, step: Step, attempt: int, left: Sequence[tuple[AnyMount, Tree]]) -> None:
-        """Store the content of workspaces, which the folders of their mounts already have, as their new snapshots.
+        """Store the trees, which the folders of the mounts already contain, as the new snapshots of the workspaces.
 
         Every tree is stored before the first is recorded: the changes of a step are kept completely or not at all.
         Raises `TreeError` if a folder changed meanwhile.
@@ -263,7 +266,7 @@ def _copy_name(step: Step, mount: Mount) -> str:
 
 
 def _mounted_concurrently(plan: Plan) -> frozenset[tuple[str, str]]:
-    """The steps, with a workspace that they mount, beside which another step may use that workspace."""
+    """The pairs of a step and a workspace that it mounts, if a concurrent step mounts that workspace too."""
     mounted = {planned.step.id: {mount.name for mount in workspace_mounts(planned.step)} for planned in plan.steps}
     return frozenset(
         (step, name)
@@ -274,6 +277,6 @@ def _mounted_concurrently(plan: Plan) -> frozenset[tuple[str, str]]:
 
 
 def _omitted_sample(tree: Tree) -> tuple[str, ...]:
-    """Some of what was left out, as text that JSON can hold."""
+    """Some of the omitted entries, as text that JSON can represent."""
     named = (f"{path}: {reason}" for path, reason in tree.omitted[:SAMPLE])
     return tuple(name.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for name in named)

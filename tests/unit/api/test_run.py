@@ -213,6 +213,6 @@ def test_readers_beside_each_other_do_not_share_their_guilt(folder: Path) -> Non
     }
     outcome = result.steps["w.guilty"].outcome
     assert outcome is not None
-    assert "wrote to a workspace that it mounts read-only (src)" in outcome.message
+    assert "changed a workspace that it mounts read-only (src)" in outcome.message
     assert [text for step, _, text in told.lines if step == "w.innocent"] == ["first", "file"]
     assert Path(result.workspaces["src"].folder, "file").read_text() == "first\n"

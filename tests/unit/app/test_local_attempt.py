@@ -181,7 +181,7 @@ async def test_a_read_only_workspace_is_put_right(tmp_path: Path, target: str | 
     scene = Scene(tmp_path, Does(ProcessEnd(code=0), writes={"SENRO_WORKSPACE_SRC": target}))
     outcome = await scene.run()
     assert (outcome.kind, outcome.code) == ("failed", 0)
-    assert outcome.message == "the step wrote to a workspace that it mounts read-only (src); the change was undone"
+    assert outcome.message == "the step changed a workspace that it mounts read-only (src); the change was undone"
     assert outcome.hint
     assert names(scene.place("src")) == ["file"]
     assert scene.kept == []
@@ -202,5 +202,5 @@ async def test_what_no_snapshot_can_hold_is_refused(tmp_path: Path, code: int) -
     outcome = await scene.run()
     assert (outcome.kind, outcome.code) == ("failed", code)
     assert outcome.message.startswith("a workspace was refused as the step left it: made: ")
-    assert outcome.hint == "The workspace is as it was before the step."
+    assert outcome.hint == "The workspace was restored to its state before the step."
     assert names(scene.place("my-out")) == []

@@ -239,7 +239,7 @@ async def test_unavailable_from_the_start(tmp_path: Path) -> None:
     degraded = scene.events[0]
     assert isinstance(degraded, RemoteCacheDisabled)
     assert (degraded.store, degraded.reason) == ("s3://b/p", "the connection failed")
-    assert scene.app.reporter.notes[0] == ("", "goes on without the scratch store s3://b/p: the connection failed")
+    assert scene.app.reporter.notes[0] == ("", "continues without the scratch store s3://b/p: the connection failed")
 
 
 async def test_unavailable_midway(tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ async def test_what_a_person_reads(tmp_path: Path) -> None:
         ("", "scratch cache c: 1 files, 3 bytes restored from k-1 in the shared store"),
         ("w.a", "scratch cache c: saved as k in the cache folder"),
         ("w.a", "scratch cache c: saved as k in the shared store"),
-        ("w.b", "scratch cache c: not saved as k in the cache folder: what came back from w.a came first"),
+        ("w.b", "scratch cache c: not saved as k in the cache folder: the content from w.a was saved first"),
     ]
 
 
@@ -313,7 +313,7 @@ async def test_the_first_that_comes_back(tmp_path: Path) -> None:
     ((_, tree, _),) = scene.local.entries.archives.values()
     assert tree == NEW
     said = [(event.step, event.reason) for event in scene.events if isinstance(event, ScratchNotSaved)]
-    assert said == [(step, "what came back from w.b came first") for step in ("w.a", "w.d")]
+    assert said == [(step, "the content from w.b was saved first") for step in ("w.a", "w.d")]
 
 
 async def test_not_come_back(tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ async def test_not_come_back(tmp_path: Path) -> None:
     assert scene.kinds == ["ScratchMissed", "ScratchNotSaved", "ScratchSaved"]
     lost = scene.events[1]
     assert isinstance(lost, ScratchNotSaved)
-    assert (lost.step, lost.attempt, lost.reason) == ("w.a", 2, "it did not come back: the pod went away")
+    assert (lost.step, lost.attempt, lost.reason) == ("w.a", 2, "it was not downloaded: the pod went away")
 
 
 async def test_another_run_was_faster(tmp_path: Path) -> None:
@@ -551,7 +551,7 @@ async def test_no_store(tmp_path: Path) -> None:
     """A plan with caches needs a store for them; one without needs none."""
     scene = Scene(tmp_path, POD)
     async with anyio.create_task_group() as group:
-        with pytest.raises(RuntimeError, match="without a store"):
+        with pytest.raises(RuntimeError, match="there is no store"):
             await scene.scratch_caches.open(POD, group)
     pipeline = Pipeline("p")
     pipeline.workflow("w").step("a", ["true"])
