@@ -63,7 +63,7 @@ class LosingItsNode(Reporter):
 
     def step_state(self, step_id: str, state: StepState, *, attempt: int, phase: str = "") -> None:
         del step_id, state
-        if attempt == 1 and phase.startswith("the cluster is taking the pod away"):
+        if attempt == 1 and phase.startswith("the cluster is removing the pod"):
             self._cluster.remove_node(self.node)
 
 

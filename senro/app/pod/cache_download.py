@@ -1,4 +1,4 @@
-"""Downloads the scratch caches of a step that succeeded; whatever becomes of that, the step's outcome stays."""
+"""Downloads the scratch caches of a step that succeeded. A failure does not change the step's outcome."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""The claims that an attempt mounts: their leases are taken before its pod exists and given back when it is gone.
+"""The leases of the claims that an attempt mounts: acquired before its pod exists, deleted when the pod is gone.
 
-Between the two they are renewed, while the attempt runs and while its pod is put away. A lease that is lost is reported
-and left alone. Before there is a pod it ends the attempt; a pod that has the claim goes on, since nothing takes it away
-(docs/design/leases.md#loss).
+Meanwhile they are renewed, also while the pod is deleted. The loss of a lease is reported. It ends an attempt without a
+pod; a pod that mounts the claim continues, since it keeps the claim anyway (docs/design/leases.md#loss).
 """
 
 from __future__ import annotations
@@ -47,14 +46,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 POLL_SECONDS = 2.0
-"""Seconds between two looks at a lease that somebody else holds, less a part of it by chance."""
+"""Seconds between two polls of a lease that another step holds; a random part of a quarter is subtracted."""
 
 RELEASE_SECONDS = 15.0
-"""How long the giving back of a lease is tried; it expires by itself."""
+"""How long the deletion of a lease is tried; it expires by itself."""
 
 
 class ClaimRefused(Exception):
-    """A claim cannot be had; `answer` is what the step came to, which did not run."""
+    """A claim cannot be acquired. `answer` is the answer of the attempt, whose step did not run."""
 
     def __init__(self, answer: Infra) -> None:
         super().__init__(answer)
@@ -62,7 +61,7 @@ class ClaimRefused(Exception):
 
 
 class _ClaimFields(TypedDict):
-    """What every event about a claim says."""
+    """The fields that every event about a claim has."""
 
     workspace: str
     claim: str
@@ -94,11 +93,11 @@ class _Claim:
 
     @property
     def event_fields(self) -> _ClaimFields:
-        """The workspace and the claim, for an event."""
+        """The fields of an event about this claim."""
         return {"workspace": self.terms.workspace, "claim": self.terms.claim}
 
     def hold(self, lease: Lease, sent_at: float) -> None:
-        """It is ours, by a write that was sent at `sent_at`."""
+        """Note a successful write of the lease, which was sent at `sent_at`."""
         self.holding, self.loss_message = Holding(lease, sent_at), ""
         self.renewed.set()
         self.renewed = anyio.Event()
@@ -116,7 +115,7 @@ class Claims:
         self._clock = attempt.services.clock
         target = pod_target(attempt.step)
         self._limit = seconds(target.max_lifetime)
-        # In one order for everybody: two steps that want the same two never wait for each other.
+        # Sorted, so that two steps which need the same two claims cannot deadlock.
         self._claims = [
             _Claim(Terms(target.namespace or "", mount.name, claim, attempt.identity, services.lease_seconds))
             for mount, claim in sorted(claim_mounts(attempt.step), key=lambda one: one[0].name)
@@ -126,12 +125,12 @@ class Claims:
 
     @property
     def lost(self) -> bool:
-        """Whether another step may have a claim of this one."""
+        """Whether another step may have had one of the claims."""
         return any(claim.lost or claim.lapsed for claim in self._claims)
 
     @asynccontextmanager
     async def keep_renewed(self) -> AsyncIterator[None]:
-        """Renew what is held, and what comes to be, while the context is open."""
+        """Renew the leases that are held, also those acquired later, while the context is open."""
         if not self._claims:
             yield
             return
@@ -147,7 +146,7 @@ class Claims:
 
     @contextmanager
     def as_mounted(self) -> Iterator[None]:
-        """While the context is open, messages about a lost lease say that the step goes on: a pod mounts the claims."""
+        """While the context is open, messages about a lost lease say that the step continues: a pod has the claims."""
         self._mounted = True
         try:
             yield
@@ -155,30 +154,30 @@ class Claims:
             self._mounted = False
 
     async def acquire(self) -> None:
-        """Wait until all claims' leases are ours. Raises `ClaimRefused`; what was had by then is kept until `release`.
+        """Acquire the leases of all claims. Raises `ClaimRefused`; leases acquired by then are kept until `release`.
 
-        It is like a place in a queue, so the wait is bounded by the target's `max_lifetime`, as a step is.
+        The wait is bounded by the `max_lifetime` of the target, as the step itself is.
         """
         deadline = self._clock.monotonic() + self._limit
         for claim in self._claims:
             await self._acquire(claim, deadline)
             self._start(claim)
         for claim in self._claims:
-            # Through a trouble that is over now; its own renewal may sleep for some seconds yet.
+            # The renewing task may still be pausing after errors that are over.
             with suppress(ClusterError):
                 await self._renew_due(claim)
         self.check()
 
     def check(self) -> None:
-        """Raise `ClaimRefused` where another may have a claim by now; ask just before the pod's create is sent."""
+        """Raise `ClaimRefused` if another step may have a claim. Called just before the pod's create is sent."""
         now = self._clock.monotonic()
         for claim in self._claims:
             if claim.lost or claim.holding is None or not claim.holding.is_exclusive(now):
                 reason = claim.loss_message or f"the lease of the claim {claim.terms.claim} was not renewed in time"
-                raise ClaimRefused(Infra(InfraKind.CLAIM, DidRun.NO, message=f"no pod was made: {reason}"))
+                raise ClaimRefused(Infra(InfraKind.CLAIM, DidRun.NO, message=f"no pod was created: {reason}"))
 
     async def release(self, *, gone: bool) -> None:
-        """Give back what is held; not `gone`: a process of the pod may be alive, so let it expire, and say so."""
+        """Delete the leases that are held. Leaves them to expire if not `gone`: a process of the pod may be alive."""
         for claim in self._claims:
             if claim.may_hold and not claim.lost:
                 await self._release(claim, gone=gone)
@@ -188,7 +187,7 @@ class Claims:
             self._group.start_soon(self._renew, claim)
             self._group.start_soon(self._watch, claim)
 
-    # --- taking a lease ----------------------------------------------------------------------------------------
+    # --- acquiring a lease -------------------------------------------------------------------------------------
 
     async def _acquire(self, claim: _Claim, deadline: float) -> None:
         clock, terms, began = self._clock, claim.terms, self._clock.monotonic()
@@ -208,7 +207,7 @@ class Claims:
                 if holder != awaited:
                     awaited = holder
                     await self._record_awaited(claim, holder)
-                said = f"{holder} holds it now, by the lease {terms.name}"
+                said = f"{holder} holds the lease {terms.name}"
             except ClusterError as error:
                 failing_since = clock.monotonic() if failing_since is None else failing_since
                 wait = max(pause, _least_wait(claim, error, clock.monotonic() - failing_since))
@@ -235,12 +234,12 @@ class Claims:
     def _not_free_in_time(self, claim: _Claim, waited: float, said: str) -> Infra:
         message = (
             f"the claim {claim.terms.claim} in {claim.terms.namespace} was not free in {waited:.0f} s, and a step "
-            f"waits for its claims no longer than {self._limit:g} s (max_lifetime): {said}"
+            f"waits for its claims at most {self._limit:g} s (max_lifetime): {said}"
         )
         return Infra(InfraKind.CLAIM, DidRun.NO, message=message)
 
     async def _write(self, claim: _Claim, move: Create | TakeOver | Renew) -> None:
-        """Write the lease. Raises `AlreadyExists` or `Conflict` where it is not any more what the move was for."""
+        """Write the lease as `move` says. Raises `AlreadyExists` or `Conflict` if it has changed meanwhile."""
         sent_at, now, terms = self._clock.monotonic(), self._attempt.services.clock.now(), claim.terms
         before, claim.may_hold = claim.may_hold, True
 
@@ -253,12 +252,12 @@ class Claims:
         try:
             lease = await self._in_time(claim, "create" if isinstance(move, Create) else "update", write)
         except (AlreadyExists, Conflict):
-            claim.may_hold = before  # a write that was refused is not on its way; an earlier one may be
+            claim.may_hold = before  # this write was refused; an earlier one may still take effect
             raise
         claim.hold(lease, sent_at)
 
     async def _in_time(self, claim: _Claim, verb: str, request: Callable[[], Awaitable[T]]) -> T:
-        """What is answered while the lease has time left; else it is looked at as after any answer that was lost."""
+        """Send a request, giving up early enough that the lease can still be renewed."""
         terms = claim.terms
         operation = f"{verb} lease {terms.namespace}/{terms.name}"
         return await request_within(self._clock, terms.seconds / ANSWERED, operation, request)
@@ -266,7 +265,7 @@ class Claims:
     async def _replace(self, manifest: Manifest) -> Lease:
         try:
             return await self._cluster.replace_lease(manifest)
-        except NotFound as error:  # it was given back since; a create's 404 is about the namespace
+        except NotFound as error:  # deleted meanwhile; the 404 of a create is about the namespace
             raise Conflict(error.operation, error.response) from error
 
     async def _record_awaited(self, claim: _Claim, holder: str) -> None:
@@ -285,10 +284,10 @@ class Claims:
             )
         )
 
-    # --- keeping it --------------------------------------------------------------------------------------------
+    # --- renewing it -------------------------------------------------------------------------------------------
 
     async def _renew(self, claim: _Claim) -> None:
-        """Renew it whenever that is due, through every trouble, until it is lost."""
+        """Renew the lease whenever that is due, despite errors, until it is lost."""
         pause = FIRST_PAUSE
         while claim.holding is not None and not claim.lost:
             await self._clock.sleep(max(0.0, claim.holding.due - self._clock.monotonic()))
@@ -302,17 +301,17 @@ class Claims:
                 pause = FIRST_PAUSE
 
     def _patience(self, claim: _Claim, error: ClusterError) -> float:
-        """Seconds for which the apiserver asks, as far as the lease allows.
+        """The delay in seconds that the apiserver requested, as far as the lease allows.
 
-        While it is certain no more than half of what is left of that, so that it is renewed again before it is lost;
-        then no more than its duration.
+        At most half of the time for which the lease is still exclusive, so that there is another try; afterwards at
+        most the duration of the lease.
         """
         delay, terms, holding = _requested_delay(error), claim.terms, claim.holding
         left = holding.exclusive_until - self._clock.monotonic() if holding is not None else 0.0
         return min(delay, left / 2 if left > 0 else terms.seconds)
 
     async def _renew_due(self, claim: _Claim) -> None:
-        """Renew it once if that is due. Each request is bounded, so that there is time for another."""
+        """Renew the lease once if that is due."""
         async with claim.renewing:
             holding = claim.holding
             if holding is not None and not claim.lost and self._clock.monotonic() >= holding.due:
@@ -338,13 +337,13 @@ class Claims:
             await self._record_acquired(claim, 0.0, describe_holder(terms.holder))
 
     async def _watch(self, claim: _Claim) -> None:
-        """Say so once it is not certain any more, also while a request for its renewal hangs."""
+        """Record when the lease stops being exclusive, also while a request to renew it hangs."""
         while claim.holding is not None and not claim.lost:
             left = claim.holding.exclusive_until - self._clock.monotonic()
             if left > 0:
                 await self._clock.sleep(left)
                 continue
-            renewed = claim.renewed  # the one to wait for: another may succeed while the ledger is told
+            renewed = claim.renewed  # read first: a renewal may succeed while the loss is recorded
             if not claim.lapsed:
                 claim.lapsed = True
                 await self._record_lost(claim, "")
@@ -353,21 +352,21 @@ class Claims:
     async def _record_lost(self, claim: _Claim, holder: str) -> None:
         attempt, terms = self._attempt, claim.terms
         if holder:
-            message = f"{holder} has taken the claim {terms.claim} over"
-            message += " while this step has it too" if self._mounted else ""
+            message = f"{holder} has taken over the claim {terms.claim}"
+            message += ", which this step still uses" if self._mounted else ""
         elif claim.lost:
-            message = f"the lease of the claim {terms.claim} is gone, so that others may take it"
+            message = f"the lease of the claim {terms.claim} does not exist any more, so other steps may use the claim"
         else:
             said = f": {claim.last_error}" if claim.last_error else ""
-            message = f"the lease of the claim {terms.claim} could not be renewed, so that others may take it{said}"
+            message = f"the lease of the claim {terms.claim} was not renewed in time, so other steps may use it{said}"
         claim.loss_message = message
-        message += "; the step goes on" if self._mounted else ""
+        message += "; the step continues" if self._mounted else ""
         attempt.report_note(message)
         await attempt.recorder.record(
             LeaseLost(**attempt.event_fields, **claim.event_fields, message=message, holder=holder)
         )
 
-    # --- giving it back ----------------------------------------------------------------------------------------
+    # --- deleting it -------------------------------------------------------------------------------------------
 
     async def _release(self, claim: _Claim, *, gone: bool) -> None:
         terms, expires = claim.terms, f"it expires {claim.terms.seconds} s after its last renewal"
@@ -386,13 +385,13 @@ class Claims:
             await self._record_released(claim, f"the lease {terms.name} could not be deleted{said}: {expires}")
 
     async def _delete(self, claim: _Claim) -> Literal["back", "nothing"] | None:
-        """Delete it as it is known to be, else as it is found to be, through troubles; the caller bounds it.
+        """Delete the lease, reading it first if it is not known, despite errors; the caller bounds the time.
 
-        `nothing`: it is not ours. None: it could not be deleted, and `last_error` says why.
+        Returns `back` if it is deleted, `nothing` if another step holds it, None if `last_error` kept it from deletion.
         """
         clock, terms, pause = self._clock, claim.terms, FIRST_PAUSE
         lease = claim.holding.lease if claim.holding is not None else None
-        unanswered = ""  # the uid of a lease that may be deleted already
+        unanswered = ""  # the uid of a lease whose deletion was not answered
         look_until = clock.monotonic() + (UNACKNOWLEDGED_SECONDS if lease is None else 0.0)
         while True:
             wait = pause
@@ -408,7 +407,7 @@ class Claims:
                 if clock.monotonic() >= look_until:
                     await self._record_loss_if_held(claim, lease)
                     return "nothing"
-                lease, wait = None, POLL_PAUSE  # what was never answered may still be carried out
+                lease, wait = None, POLL_PAUSE  # a write that was not answered may still take effect
             except Conflict:
                 lease = None
             except ClusterError as error:
@@ -421,7 +420,7 @@ class Claims:
             await clock.sleep(wait)
 
     async def _record_loss_if_held(self, claim: _Claim, lease: Lease | None) -> None:
-        """It was ours, and is found to be somebody else's only now."""
+        """Record the loss of a lease that was held and turns out to be another's."""
         if claim.holding is not None:
             claim.lost = True
             await self._record_lost(claim, describe_holder(lease.holder) if lease is not None and lease.holder else "")
@@ -436,7 +435,7 @@ class Claims:
 
 
 def _previous(move: Create | TakeOver | Renew, before: str) -> str:
-    """Whose lease had expired that is written now. One that is ours already keeps what its unanswered write was for."""
+    """The holder whose expired lease `move` takes over. A renewal keeps that of the unanswered write before it."""
     match move:
         case TakeOver(lease=lease):
             return describe_holder(lease.holder) if lease.holder else ""
@@ -447,20 +446,21 @@ def _previous(move: Create | TakeOver | Renew, before: str) -> str:
 
 
 def _classify_delete_error(error: ClusterError) -> RetryCreate | GiveUp:
-    """A token that is being rotated is refused for a moment, and giving up would shut the claim for a minute."""
+    """As `classify_create_error`, but a 401 is retried: the token may be rotating, and the lease would stay."""
     return RetryCreate(0.0, may_exist=False) if isinstance(error, Unauthorized) else classify_create_error(error)
 
 
 def _requested_delay(error: ClusterError) -> float:
-    """The seconds after which the apiserver asks to be asked again; 0 where it does not."""
+    """The delay in seconds that the apiserver requested before a retry; 0 for none."""
     move = classify_create_error(error)
     return move.delay if isinstance(move, RetryCreate) else 0.0
 
 
 def _least_wait(claim: _Claim, error: ClusterError, seconds: float) -> float:
-    """Seconds to wait at least before asking again. Raises where that is useless, or has been for so many `seconds`.
+    """The least number of seconds before the next try. Raises `ClaimRefused` if a retry is useless.
 
-    What the apiserver asks for is cut to the time that troubles are sat out for: it is asked once more at its end.
+    `seconds`: how long requests have been failing. A retry is useless after `TROUBLE_SECONDS`; a longer delay that the
+    apiserver requests is cut to the end of that time.
     """
     terms, late = claim.terms, isinstance(error, AlreadyExists | Conflict)
     move = classify_create_error(error)
@@ -468,8 +468,8 @@ def _least_wait(claim: _Claim, error: ClusterError, seconds: float) -> float:
         return min(_requested_delay(error), TROUBLE_SECONDS - seconds)
     if late:
         message = (
-            f"the lease {terms.name} of the claim {terms.claim} could not be had for {seconds:.0f} s, though it was "
-            f"free: {error}"
+            f"the lease {terms.name} of the claim {terms.claim} was free, but could not be acquired in "
+            f"{seconds:.0f} s: {error}"
         )
         raise ClaimRefused(Infra(InfraKind.CLAIM, DidRun.NO, message=message))
     answer = infra_from_error(error)

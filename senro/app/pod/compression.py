@@ -1,4 +1,4 @@
-"""Whether the transfers of one attempt are compressed: what the upload learns serves the download too."""
+"""Decides whether the transfers of an attempt are compressed. The download uses what the upload has measured."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RestartCompressed(Exception):
         self.rate = rate
 
     def __str__(self) -> str:
-        return f"the link takes {self.rate / 1e6:.1f} MB/s, so the transfer begins again, packed by {self.coding}"
+        return f"the link carries {self.rate / 1e6:.1f} MB/s, so the transfer restarts, compressed by {self.coding}"
 
 
 @dataclass(slots=True)

@@ -79,7 +79,7 @@ class Download(Transfer[Mapping[int, Tree]]):
         return self.content_bytes, self.wire_bytes
 
     def _progress(self) -> str:
-        return f"{self.wire_bytes} bytes had come"
+        return f"{self.wire_bytes} bytes had arrived"
 
     async def _check_pod(self, broken: BrokenTry) -> None:
         error = broken.error
@@ -121,7 +121,7 @@ class Download(Transfer[Mapping[int, Tree]]):
         except TreeError as error:
             if found is None or error.rule != "leftover":
                 raise
-            # The new content is in place; only the old one could not be removed completely.
+            # The new content is in place; only the old content could not be removed completely.
             self.attempt.report_note(str(error))
         return found
 
@@ -139,7 +139,7 @@ class Download(Transfer[Mapping[int, Tree]]):
         counted = remote_count(stderr)
         if counted is None or counted.members != unpacking.members:
             number = "no" if counted is None else counted.members
-            raise TransferFailure(f"the far side counted {number} members, {unpacking.members} came")
+            raise TransferFailure(f"the remote script counted {number} members, but {unpacking.members} arrived")
         await unpacking.replace()
         return self._with_sockets(found, counted)
 

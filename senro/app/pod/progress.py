@@ -1,4 +1,4 @@
-"""Reports what a pod is doing while its attempt goes on: to the ledger and to the reporter."""
+"""Reports what a pod is doing, to the ledger and to the reporter."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _more_observations(count: int) -> Callable[[PodObserver], bool]:
 
 
 def _phase(answer: Answer, claims: tuple[str, ...], waited: float) -> str:
-    """What a person reads of an answer that is not settled."""
+    """The text that the reporter shows for an answer that is not settled."""
     match answer:
         case Pending(kind=kind):
             message = pending_message(answer, claims, waited=waited)
@@ -53,6 +53,6 @@ def _phase(answer: Answer, claims: tuple[str, ...], waited: float) -> str:
         case Running():
             return "running"
         case Ending(kind=kind):
-            return f"the cluster is taking the pod away: {kind}"
+            return f"the cluster is removing the pod: {kind}"
         case _:
             return ""

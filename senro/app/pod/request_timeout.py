@@ -1,4 +1,4 @@
-"""A request that is given up when it is not answered in time."""
+"""Bounds the time of a request."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ T = TypeVar("T")
 
 
 async def request_within(clock: Clock, seconds: float, operation: str, request: Callable[[], Awaitable[T]]) -> T:
-    """What `request` returns or raises; after so many seconds of `clock` it is cancelled.
+    """Await `request`, and return or raise what it does. After `seconds` of `clock` it is cancelled.
 
-    That raises `Unreachable`, as a lost response does: the operation, which `operation` names, may have taken effect.
+    That raises `Unreachable`, as a lost response does: the request, which `operation` names, may have taken effect.
     """
     answers: list[T] = []
     failure: Exception | None = None
@@ -29,7 +29,7 @@ async def request_within(clock: Clock, seconds: float, operation: str, request: 
         group.start_soon(give_up)
         try:
             answers.append(await request())
-        except Exception as error:  # noqa: BLE001 - raised again below, out of the group
+        except Exception as error:  # noqa: BLE001 - raised again below, outside the group
             failure = error
         group.cancel_scope.cancel()
     if failure is not None:

@@ -47,7 +47,7 @@ class Transfer(ABC, Generic[T]):
 
     direction: ClassVar[Direction]
     name: ClassVar[str]
-    """What a person reads of the transfer, such as "staging"."""
+    """What messages call the transfer, such as "staging"."""
 
     def __init__(self, attempt: Attempt, pod: Pod, cluster: Cluster, compression: CompressionChoice) -> None:
         self.attempt = attempt

@@ -1,4 +1,4 @@
-"""Why a try of a transfer failed although the stream did not break."""
+"""The failure of a try of a transfer whose stream did not break."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from senro.domain.kube.exec_protocol import ExecFailure, ExecResult, ExitCode, S
 
 
 class TransferFailure(SenroError):
-    """The far side said that it failed, or could not prove that it did not.
+    """The remote command failed, or did not prove that it succeeded.
 
-    `permanent`: another try in the same pod ends the same, such as a program that the image lacks.
+    `permanent`: whether another try in the same pod would fail too: the image lacks a program.
     """
 
     def __init__(self, message: str, *, permanent: bool = False) -> None:
@@ -22,7 +22,7 @@ class TransferFailure(SenroError):
 
 
 def end_words(result: ExecResult, stderr: bytes, otherwise: str) -> str:
-    """How the far side ended, in its words; `otherwise` is what is wrong where it claims success."""
+    """The message for the end of a remote command; `otherwise` is the message if it exited 0."""
     how = otherwise
     match result:
         case ExitCode(code=0):

@@ -180,8 +180,8 @@ async def test_the_wait_is_bounded(tmp_path: Path) -> None:
     (outcome,) = site.outcomes
     assert (outcome.kind, outcome.infra_kind, outcome.did_run) == ("infra", "claim", "no")
     assert outcome.message == (
-        "the claim senro-cache in ci was not free in 300 s, and a step waits for its claims no longer than 300 s "
-        f"(max_lifetime): w.s of run other-run holds it now, by the lease {HELD.name}"
+        "the claim senro-cache in ci was not free in 300 s, and a step waits for its claims at most 300 s "
+        f"(max_lifetime): w.s of run other-run holds the lease {HELD.name}"
     )
     assert "create_pod" not in site.cluster.calls
     assert site.cluster.leases["ci", HELD.name]["spec"]["holderIdentity"] == HELD.holder
@@ -214,7 +214,7 @@ async def test_a_lost_lease(tmp_path: Path) -> None:
     (lost,) = of(site, LeaseLost)
     assert lost.holder == "w.s of run other-run"
     assert lost.message == (
-        "w.s of run other-run has taken the claim senro-cache over while this step has it too; the step goes on"
+        "w.s of run other-run has taken over the claim senro-cache, which this step still uses; the step continues"
     )
     assert ("build.make", lost.message) in site.app.reporter.notes
     assert (site.outcomes[0].kind, site.outcomes[0].notes) == ("succeeded", ("lease-lost",))
@@ -228,9 +228,10 @@ async def test_a_lease_that_somebody_deleted(tmp_path: Path) -> None:
     site = Site(tmp_path, plan_of(), course=stays(running()))
     await beside(site, at(site, (30, site.cluster.leases.clear), (200, lambda: ends(site))))
     (lost,) = of(site, LeaseLost)
-    assert (lost.holder, lost.message) == (
-        "",
-        "the lease of the claim senro-cache is gone, so that others may take it; the step goes on",
+    assert lost.holder == ""
+    assert lost.message == (
+        "the lease of the claim senro-cache does not exist any more, so other steps may use the claim; "
+        "the step continues"
     )
     assert site.outcomes[0].notes == ("lease-lost",)
     assert not site.cluster.leases
@@ -244,8 +245,8 @@ async def test_a_lease_that_lapsed(tmp_path: Path) -> None:
     await beside(site, at(site, (400, lambda: ends(site))))
     (lost,), (_, again) = of(site, LeaseLost), of(site, LeaseAcquired)
     assert lost.message == (
-        "the lease of the claim senro-cache could not be renewed, so that others may take it: update lease: no answer "
-        "(reset); nothing was sent; the step goes on"
+        "the lease of the claim senro-cache was not renewed in time, so other steps may use it: update lease: no "
+        "answer (reset); nothing was sent; the step continues"
     )
     assert again.previous_holder.startswith("build.make of run ")
     assert site.outcomes[0].notes == ()
@@ -465,8 +466,10 @@ async def test_a_race_that_never_ends(tmp_path: Path, method: str, error: Cluste
     await site.run()
     (outcome,) = site.outcomes
     assert (outcome.kind, outcome.infra_kind, outcome.did_run) == ("infra", "claim", "no")
-    assert outcome.message.startswith(f"the lease {HELD.name} of the claim senro-cache could not be had for 6")
-    assert outcome.message.endswith(f"though it was free: {error}")
+    assert outcome.message.startswith(
+        f"the lease {HELD.name} of the claim senro-cache was free, but could not be acquired in "
+    )
+    assert outcome.message.endswith(f" s: {error}")
     assert 60 <= site.clock.monotonic() - before < 75
     assert site.cluster.calls.count(method) < 30
     assert "create_pod" not in site.cluster.calls
@@ -587,9 +590,9 @@ async def test_a_claim_that_is_lost_while_another_is_awaited(tmp_path: Path) -> 
     (outcome,) = site.outcomes
     assert (outcome.kind, outcome.infra_kind, outcome.did_run) == ("infra", "claim", "no")
     assert outcome.repeatable
-    assert outcome.message == ("no pod was made: w.s of run other-run has taken the claim senro-ant over")
+    assert outcome.message == ("no pod was created: w.s of run other-run has taken over the claim senro-ant")
     (lost,) = of(site, LeaseLost)
-    assert lost.message == "w.s of run other-run has taken the claim senro-ant over"
+    assert lost.message == "w.s of run other-run has taken over the claim senro-ant"
     assert [event.workspace for event in of(site, LeaseReleased)] == ["zebra"]
 
 
@@ -640,7 +643,7 @@ async def test_a_pod_that_is_there_already_goes_on(tmp_path: Path) -> None:
     (lost,), (created,) = of(site, LeaseLost), of(site, PodCreated)
     kinds = [type(event) for event in site.app.ledger.events]
     assert kinds.index(LeaseLost) < kinds.index(PodCreated)
-    assert not lost.message.endswith("the step goes on")
+    assert not lost.message.endswith("the step continues")
     assert created.adopted
     assert (site.outcomes[0].kind, site.outcomes[0].notes) == ("succeeded", ("lease-lost",))
 
@@ -898,7 +901,7 @@ async def test_a_lease_that_is_anothers_when_it_is_given_back(tmp_path: Path) ->
     (lost,) = of(site, LeaseLost)
     assert (lost.holder, lost.message) == (
         "w.s of run other-run",
-        "w.s of run other-run has taken the claim senro-cache over",
+        "w.s of run other-run has taken over the claim senro-cache",
     )
     assert list(site.cluster.leases) == [("ci", HELD.name)]
     assert not of(site, LeaseReleased)
@@ -911,7 +914,7 @@ async def test_a_lease_that_is_lost_while_its_pod_is_put_away(tmp_path: Path) ->
     rival = Rival(site)
     await beside(site, at(site, (60, rival.take)))
     (lost,) = of(site, LeaseLost)
-    assert lost.message == "w.s of run other-run has taken the claim senro-cache over"
+    assert lost.message == "w.s of run other-run has taken over the claim senro-cache"
     assert site.outcomes[0].kind == "succeeded"
 
 

@@ -91,7 +91,7 @@ async def test_a_slow_link_gets_text_packed(scene: StagingScene) -> None:
     assert SLOW / 2 < rate < SLOW * 2
     told = [done for _, _, done, _ in scene.app.reporter.transfers]
     assert max(told) == event.bytes
-    assert any("packed by gzip" in note for _, note in scene.app.reporter.notes)
+    assert any("compressed by gzip" in note for _, note in scene.app.reporter.notes)
 
 
 @pytest.mark.parametrize(

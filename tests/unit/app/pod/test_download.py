@@ -202,15 +202,15 @@ async def test_sockets_are_named_among_what_does_not_travel(scene: Scene) -> Non
 
 FAILURES: list[tuple[Command, str]] = [
     (sends(data=DATA[:-1024]), "archive"),
-    (sends(data=DATA[:70_000]), "70000 bytes had come"),
-    (sends(data=b""), "0 bytes had come"),
+    (sends(data=DATA[:70_000]), "70000 bytes had arrived"),
+    (sends(data=b""), "0 bytes had arrived"),
     (sends(end=StatusLost(1006)), "the stream was closed without a status: senro-members 3 0"),
     (sends(end=StreamBroken(ASKED, cause="reset by peer")), "reset by peer"),
-    (sends(data=DATA[:100], end=StreamBroken(ASKED, cause="reset by peer")), "100 bytes had come"),
+    (sends(data=DATA[:100], end=StreamBroken(ASKED, cause="reset by peer")), "100 bytes had arrived"),
     (sends(err=b"tar: 0/d: file changed as we read it\n", end=ExitCode(1)), "exited 1: tar: 0/d: file changed"),
     (sends(end=ExecFailure("InternalError", "no such container")), "no such container"),
-    (sends(err=b""), "the far side counted no members, 3 came"),
-    (sends(err=b"senro-members 4 0\n"), "the far side counted 4 members, 3 came"),
+    (sends(err=b""), "the remote script counted no members, but 3 arrived"),
+    (sends(err=b"senro-members 4 0\n"), "the remote script counted 4 members, but 3 arrived"),
 ]
 
 
