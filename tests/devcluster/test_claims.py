@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 
 from senro.devcluster import DevCluster, DevClusterThread
@@ -313,14 +312,3 @@ def test_a_volume_for_one_pod(admin: Storing, name: str) -> None:
     assert "1 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use" in told
     assert admin.run(f"{name}-a", ["touch", "/data/go"]).exit_code == 0
     assert admin.finished(f"{name}-b")["status"]["phase"] == "Succeeded"
-
-
-def test_a_claims_columns(admin: Storing, name: str) -> None:
-    """A Table has what `kubectl get pvc` shows."""
-    admin.claim(name)
-    accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
-    shown: httpx.Response = admin.http.get(f"{CLAIMS}/{name}", headers={"accept": accept})
-    columns = [column["name"] for column in shown.json()["columnDefinitions"]]
-    cells = dict(zip(columns, shown.json()["rows"][0]["cells"], strict=True))
-    assert (cells["Status"], cells["Capacity"], cells["Access Modes"]) == ("Bound", "1Gi", "RWO")
-    assert cells["StorageClass"] == "standard"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterator
 
@@ -139,49 +138,11 @@ def test_the_first_message_is_on_the_lowest_output_channel(client: Client, pod: 
     assert result.channel(1) == b""
 
 
-def test_the_oldest_protocol_says_nothing_on_success(client: Client, pod: str) -> None:
-    """`channel.k8s.io` gives no status (recording exec-basics)."""
-    result = client.run(pod, ["true"], protocol="channel.k8s.io")
-    assert (result.messages, result.close_code) == ([b"\x01"], 1000)
-
-
-@pytest.mark.parametrize("protocol", ["v4.base64.channel.k8s.io", "base64.channel.k8s.io"])
-def test_channels_as_digits_and_data_as_base64(client: Client, pod: str, protocol: str) -> None:
-    """Text frames both ways; the older of the two has plain words for a failure, as `channel.k8s.io` has."""
-    with client.exec(pod, ["sh", "-c", "head -c 3; exit 7"], stdin=True, protocol=protocol) as session:
-        assert session.headers["sec-websocket-protocol"] == protocol
-        session.send(b"0" + base64.b64encode(b"\x00\xff!"), opcode=1)
-        assert [session.frame(), session.frame()] == [(1, b"1"), (1, b"1" + base64.b64encode(b"\x00\xff!"))]
-        opcode, payload = session.frame() or (0, b"")
-        told = base64.b64decode(payload[1:]).decode()
-        assert (opcode, payload[:1]) == (1, b"3")
-        words = json.loads(told)["message"] if protocol.startswith("v4") else told
-        assert words == "command terminated with non-zero exit code: command terminated with exit code 7"
-        assert session.finish().close_code == 1000
-
-
-def test_text_that_is_no_base64_ends_the_connection(client: Client, pod: str) -> None:
-    """No status, no close frame."""
-    with client.exec(pod, ["cat"], stdin=True, protocol="v4.base64.channel.k8s.io") as session:
-        session.send(b"0!!", opcode=1)
-        assert session.frame() == (1, b"1")
-        assert session.frame() is None
-
-
-def test_no_subprotocol_at_all(client: Client, pod: str) -> None:
-    """Nothing offered, none named in the answer; it speaks as `channel.k8s.io` does."""
-    with client.exec(pod, ["sh", "-c", "echo out; exit 7"], protocol=None) as session:
-        assert "sec-websocket-protocol" not in session.headers
-        failed = session.finish()
-    assert failed.channel(1) == b"out\n"
-    assert failed.channel(3) == b"command terminated with non-zero exit code: command terminated with exit code 7"
-
-
 def test_the_clients_first_choice_is_taken(client: Client, pod: str) -> None:
     """The order is the client's, and what the server does not know is passed over."""
-    offers = "nothing.example, v4.base64.channel.k8s.io, v4.channel.k8s.io"
+    offers = "nothing.example, v5.channel.k8s.io, v4.channel.k8s.io"
     with client.exec(pod, ["true"], protocol=offers) as session:
-        assert session.headers["sec-websocket-protocol"] == "v4.base64.channel.k8s.io"
+        assert session.headers["sec-websocket-protocol"] == "v5.channel.k8s.io"
 
 
 def test_an_unsupported_subprotocol_is_an_empty_403(client: Client, pod: str) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from senro.devcluster.apiserver.patch import merge_patch
 from senro.devcluster.apiserver.quantities import parse_quantity
-from senro.devcluster.apiserver.schema import POD, unknown_fields, wrong_type
+from senro.devcluster.apiserver.schema import SCHEMAS, unknown_fields, wrong_type
 from senro.devcluster.apiserver.websocket import BrokenFrameError, Frame, FrameReader
 from senro.devcluster.clock import SystemClock
 from senro.devcluster.containers.log import ContainerLog, LogFilter, tail
@@ -194,7 +194,7 @@ def test_unknown_fields_and_wrong_types_are_found_by_path() -> None:
         "metadata": {"labels": {"any/thing": "x"}, "lables": {}},
         "spec": {"containers": [{"name": "a"}, {"nmae": "b"}], "terminationGracePeriodSeconds": True},
     }
-    assert unknown_fields(pod, POD) == ["metadata.lables", "spec.containers[1].nmae"]
-    assert wrong_type(pod, POD) == (
+    assert unknown_fields(pod, SCHEMAS["Pod"]) == ["metadata.lables", "spec.containers[1].nmae"]
+    assert wrong_type(pod, SCHEMAS["Pod"]) == (
         "json: cannot unmarshal bool into Go struct field spec.terminationGracePeriodSeconds of type int"
     )

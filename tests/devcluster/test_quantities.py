@@ -74,7 +74,6 @@ def places(amount: str) -> dict[str, tuple[str, Object]]:
                 "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": amount}}},
             },
         ),
-        "quota": ("resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": {"cpu": amount}}}),
     }
 
 

@@ -49,37 +49,6 @@ def test_what_is_bound_already_counts() -> None:
     assert why(pod(), room) == ("Too many pods",)
 
 
-@pytest.mark.parametrize(
-    ("operator", "values", "fits"),
-    [
-        ("In", ["ssd"], True),
-        ("In", ["hdd"], False),
-        ("NotIn", ["ssd"], False),
-        ("NotIn", ["hdd"], True),
-        ("Exists", [], True),
-        ("DoesNotExist", [], False),
-        ("Gt", ["3"], False),
-        ("Lt", ["3"], False),
-        ("Around", ["3"], False),
-    ],
-)
-def test_node_affinity(operator: str, values: list[str], *, fits: bool) -> None:
-    """Every operator of a node selector's expression."""
-    term = {"matchExpressions": [{"key": "disk", "operator": operator, "values": values}]}
-    required = {"nodeSelectorTerms": [term]}
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    reasons = why(pod(affinity=affinity), NodeInfo(node()))
-    assert reasons == (() if fits else ("node(s) didn't match Pod's node affinity/selector",))
-
-
-@pytest.mark.parametrize(("operator", "value", "fits"), [("Gt", "3", True), ("Gt", "4", False), ("Lt", "5", True)])
-def test_node_affinity_by_number(operator: str, value: str, *, fits: bool) -> None:
-    """Gt and Lt compare numbers; an empty term fits nothing."""
-    term = {"matchExpressions": [{"key": "size", "operator": operator, "values": [value]}]}
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}, term]}}}
-    assert (why(pod(affinity=affinity), NodeInfo(node())) == ()) is fits
-
-
 def test_a_cordoned_and_a_tainted_node() -> None:
     """Each with its own words; PreferNoSchedule keeps nobody away."""
     assert why(pod(), NodeInfo(node(unschedulable=True))) == ("node(s) were unschedulable",)

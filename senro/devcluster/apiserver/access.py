@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from senro.devcluster.apiserver.rbac import PUBLIC_PATHS, SELF_RULES, Grant, Rule, cluster_grants, namespace_grants
-from senro.devcluster.apiserver.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, USERS
+from senro.devcluster.apiserver.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from senro.devcluster.apiserver.status import Refused, forbidden, unauthorized
 
 if TYPE_CHECKING:
@@ -131,19 +131,8 @@ class Access:
     def authenticate(self, request: Request) -> Identity:
         """Find out who asks: a client certificate first, then a bearer token; neither is the anonymous user.
 
-        401 for a token that nobody has. Who may `impersonate` is then whom its headers name.
+        401 for a token that nobody has.
         """
-        identity = self._authenticated(request)
-        user = request.headers.get("impersonate-user", "")
-        if not user:
-            return identity
-        if not self.may(identity, Asked("impersonate", "", "users", name=user)):
-            words = f'User "{identity.user}" cannot impersonate resource "users" in API group "" at the cluster scope'
-            raise forbidden(USERS, user, words)
-        group = request.headers.get("impersonate-group")
-        return Identity(user, (*((group,) if group else ()), _AUTHENTICATED))
-
-    def _authenticated(self, request: Request) -> Identity:
         if request.certificate is not None:
             user, groups = request.certificate
             return Identity(user, (*groups, _AUTHENTICATED))

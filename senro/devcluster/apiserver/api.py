@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from senro.devcluster.apiserver.access import ANONYMOUS, authorize, authorize_exec_create
 from senro.devcluster.apiserver.discovery import VERSION, discover
-from senro.devcluster.apiserver.disruption_budgets import check_budgets
 from senro.devcluster.apiserver.exec import open_exec
 from senro.devcluster.apiserver.http import Response, json_response, text_response
 from senro.devcluster.apiserver.logs import read_log
@@ -16,7 +15,7 @@ from senro.devcluster.apiserver.request_decoding import decode_body, decode_obje
 from senro.devcluster.apiserver.resources import REVIEWS
 from senro.devcluster.apiserver.reviews import review
 from senro.devcluster.apiserver.schema import ANY, DELETE_OPTIONS, TEXT, wrong_type
-from senro.devcluster.apiserver.selectors import name_of_selector, selector
+from senro.devcluster.apiserver.selectors import name_of_selector
 from senro.devcluster.apiserver.status import PODS, Refused, bad_request, failure, method_not_allowed
 from senro.devcluster.apiserver.table import table, wants_table
 from senro.devcluster.apiserver.watching import list_or_watch
@@ -111,7 +110,6 @@ class Api:
             "update": self.writer.update,
             "patch": self.writer.patch,
             "delete": self.writer.delete,
-            "deletecollection": self._delete_collection,
         }.get(verb)
         if handler is None:
             raise method_not_allowed()
@@ -137,11 +135,6 @@ class Api:
 
     def _list(self, request: Request, _identity: Identity, target: Target) -> Answer:
         return list_or_watch(request, target.resource, target.namespace, self._storage)
-
-    def _delete_collection(self, request: Request, _identity: Identity, target: Target) -> Answer:
-        chosen = selector(request, target.resource)
-        selected = [item for item in self._storage.select(target.resource, target.namespace) if chosen(item)]
-        return self.writer.delete_all(request, selected, target)
 
     def _review(self, request: Request, identity: Identity, resource: Resource, verb: str) -> Answer:
         if verb != "create":
@@ -179,7 +172,6 @@ class Api:
             raise bad_request(problem)
         options = body.get("deleteOptions") or {}
         check_preconditions_of(options, PODS, target.name, pod["metadata"])
-        check_budgets(self._storage, pod)
         dry_run = is_dry_run([*(options.get("dryRun") or []), *request.parameters("dryRun")])
         if not dry_run:
             self._kubelet.evict(

@@ -31,7 +31,7 @@ VERSION: dict[str, str] = {
 }
 """The version whose behaviour the recordings hold. `gitCommit` is empty: this is no build of it."""
 
-_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+_VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 _GROUPS = tuple(dict.fromkeys(resource.group for resource in SERVED if resource.group))
 
 

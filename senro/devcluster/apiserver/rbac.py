@@ -44,10 +44,7 @@ class Rule:
         return {**document, "resourceNames": list(self.names)} if self.names else document
 
 
-SELF_RULES = (
-    Rule("authorization.k8s.io", ("selfsubjectaccessreviews", "selfsubjectrulesreviews"), ("create",)),
-    Rule("authentication.k8s.io", ("selfsubjectreviews",), ("create",)),
-)
+SELF_RULES = (Rule("authorization.k8s.io", ("selfsubjectaccessreviews",), ("create",)),)
 """What every authenticated caller may ask about itself (system:basic-user)."""
 
 PUBLIC_PATHS = (
@@ -55,19 +52,6 @@ PUBLIC_PATHS = (
     *("/version", "/version/"),
 )
 """What anybody may get here. A real cluster lets the anonymous see health and version alone."""
-
-PATH_RULES: tuple[tuple[str, ...], ...] = (
-    ("/.well-known", "/.well-known/*"),
-    (
-        "/.well-known/openid-configuration",
-        "/.well-known/openid-configuration/",
-        "/openid/v1/jwks",
-        "/openid/v1/jwks/",
-    ),
-    ("/healthz", "/livez", "/readyz", "/version", "/version/"),
-    PUBLIC_PATHS,
-)
-"""The paths of a rules review, in the recorded order."""
 
 
 @dataclass(frozen=True, slots=True)

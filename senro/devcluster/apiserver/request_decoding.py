@@ -9,7 +9,7 @@ import yaml
 
 from senro.devcluster.apiserver import protobuf
 from senro.devcluster.apiserver.integers import parse_integer
-from senro.devcluster.apiserver.patch import APPLY
+from senro.devcluster.apiserver.patch import MERGE
 from senro.devcluster.apiserver.schema import DELETE_OPTIONS, SCHEMAS, unknown_fields, without_nulls, wrong_type
 from senro.devcluster.apiserver.status import (
     Cause,
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from senro.devcluster.apiserver.status import Resource
     from senro.devcluster.objects import Object
 
-_JSON_TYPES = frozenset({"", "application/json", "application/merge-patch+json", "application/json-patch+json",
-                         "application/strategic-merge-patch+json", APPLY})  # fmt: skip
+_JSON_TYPES = frozenset({"", "application/json", MERGE})
 _YAML = "application/yaml"
 
 
@@ -68,14 +67,9 @@ def checked_fields(request: Request, resource: Resource, document: Object | None
     return known
 
 
-def decode_patch(request: Request, resource: Resource) -> Any:
-    """A patch: any JSON document, or YAML where it is applied."""
-    return _decode(request, resource)
-
-
 def decode_object(request: Request, resource: Resource) -> Object:
     """The body, which has to be one object; nothing of it is checked."""
-    document = _decode(request, resource)
+    document = decode_document(request, resource)
     if not isinstance(document, dict):
         raise undecodable_json(resource, request.body)
     return document
@@ -84,7 +78,7 @@ def decode_object(request: Request, resource: Resource) -> Object:
 class DeleteOptions:
     """What a DELETE asks for: from the body where there is one, else from the query."""
 
-    __slots__ = ("dry_run", "grace_seconds", "policy", "resource_version", "uid")
+    __slots__ = ("dry_run", "grace_seconds", "resource_version", "uid")
 
     def __init__(self, request: Request, resource: Resource) -> None:
         options: Object = {}
@@ -92,19 +86,12 @@ class DeleteOptions:
             options = decode_object(request, resource)
             if problem := wrong_type(options, DELETE_OPTIONS):
                 raise bad_request(problem)
-        else:
-            if grace := request.parameter("gracePeriodSeconds"):
-                options = {"gracePeriodSeconds": parse_integer(grace)}
-            options["propagationPolicy"] = request.parameter("propagationPolicy")
+        elif grace := request.parameter("gracePeriodSeconds"):
+            options = {"gracePeriodSeconds": parse_integer(grace)}
         preconditions = options.get("preconditions") or {}
         self.grace_seconds: int | None = options.get("gracePeriodSeconds")
         self.uid = str(preconditions.get("uid") or "")
         self.resource_version = str(preconditions.get("resourceVersion") or "")
-        self.policy = str(options.get("propagationPolicy") or "Background")
-        if self.policy not in {"Foreground", "Background", "Orphan"}:
-            supported = ["Foreground", "Background", "Orphan"]
-            cause = Cause.unsupported("propagationPolicy", f'"{self.policy}"', supported)
-            raise invalid("DeleteOptions", "", [cause], "meta.k8s.io")
         self.dry_run = is_dry_run([*(options.get("dryRun") or []), *request.parameters("dryRun")])
 
 
@@ -116,7 +103,8 @@ def is_dry_run(values: list[str]) -> bool:
     return bool(values)
 
 
-def _decode(request: Request, resource: Resource) -> Any:
+def decode_document(request: Request, resource: Resource) -> Any:
+    """The body, JSON or YAML, whatever it is."""
     if request.oversized:
         raise too_large()
     media_type = request.headers.get("content-type", "").partition(";")[0].strip()
@@ -126,11 +114,11 @@ def _decode(request: Request, resource: Resource) -> Any:
         except protobuf.UnreadableError:
             raise unsupported_media_type("application/json, application/yaml") from None
     if media_type not in {*_JSON_TYPES, _YAML}:
-        raise unsupported_media_type("application/json, application/yaml, application/vnd.kubernetes.protobuf")
+        raise unsupported_media_type("application/json, application/yaml")
     try:
         document: Any = msgspec.json.decode(request.body)
     except (msgspec.DecodeError, RecursionError):
-        if media_type not in {_YAML, APPLY}:
+        if media_type != _YAML:
             raise undecodable_json(resource, request.body) from None
     else:
         return document

@@ -24,15 +24,6 @@ ROLES = Resource(_RBAC, "v1", "roles", "Role")
 ROLE_BINDINGS = Resource(_RBAC, "v1", "rolebindings", "RoleBinding")
 CLUSTER_ROLES = Resource(_RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)
 CLUSTER_ROLE_BINDINGS = Resource(_RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
-BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
-RULES_REVIEWS = Resource(
-    "authorization.k8s.io", "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", namespaced=False
-)
-SUBJECT_REVIEWS = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False)
-
-USERS = Resource("", "v1", "users", "User", namespaced=False)
-"""No object of the API: what `impersonate` is allowed on."""
-
 STORED = (
     CONFIG_MAPS,
     EVENTS,
@@ -44,7 +35,6 @@ STORED = (
     SECRETS,
     SERVICE_ACCOUNTS,
     LEASES,
-    BUDGETS,
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     ROLE_BINDINGS,
@@ -53,7 +43,7 @@ STORED = (
 )
 """What is kept, in the order of discovery."""
 
-REVIEWS = (ACCESS_REVIEWS, RULES_REVIEWS, SUBJECT_REVIEWS)
+REVIEWS = (ACCESS_REVIEWS,)
 """What is only answered."""
 
 SERVED = (*STORED, *REVIEWS)
@@ -65,7 +55,6 @@ SHORT_NAMES = {
     NODES: ["no"],
     CLAIMS: ["pvc"],
     PODS: ["po"],
-    BUDGETS: ["pdb"],
     QUOTAS: ["quota"],
     SERVICE_ACCOUNTS: ["sa"],
     PRIORITY_CLASSES: ["pc"],

@@ -1,12 +1,10 @@
-"""What a caller may ask about itself: access, rules, and who it is (recording connection)."""
+"""SelfSubjectAccessReviews: what a caller may do (recording connection)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from senro.devcluster.apiserver.access import Asked
-from senro.devcluster.apiserver.rbac import PATH_RULES
-from senro.devcluster.apiserver.resources import RULES_REVIEWS
 from senro.devcluster.apiserver.status import ACCESS_REVIEWS, Cause, invalid
 
 if TYPE_CHECKING:
@@ -14,27 +12,13 @@ if TYPE_CHECKING:
     from senro.devcluster.apiserver.status import Resource
     from senro.devcluster.objects import Object
 
-_EVERY_RESOURCE = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
-_EVERY_PATH = {"verbs": ["*"], "nonResourceURLs": ["*"]}
-
 
 def review(resource: Resource, asked: Object, access: Access, identity: Identity) -> Object:
     """The answered review."""
     spec: Object = asked.get("spec") or {}
-    if resource == ACCESS_REVIEWS:
-        status = _access(spec, access, identity)
-    elif resource == RULES_REVIEWS:
-        status, spec = _rules(str(spec.get("namespace") or ""), access, identity), {}
-    else:
-        status = {"userInfo": {"username": identity.user, "groups": list(identity.groups)}}
-        return {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {}, "status": status}
-    return {
-        "kind": resource.kind,
-        "apiVersion": resource.api_version,
-        "metadata": {},
-        "spec": spec,
-        "status": status,
-    }
+    status = _access(spec, access, identity)
+    meta = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {}}
+    return {**meta, "spec": spec, "status": status}
 
 
 def _access(spec: Object, access: Access, identity: Identity) -> Object:
@@ -55,13 +39,3 @@ def _access(spec: Object, access: Access, identity: Identity) -> Object:
     reason = access.why(identity, asked_for)
     status: Object = {"allowed": reason is not None}
     return {**status, "reason": reason} if reason else status
-
-
-def _rules(namespace: str, access: Access, identity: Identity) -> Object:
-    if identity.may_everything:
-        return {"resourceRules": [_EVERY_RESOURCE], "nonResourceRules": [_EVERY_PATH], "incomplete": False}
-    return {
-        "resourceRules": [grant.rule.document() for grant in access.grants(identity, namespace)],
-        "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": list(paths)} for paths in PATH_RULES],
-        "incomplete": False,
-    }

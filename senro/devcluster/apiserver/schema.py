@@ -21,217 +21,136 @@ QUANTITY = "quantity"
 Schema = Any
 """A mapping, a list of one schema, or one of the words above; recursive, which a type alias cannot say here."""
 
+
+def _fields(schema: Schema, names: str) -> dict[str, Schema]:
+    """Fields of one schema, named in one string."""
+    return dict.fromkeys(names.split(), schema)
+
+
 _REFERRED = {"name": TEXT, "optional": BOOLEAN}
-_KEY_SELECTOR = {"name": TEXT, "key": TEXT, "optional": BOOLEAN}
+_KEY_SELECTOR = {**_REFERRED, "key": TEXT}
+_PROFILE = _fields(TEXT, "type localhostProfile")
 _SECURITY_COMMON: dict[str, Schema] = {
-    "seLinuxOptions": ANY,
-    "windowsOptions": ANY,
-    "runAsUser": NUMBER,
-    "runAsGroup": NUMBER,
+    **_fields(ANY, "seLinuxOptions windowsOptions"),
+    **_fields(NUMBER, "runAsUser runAsGroup"),
     "runAsNonRoot": BOOLEAN,
-    "seccompProfile": {"type": TEXT, "localhostProfile": TEXT},
-    "appArmorProfile": {"type": TEXT, "localhostProfile": TEXT},
+    **_fields(_PROFILE, "seccompProfile appArmorProfile"),
 }
+_AMOUNTS = {"limits": {"*": QUANTITY}, "requests": {"*": QUANTITY}}
 
 OBJECT_META: dict[str, Schema] = {
-    "name": TEXT,
-    "generateName": TEXT,
-    "namespace": TEXT,
-    "selfLink": TEXT,
-    "uid": TEXT,
-    "resourceVersion": TEXT,
-    "generation": NUMBER,
-    "creationTimestamp": ANY,
-    "deletionTimestamp": ANY,
-    "deletionGracePeriodSeconds": NUMBER,
-    "labels": {"*": TEXT},
-    "annotations": {"*": TEXT},
+    **_fields(TEXT, "name generateName namespace selfLink uid resourceVersion"),
+    **_fields(NUMBER, "generation deletionGracePeriodSeconds"),
+    **_fields(ANY, "creationTimestamp deletionTimestamp managedFields"),
+    **_fields({"*": TEXT}, "labels annotations"),
     "ownerReferences": [
-        {
-            "apiVersion": TEXT,
-            "kind": TEXT,
-            "name": TEXT,
-            "uid": TEXT,
-            "controller": BOOLEAN,
-            "blockOwnerDeletion": BOOLEAN,
-        }
+        {**_fields(TEXT, "apiVersion kind name uid"), **_fields(BOOLEAN, "controller blockOwnerDeletion")}
     ],
     "finalizers": [TEXT],
-    "managedFields": ANY,
 }
 
 CONTAINER: dict[str, Schema] = {
-    "name": TEXT,
-    "image": TEXT,
-    "command": [TEXT],
-    "args": [TEXT],
-    "workingDir": TEXT,
-    "ports": [{"name": TEXT, "hostPort": NUMBER, "containerPort": NUMBER, "protocol": TEXT, "hostIP": TEXT}],
+    **_fields(TEXT, "name image workingDir restartPolicy terminationMessagePath terminationMessagePolicy"),
+    "imagePullPolicy": TEXT,
+    **_fields([TEXT], "command args"),
+    **_fields(BOOLEAN, "stdin stdinOnce tty"),
+    **_fields(ANY, "resizePolicy restartPolicyRules volumeDevices livenessProbe readinessProbe startupProbe lifecycle"),
+    "ports": [{**_fields(TEXT, "name protocol hostIP"), **_fields(NUMBER, "hostPort containerPort")}],
     "envFrom": [{"prefix": TEXT, "configMapRef": _REFERRED, "secretRef": _REFERRED}],
     "env": [
         {
-            "name": TEXT,
-            "value": TEXT,
+            **_fields(TEXT, "name value"),
             "valueFrom": {
-                "fieldRef": {"apiVersion": TEXT, "fieldPath": TEXT},
-                "resourceFieldRef": ANY,
-                "configMapKeyRef": _KEY_SELECTOR,
-                "secretKeyRef": _KEY_SELECTOR,
-                "fileKeyRef": ANY,
+                "fieldRef": _fields(TEXT, "apiVersion fieldPath"),
+                **_fields(_KEY_SELECTOR, "configMapKeyRef secretKeyRef"),
+                **_fields(ANY, "resourceFieldRef fileKeyRef"),
             },
         }
     ],
-    "resources": {"limits": {"*": QUANTITY}, "requests": {"*": QUANTITY}, "claims": ANY},
-    "resizePolicy": ANY,
-    "restartPolicy": TEXT,
-    "restartPolicyRules": ANY,
+    "resources": {**_AMOUNTS, "claims": ANY},
     "volumeMounts": [
         {
-            "name": TEXT,
+            **_fields(TEXT, "name recursiveReadOnly mountPath subPath subPathExpr mountPropagation"),
             "readOnly": BOOLEAN,
-            "recursiveReadOnly": TEXT,
-            "mountPath": TEXT,
-            "subPath": TEXT,
-            "subPathExpr": TEXT,
-            "mountPropagation": TEXT,
         }
     ],
-    "volumeDevices": ANY,
-    "livenessProbe": ANY,
-    "readinessProbe": ANY,
-    "startupProbe": ANY,
-    "lifecycle": ANY,
-    "terminationMessagePath": TEXT,
-    "terminationMessagePolicy": TEXT,
-    "imagePullPolicy": TEXT,
     "securityContext": {
         **_SECURITY_COMMON,
-        "capabilities": {"add": [TEXT], "drop": [TEXT]},
-        "privileged": BOOLEAN,
-        "readOnlyRootFilesystem": BOOLEAN,
-        "allowPrivilegeEscalation": BOOLEAN,
+        "capabilities": _fields([TEXT], "add drop"),
+        **_fields(BOOLEAN, "privileged readOnlyRootFilesystem allowPrivilegeEscalation"),
         "procMount": TEXT,
     },
-    "stdin": BOOLEAN,
-    "stdinOnce": BOOLEAN,
-    "tty": BOOLEAN,
 }
 
+_FILES = {"items": [{"key": TEXT, "path": TEXT, "mode": NUMBER}], "defaultMode": NUMBER, "optional": BOOLEAN}
 _VOLUME: dict[str, Schema] = {
     "name": TEXT,
     "emptyDir": {"medium": TEXT, "sizeLimit": ANY},
-    "secret": {
-        "secretName": TEXT,
-        "items": [{"key": TEXT, "path": TEXT, "mode": NUMBER}],
-        "defaultMode": NUMBER,
-        "optional": BOOLEAN,
-    },
+    "secret": {**_FILES, "secretName": TEXT},
+    "configMap": {**_FILES, "name": TEXT},
     "persistentVolumeClaim": {"claimName": TEXT, "readOnly": BOOLEAN},
-    "configMap": {
-        "name": TEXT,
-        "items": [{"key": TEXT, "path": TEXT, "mode": NUMBER}],
-        "defaultMode": NUMBER,
-        "optional": BOOLEAN,
-    },
-    "projected": ANY,
-    "downwardAPI": ANY,
-    "hostPath": {"path": TEXT, "type": TEXT},
-    "ephemeral": ANY,
-    "csi": ANY,
-    "nfs": ANY,
-    "image": ANY,
+    **_fields(ANY, "projected downwardAPI hostPath ephemeral csi nfs image"),
 }
 
 _POD_SPEC: dict[str, Schema] = {
-    "containers": [CONTAINER],
-    "initContainers": [CONTAINER],
+    **_fields([CONTAINER], "containers initContainers"),
     "ephemeralContainers": [{**CONTAINER, "targetContainerName": TEXT}],
     "hostAliases": [{"ip": TEXT, "hostnames": [TEXT]}],
     "volumes": [_VOLUME],
     "securityContext": {
         **_SECURITY_COMMON,
         "supplementalGroups": [NUMBER],
-        "supplementalGroupsPolicy": TEXT,
+        **_fields(TEXT, "supplementalGroupsPolicy fsGroupChangePolicy seLinuxChangePolicy"),
         "fsGroup": NUMBER,
-        "fsGroupChangePolicy": TEXT,
         "sysctls": ANY,
-        "seLinuxChangePolicy": TEXT,
     },
-    "tolerations": [{"key": TEXT, "operator": TEXT, "value": TEXT, "effect": TEXT, "tolerationSeconds": NUMBER}],
+    "tolerations": [{**_fields(TEXT, "key operator value effect"), "tolerationSeconds": NUMBER}],
     "nodeSelector": {"*": TEXT},
     "imagePullSecrets": [{"name": TEXT}],
-    "activeDeadlineSeconds": NUMBER,
-    "terminationGracePeriodSeconds": NUMBER,
-    "priority": NUMBER,
-    **dict.fromkeys(
-        ("automountServiceAccountToken", "enableServiceLinks", "hostIPC", "hostNetwork", "hostPID", "hostUsers"),
-        BOOLEAN,
-    ),
-    **dict.fromkeys(("setHostnameAsFQDN", "shareProcessNamespace"), BOOLEAN),
-    **dict.fromkeys(
-        ("restartPolicy", "dnsPolicy", "serviceAccountName", "serviceAccount", "nodeName", "hostname"), TEXT
-    ),
-    **dict.fromkeys(("subdomain", "schedulerName", "priorityClassName", "runtimeClassName", "preemptionPolicy"), TEXT),
-    "hostnameOverride": TEXT,
-    **dict.fromkeys(("affinity", "dnsConfig", "os", "overhead", "readinessGates", "resourceClaims", "resources"), ANY),
-    **dict.fromkeys(("schedulingGates", "schedulingGroup", "topologySpreadConstraints", "workloadRef"), ANY),
+    **_fields(NUMBER, "activeDeadlineSeconds terminationGracePeriodSeconds priority"),
+    **_fields(BOOLEAN, "automountServiceAccountToken enableServiceLinks hostIPC hostNetwork hostPID hostUsers"),
+    **_fields(BOOLEAN, "setHostnameAsFQDN shareProcessNamespace"),
+    **_fields(TEXT, "restartPolicy dnsPolicy serviceAccountName serviceAccount nodeName hostname hostnameOverride"),
+    **_fields(TEXT, "subdomain schedulerName priorityClassName runtimeClassName preemptionPolicy"),
+    **_fields(ANY, "affinity dnsConfig os overhead readinessGates resourceClaims resources schedulingGates"),
+    **_fields(ANY, "schedulingGroup topologySpreadConstraints workloadRef"),
 }
 
-_TYPE_META = {"kind": TEXT, "apiVersion": TEXT}
-
-POD: dict[str, Schema] = {**_TYPE_META, "metadata": OBJECT_META, "spec": _POD_SPEC, "status": ANY}
-SECRET: dict[str, Schema] = {
-    **_TYPE_META,
-    "metadata": OBJECT_META,
-    "data": {"*": TEXT},
-    "stringData": {"*": TEXT},
-    "type": TEXT,
-    "immutable": BOOLEAN,
-}
-LEASE: dict[str, Schema] = {
-    **_TYPE_META,
-    "metadata": OBJECT_META,
-    "spec": {
-        "holderIdentity": TEXT,
-        "leaseDurationSeconds": NUMBER,
-        "acquireTime": TEXT,
-        "renewTime": TEXT,
-        "leaseTransitions": NUMBER,
-        "strategy": TEXT,
-        "preferredHolder": TEXT,
-    },
-}
-ACCESS_REVIEW: dict[str, Schema] = {**_TYPE_META, "metadata": OBJECT_META, "spec": ANY, "status": ANY}
-_DOCUMENT: dict[str, Schema] = {**_TYPE_META, "metadata": OBJECT_META}
-_REFERENCE: dict[str, Schema] = {"apiGroup": TEXT, "kind": TEXT, "name": TEXT}
-_TAINT: dict[str, Schema] = {"key": TEXT, "value": TEXT, "effect": TEXT, "timeAdded": ANY}
-_RULES: Schema = [
-    {"verbs": [TEXT], "apiGroups": [TEXT], "resources": [TEXT], "resourceNames": [TEXT], "nonResourceURLs": [TEXT]}
-]
+_DOCUMENT: dict[str, Schema] = {**_fields(TEXT, "kind apiVersion"), "metadata": OBJECT_META}
+_REFERENCE = _fields(TEXT, "apiGroup kind name")
+_RULES: Schema = [_fields([TEXT], "verbs apiGroups resources resourceNames nonResourceURLs")]
+_ROLE: dict[str, Schema] = {**_DOCUMENT, "rules": _RULES, "aggregationRule": ANY}
 _BINDING: dict[str, Schema] = {
     **_DOCUMENT,
     "subjects": [{**_REFERENCE, "namespace": TEXT}],
     "roleRef": _REFERENCE,
 }
-CLAIM: dict[str, Schema] = {
-    **_DOCUMENT,
-    "spec": {
-        "accessModes": [TEXT],
-        "resources": {"limits": {"*": QUANTITY}, "requests": {"*": QUANTITY}},
-        "storageClassName": TEXT,
-        "volumeName": TEXT,
-        "volumeMode": TEXT,
-        **dict.fromkeys(("selector", "dataSource", "dataSourceRef"), ANY),
-        "volumeAttributesClassName": TEXT,
-    },
-    "status": ANY,
-}
 SCHEMAS: dict[str, dict[str, Schema]] = {
-    "Pod": POD,
-    "Secret": SECRET,
-    "Lease": LEASE,
-    "PersistentVolumeClaim": CLAIM,
-    "ConfigMap": {**_DOCUMENT, "data": {"*": TEXT}, "binaryData": {"*": TEXT}, "immutable": BOOLEAN},
+    "Pod": {**_DOCUMENT, "spec": _POD_SPEC, "status": ANY},
+    "Secret": {
+        **_DOCUMENT,
+        **_fields({"*": TEXT}, "data stringData"),
+        "type": TEXT,
+        "immutable": BOOLEAN,
+    },
+    "Lease": {
+        **_DOCUMENT,
+        "spec": {
+            **_fields(TEXT, "holderIdentity acquireTime renewTime strategy preferredHolder"),
+            **_fields(NUMBER, "leaseDurationSeconds leaseTransitions"),
+        },
+    },
+    "PersistentVolumeClaim": {
+        **_DOCUMENT,
+        "spec": {
+            "accessModes": [TEXT],
+            "resources": _AMOUNTS,
+            **_fields(TEXT, "storageClassName volumeName volumeMode volumeAttributesClassName"),
+            **_fields(ANY, "selector dataSource dataSourceRef"),
+        },
+        "status": ANY,
+    },
+    "ConfigMap": {**_DOCUMENT, **_fields({"*": TEXT}, "data binaryData"), "immutable": BOOLEAN},
     "ServiceAccount": {
         **_DOCUMENT,
         "secrets": ANY,
@@ -241,49 +160,34 @@ SCHEMAS: dict[str, dict[str, Schema]] = {
     "Namespace": {**_DOCUMENT, "spec": {"finalizers": [TEXT]}, "status": ANY},
     "Node": {
         **_DOCUMENT,
-        "spec": {"unschedulable": BOOLEAN, "taints": [_TAINT], "podCIDR": TEXT, "podCIDRs": [TEXT], "providerID": TEXT},
+        "spec": {"taints": [{**_fields(TEXT, "key value effect"), "timeAdded": ANY}], "unschedulable": BOOLEAN},
         "status": ANY,
     },
     "Event": {
         **_DOCUMENT,
-        **dict.fromkeys(("involvedObject", "related", "source", "series", "eventTime"), ANY),
-        **dict.fromkeys(("reason", "message", "type", "action", "reportingComponent", "reportingInstance"), TEXT),
-        **dict.fromkeys(("firstTimestamp", "lastTimestamp"), ANY),
+        **_fields(ANY, "involvedObject related source series eventTime firstTimestamp lastTimestamp"),
+        **_fields(TEXT, "reason message type action reportingComponent reportingInstance"),
         "count": NUMBER,
     },
-    "ResourceQuota": {
-        **_DOCUMENT,
-        "spec": {"hard": {"*": QUANTITY}, "scopes": ANY, "scopeSelector": ANY},
-        "status": ANY,
-    },
-    "Role": {**_DOCUMENT, "rules": _RULES},
-    "ClusterRole": {**_DOCUMENT, "rules": _RULES, "aggregationRule": ANY},
-    "RoleBinding": _BINDING,
-    "ClusterRoleBinding": _BINDING,
-    "PodDisruptionBudget": {
-        **_DOCUMENT,
-        "spec": {"minAvailable": ANY, "maxUnavailable": ANY, "selector": ANY, "unhealthyPodEvictionPolicy": TEXT},
-        "status": ANY,
-    },
+    "ResourceQuota": {**_DOCUMENT, "spec": ANY, "status": ANY},
+    **_fields(_ROLE, "Role ClusterRole"),
+    **_fields(_BINDING, "RoleBinding ClusterRoleBinding"),
     "PriorityClass": {
         **_DOCUMENT,
         "value": NUMBER,
         "globalDefault": BOOLEAN,
-        "description": TEXT,
-        "preemptionPolicy": TEXT,
+        **_fields(TEXT, "description preemptionPolicy"),
     },
-    **dict.fromkeys(("SelfSubjectAccessReview", "SelfSubjectRulesReview", "SelfSubjectReview"), ACCESS_REVIEW),
+    "SelfSubjectAccessReview": {**_DOCUMENT, "spec": ANY, "status": ANY},
 }
 """By kind: every kind that can be sent."""
 
 DELETE_OPTIONS: dict[str, Schema] = {
-    **_TYPE_META,
+    **_fields(TEXT, "kind apiVersion propagationPolicy"),
     "gracePeriodSeconds": NUMBER,
-    "preconditions": {"uid": TEXT, "resourceVersion": TEXT},
-    "orphanDependents": BOOLEAN,
-    "propagationPolicy": TEXT,
+    "preconditions": _fields(TEXT, "uid resourceVersion"),
+    **_fields(BOOLEAN, "orphanDependents ignoreStoreReadErrorWithClusterBreakingPotential"),
     "dryRun": [TEXT],
-    "ignoreStoreReadErrorWithClusterBreakingPotential": BOOLEAN,
 }
 
 _UNTYPED = (ANY, QUANTITY)

@@ -1,7 +1,6 @@
 """What each resource asks of its objects: what is filled in, what is refused, and what may change later.
 
-A strategy is three functions on documents. `prepare` gives the object as it would be stored when it is created, `check`
-refuses what cannot be one, `change` refuses what an update may not do.
+A resource that is not named here stores what it is given, if its metadata is valid.
 """
 
 from __future__ import annotations
@@ -10,33 +9,21 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from senro.devcluster.apiserver.defaults import default_pod
 from senro.devcluster.apiserver.quantities import parse_quantity
-from senro.devcluster.apiserver.resources import (
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
-    CONFIG_MAPS,
-    QUOTAS,
-    ROLE_BINDINGS,
-    ROLES,
-)
 from senro.devcluster.apiserver.status import (
     CLAIMS,
-    EVENTS,
     LEASES,
     NAMESPACES,
     NODES,
     PODS,
-    PRIORITY_CLASSES,
     SECRETS,
     Cause,
     forbidden,
     invalid,
 )
-from senro.devcluster.apiserver.update_validation import checked_secret, refuse_immutable, refuse_pod_change
+from senro.devcluster.apiserver.update_validation import checked_secret, refuse_immutable
 from senro.devcluster.apiserver.validation import (
     LABEL_RULE,
-    check_config_map,
     check_lease,
     check_metadata,
     check_pod,
@@ -93,43 +80,27 @@ def _create_pod(document: Object) -> Object:
         # Said plainly, rather than run once and called something else.
         words = "the embedded cluster runs pods of restartPolicy Never only"
         raise forbidden(PODS, document["metadata"]["name"], words)
+    for field in ("affinity", "topologySpreadConstraints"):
+        if document["spec"].get(field):
+            raise forbidden(PODS, document["metadata"]["name"], f"the embedded cluster serves no spec.{field}")
     return document
 
 
 def _update_pod(current: Object, wanted: Object) -> Object:
     causes = check_metadata(wanted["metadata"])
+    if wanted.get("spec") != current["spec"]:
+        causes.append(Cause.forbidden("spec", "the embedded cluster changes no pod's spec"))
     _raise(PODS, wanted, causes)
-    # What a PUT leaves out is filled in as at the creation; what admission decided then stands.
-    decided = {
-        key: current["spec"][key] for key in ("priority", "preemptionPolicy", "nodeName") if key in current["spec"]
-    }
-    wanted = {**wanted, "spec": {**default_pod(wanted.get("spec") or {"containers": []}), **decided}}
-    refuse_pod_change(current, wanted)
     return {**wanted, "status": current["status"]}
 
 
-# --- Secrets, ConfigMaps, Leases -----------------------------------------------------------------------------------
+# --- Secrets, Leases -----------------------------------------------------------------------------------
 
 
 def _update_secret(current: Object, wanted: Object) -> Object:
     checked = checked_secret(wanted)
     refuse_immutable(current, checked)
     return checked
-
-
-def _create_config_map(document: Object) -> Object:
-    check_config_map(CONFIG_MAPS, document)
-    return document
-
-
-def _update_config_map(current: Object, wanted: Object) -> Object:
-    check_config_map(CONFIG_MAPS, wanted)
-    if current.get("immutable"):
-        fields = ("immutable", "data", "binaryData")
-        words = "field is immutable when `immutable` is set"
-        changed = [Cause.forbidden(field, words) for field in fields if wanted.get(field) != current.get(field)]
-        _raise(CONFIG_MAPS, wanted, changed)
-    return wanted
 
 
 def _checked_lease(document: Object) -> Object:
@@ -201,83 +172,6 @@ def _update_claim(current: Object, wanted: Object) -> Object:
     return {**wanted, "status": current.get("status")}
 
 
-def _checked_role(resource: Resource) -> Callable[[Object], Object]:
-    def check(document: Object) -> Object:
-        causes = check_metadata(document["metadata"])
-        for index, rule in enumerate(document.get("rules") or []):
-            place = f"rules[{index}]"
-            if not rule.get("verbs"):
-                causes.append(Cause.required(f"{place}.verbs", "verbs must contain at least one value"))
-            if rule.get("nonResourceURLs"):
-                if resource == ROLES:
-                    words = "namespaced rules cannot apply to non-resource URLs"
-                    causes.append(Cause.invalid(f"{place}.nonResourceURLs", quoted(rule["nonResourceURLs"]), words))
-                continue
-            if not rule.get("apiGroups"):
-                words = "resource rules must supply at least one api group"
-                causes.append(Cause.required(f"{place}.apiGroups", words))
-            if not rule.get("resources"):
-                causes.append(Cause.required(f"{place}.resources", "resource rules must supply at least one resource"))
-        _raise(resource, document, causes)
-        return document
-
-    return check
-
-
-def _checked_binding(resource: Resource) -> Callable[[Object], Object]:
-    def check(document: Object) -> Object:
-        causes = check_metadata(document["metadata"])
-        reference = document.get("roleRef") or {}
-        kinds = ["ClusterRole"] if resource == CLUSTER_ROLE_BINDINGS else ["Role", "ClusterRole"]
-        if reference.get("apiGroup", ROLES.group) != ROLES.group:
-            causes.append(Cause.unsupported("roleRef.apiGroup", quoted(reference["apiGroup"]), [ROLES.group]))
-        if reference.get("kind") not in kinds:
-            causes.append(Cause.unsupported("roleRef.kind", quoted(reference.get("kind", "")), kinds))
-        if not reference.get("name"):
-            causes.append(Cause.required("roleRef.name"))
-        subjects: list[Object] = []
-        for index, subject in enumerate(document.get("subjects") or []):
-            place, kind = f"subjects[{index}]", subject.get("kind", "")
-            if kind not in {"ServiceAccount", "User", "Group"}:
-                supported = ["ServiceAccount", "User", "Group"]
-                causes.append(Cause.unsupported(f"{place}.kind", quoted(kind), supported))
-            if not subject.get("name"):
-                causes.append(Cause.required(f"{place}.name"))
-            if kind == "ServiceAccount" and not subject.get("namespace"):
-                causes.append(Cause.required(f"{place}.namespace"))
-            group = {} if kind == "ServiceAccount" else {"apiGroup": ROLES.group}
-            subjects.append({"kind": kind, **group, **subject})
-        _raise(resource, document, causes)
-        return {**document, "subjects": subjects, "roleRef": {"apiGroup": ROLES.group, **reference}}
-
-    return check
-
-
-def _update_binding(resource: Resource) -> Callable[[Object, Object], Object]:
-    def update(current: Object, wanted: Object) -> Object:
-        checked = _checked_binding(resource)(wanted)
-        if checked["roleRef"] != current["roleRef"]:
-            shown = "rbac.RoleRef{{APIGroup:{apiGroup}, Kind:{kind}, Name:{name}}}".format(
-                **{key: quoted(value) for key, value in checked["roleRef"].items()}
-            )
-            _raise(resource, wanted, [Cause.invalid("roleRef", shown, "cannot change roleRef")])
-        return checked
-
-    return update
-
-
-def _checked_quota(document: Object) -> Object:
-    causes = check_metadata(document["metadata"])
-    hard = (document.get("spec") or {}).get("hard") or {}
-    decode_quantities(QUOTAS, hard)
-    for name, amount in hard.items():
-        if (parse_quantity(amount) or 0) < 0:
-            words = "must be greater than or equal to 0"
-            causes.append(Cause.invalid(f"spec.hard[{name}]", quoted(amount), words))
-    _raise(QUOTAS, document, causes)
-    return document
-
-
 def _checked_node(document: Object) -> Object:
     causes = check_metadata(document["metadata"])
     for index, taint in enumerate((document.get("spec") or {}).get("taints") or []):
@@ -290,23 +184,11 @@ def _checked_node(document: Object) -> Object:
     return document
 
 
-def _kept(check: Callable[[Object], Object]) -> Strategy:
-    return Strategy(check, lambda _current, wanted: check(wanted))
-
-
 _STRATEGIES = {
     PODS: Strategy(_create_pod, _update_pod),
     SECRETS: Strategy(checked_secret, _update_secret),
-    CONFIG_MAPS: Strategy(_create_config_map, _update_config_map),
     LEASES: Strategy(_checked_lease, lambda _current, wanted: _checked_lease(wanted), unconditional=False),
     NAMESPACES: Strategy(_create_namespace, _update_namespace),
     CLAIMS: Strategy(_create_claim, _update_claim),
-    ROLES: _kept(_checked_role(ROLES)),
-    CLUSTER_ROLES: _kept(_checked_role(CLUSTER_ROLES)),
-    ROLE_BINDINGS: Strategy(_checked_binding(ROLE_BINDINGS), _update_binding(ROLE_BINDINGS)),
-    CLUSTER_ROLE_BINDINGS: Strategy(_checked_binding(CLUSTER_ROLE_BINDINGS), _update_binding(CLUSTER_ROLE_BINDINGS)),
-    QUOTAS: _kept(_checked_quota),
-    NODES: _kept(_checked_node),
-    PRIORITY_CLASSES: _plain(PRIORITY_CLASSES),
-    EVENTS: _plain(EVENTS),
+    NODES: Strategy(_checked_node, lambda _current, wanted: _checked_node(wanted)),
 }

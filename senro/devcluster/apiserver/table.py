@@ -6,16 +6,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from senro.devcluster.apiserver.resources import (
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
-    CONFIG_MAPS,
-    QUOTAS,
-    ROLE_BINDINGS,
-    ROLES,
-    SERVICE_ACCOUNTS,
-)
-from senro.devcluster.apiserver.status import CLAIMS, EVENTS, LEASES, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, SECRETS
+from senro.devcluster.apiserver.status import EVENTS, LEASES, NAMESPACES, NODES, PODS, SECRETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,21 +155,6 @@ def _involved(event: Object) -> str:
     return f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
 
 
-def _role(binding: Object) -> str:
-    reference = binding.get("roleRef") or {}
-    return f"{reference.get('kind')}/{reference.get('name')}"
-
-
-def _limited(prefix: tuple[str, ...]) -> Callable[[Object], str]:
-    def cell(quota: Object) -> str:
-        status = quota.get("status") or {}
-        hard, used = status.get("hard") or {}, status.get("used") or {}
-        names = [name for name in sorted(hard) if name.startswith("limits.") == bool(prefix)]
-        return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
-
-    return cell
-
-
 Column = tuple[str, str, int, "Callable[[Object], Any]"]
 _NAME: Column = ("Name", "string", 0, _name)
 _AGE: Column = ("Age", "string", 0, _age)
@@ -198,7 +174,6 @@ _COLUMNS: dict[Resource, tuple[Column, ...]] = {
         ("Readiness Gates", "string", 1, lambda _: "<none>"),
     ),
     SECRETS: (_NAME, ("Type", "string", 0, _field("type")), ("Data", "string", 0, _data), _AGE),
-    CONFIG_MAPS: (_NAME, ("Data", "string", 0, _data), _AGE),
     LEASES: (_NAME, ("Holder", "string", 0, _field("spec", "holderIdentity", absent="")), _AGE),
     NODES: (
         _NAME,
@@ -217,26 +192,4 @@ _COLUMNS: dict[Resource, tuple[Column, ...]] = {
         ("Count", "integer", 1, _field("count", absent="1")),
         ("Name", "string", 1, _name),
     ),
-    CLAIMS: (
-        _NAME,
-        ("Status", "string", 0, _field("status", "phase")),
-        ("Volume", "string", 0, _field("spec", "volumeName", absent="")),
-        ("Capacity", "string", 0, _field("status", "capacity", "storage", absent="")),
-        ("Access Modes", "string", 0, lambda claim: ",".join(_MODES[mode] for mode in claim["spec"]["accessModes"])),
-        ("StorageClass", "string", 0, _field("spec", "storageClassName", absent="")),
-        ("VolumeAttributesClass", "string", 0, _field("spec", "volumeAttributesClassName", absent="<unset>")),
-        _AGE,
-    ),
-    SERVICE_ACCOUNTS: (_NAME, ("Secrets", "string", 0, lambda account: len(account.get("secrets") or [])), _AGE),
-    QUOTAS: (
-        _NAME,
-        ("Request", "string", 0, _limited(())),
-        ("Limit", "string", 0, _limited(("limits.",))),
-        _AGE,
-    ),
-    ROLES: (_NAME, _CREATED),
-    CLUSTER_ROLES: (_NAME, _CREATED),
-    ROLE_BINDINGS: (_NAME, ("Role", "string", 0, _role), _AGE),
-    CLUSTER_ROLE_BINDINGS: (_NAME, ("Role", "string", 0, _role), _AGE),
-    PRIORITY_CLASSES: (_NAME, ("Value", "integer", 0, _field("value", absent="0")), _AGE),
 }

@@ -144,7 +144,7 @@ def _check_volumes(volumes: list[Object]) -> tuple[set[str], list[Cause]]:
     for index, volume in enumerate(volumes):
         place = f"spec.volumes[{index}]"
         causes += _check_name(f"{place}.name", volume.get("name", ""), names)
-        for kind, field in (("secret", "secretName"), ("configMap", "name")):
+        for kind, field in (("secret", "secretName"),):
             if volume.get(kind) is not None:
                 causes += _check_files(f"{place}.{kind}", volume[kind], field)
         claim = volume.get("persistentVolumeClaim")
@@ -218,22 +218,6 @@ def _check_mounts(place: str, mounts: list[Object], volumes: set[str]) -> list[C
         elif ":" in path:
             causes.append(Cause.invalid(f"{where}.mountPath", quoted(path), "must not contain ':'"))
         mounted.add(path)
-        causes += _check_sub_paths(where, mount)
-    return causes
-
-
-def _check_sub_paths(where: str, mount: Object) -> list[Cause]:
-    """What may stand below a volume: a path that stays in it, said in one way. The kubelet looks again at the links."""
-    causes: list[Cause] = []
-    if mount.get("subPath") and mount.get("subPathExpr"):
-        words = "subPathExpr and subPath are mutually exclusive"
-        causes.append(Cause.invalid(f"{where}.subPathExpr", quoted(mount["subPathExpr"]), words))
-    for field in ("subPath", "subPathExpr"):
-        path = mount.get(field) or ""
-        if path.startswith("/"):
-            causes.append(Cause.invalid(f"{where}.{field}", quoted(path), "must be a relative path"))
-        elif ".." in path.split("/"):
-            causes.append(Cause.invalid(f"{where}.{field}", quoted(path), "must not contain '..'"))
     return causes
 
 
@@ -248,7 +232,7 @@ def _check_variable(place: str, variable: Object) -> list[Cause]:
     source = variable.get("valueFrom") or {}
     return [
         Cause.required(f"{place}.valueFrom.{kind}.{field}")
-        for kind, field in (("fieldRef", "fieldPath"), ("secretKeyRef", "key"), ("configMapKeyRef", "key"))
+        for kind, field in (("fieldRef", "fieldPath"), ("secretKeyRef", "key"))
         if kind in source and not source[kind].get(field)
     ]
 
@@ -311,26 +295,6 @@ def check_secret(resource: Resource, secret: Object) -> None:
         causes.append(Cause("data", "FieldValueTooLong", f"Too long: may not be more than {_SECRET_LIMIT} bytes"))
     if causes:
         raise invalid(resource.kind, secret["metadata"].get("name", ""), causes)
-
-
-def check_config_map(resource: Resource, config: Object) -> None:
-    """Refuse what cannot be a ConfigMap: its keys become names of files and of variables, as a Secret's do."""
-    data, binary = config.get("data") or {}, config.get("binaryData") or {}
-    size = sum(len(value.encode()) for value in data.values())
-    size += sum(_decoded_size(resource, value) for value in binary.values())
-    causes = [
-        *check_metadata(config["metadata"]),
-        *_check_config_keys("data", data),
-        *_check_config_keys("binaryData", binary),
-    ]
-    causes += [
-        Cause.invalid(f"data[{key}]", quoted(key), "duplicate of key present in binaryData")
-        for key in data.keys() & binary.keys()
-    ]
-    if size > _SECRET_LIMIT:
-        causes.append(Cause("", "FieldValueTooLong", f"Too long: may not be more than {_SECRET_LIMIT} bytes"))
-    if causes:
-        raise invalid(resource.kind, config["metadata"].get("name", ""), causes)
 
 
 def _check_config_keys(place: str, keys: Iterable[str]) -> list[Cause]:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING
 
-from senro.devcluster.apiserver.admission import admit_pod, charge, check_namespace, priority_of, usage_status
+from senro.devcluster.apiserver.admission import admit_pod, check_namespace, priority_of
 from senro.devcluster.apiserver.defaults import default_pod, quality_of_service
-from senro.devcluster.apiserver.field_sets import manager_of
 from senro.devcluster.apiserver.http import Response, json_response
-from senro.devcluster.apiserver.ownership import Author, Owners, apply, first_owner
-from senro.devcluster.apiserver.patch import APPLY, apply_patch, patch_type
+from senro.devcluster.apiserver.patch import check_patch_type, merge_patch
 from senro.devcluster.apiserver.request_decoding import (
     DeleteOptions,
     checked_fields,
     decode_body,
-    decode_patch,
+    decode_document,
     is_dry_run,
 )
-from senro.devcluster.apiserver.resources import QUOTAS, SERVICE_ACCOUNTS
+from senro.devcluster.apiserver.resources import SERVICE_ACCOUNTS
 from senro.devcluster.apiserver.status import (
     NAMESPACES,
     NODES,
@@ -81,15 +79,10 @@ class Writer:
         warnings: list[str] = []
         sent = decode_body(request, target.resource, warnings)
         dry_run = is_dry_run(request.parameters("dryRun"))
-        author = self._author(request, target.resource)
-        stored = self._create(target.resource, target.namespace, sent, warnings, author=author, dry_run=dry_run)
+        stored = self._create(target.resource, target.namespace, sent, warnings, dry_run=dry_run)
         if target.resource == PODS and not dry_run and self._faults.loses_create_answer(stored):
             return Response(0, (), drop=True)
         return json_response(201, stored, (), warnings)
-
-    def _author(self, request: Request, resource: Resource, operation: str = "Update") -> Author:
-        name = manager_of(request.parameter("fieldManager") or "", request.headers.get("user-agent", ""))
-        return Author(name, operation, resource.api_version, now_text(self._clock))
 
     def _create(
         self,
@@ -98,7 +91,6 @@ class Writer:
         sent: Object,
         warnings: list[str],
         *,
-        author: Author,
         dry_run: bool,
     ) -> Object:
         document: Object = {**sent, "metadata": {**(sent.get("metadata") or {})}}
@@ -116,7 +108,7 @@ class Writer:
             if generated:
                 meta["name"] = generated[:58] + self._storage.suffix()
             try:
-                stored = self._admitted(resource, namespace, document, sent, warnings, author=author, dry_run=dry_run)
+                stored = self._admitted(resource, namespace, document, sent, warnings, dry_run=dry_run)
             except Refused as refusal:
                 if not generated or refusal.status.get("reason") != "AlreadyExists" or attempt == _NAME_TRIES - 1:
                     raise
@@ -132,23 +124,18 @@ class Writer:
         sent: Object,
         warnings: list[str],
         *,
-        author: Author,
         dry_run: bool,
     ) -> Object:
         name = document["metadata"].get("name", "")
         home = check_namespace(self._storage, resource, namespace, name) if resource.namespaced else None
         prepared = strategy_of(resource).create(document)
-        managed = first_owner(author, resource, document, prepared)
-        prepared = {**prepared, "metadata": {**prepared["metadata"], "managedFields": managed}}
         if resource == PODS and home is not None:
             return self._create_pod(home, prepared, sent, warnings, dry_run=dry_run)
-        if resource.namespaced:
-            charge(self._storage, resource, namespace, name, None)
         stored = self._storage.create(resource, prepared, dry_run=dry_run)
         if resource == NAMESPACES and not dry_run:
             self.furnish(stored["metadata"]["name"])
         if not dry_run:
-            self._follow(resource, stored)
+            self._collect(stored)
         return stored
 
     def furnish(self, namespace: str) -> None:
@@ -168,27 +155,13 @@ class Writer:
         if not dry_run:
             self.created_pods.append(sent)
             self._kubelet.add(stored)
-            self._follow(PODS, stored)
+            self._collect(stored)
         return stored
 
-    def _follow(self, resource: Resource, stored: Object) -> None:
-        """What controllers do behind a write: collect what has no owner any more, count the quotas again."""
-        namespace = stored["metadata"].get("namespace", "")
+    def _collect(self, stored: Object) -> None:
+        """Do what the garbage collector does behind a write: remove the object if none of its owners exists."""
         if stored["metadata"].get("ownerReferences"):
-            self._storage.collect(namespace)
-        if resource.namespaced:
-            self.count_quotas(namespace)
-
-    def count_quotas(self, namespace: str) -> None:
-        """Write what is used into the status of a namespace's quotas."""
-        for quota in self._storage.select(QUOTAS, namespace):
-            hard = (quota.get("spec") or {}).get("hard") or {}
-            status = usage_status(self._storage, namespace, hard)
-
-            def change(document: Object, status: Object = status) -> None:
-                document["status"] = status
-
-            self._storage.update(QUOTAS, namespace, quota["metadata"]["name"], change)
+            self._storage.collect(stored["metadata"].get("namespace", ""))
 
     # --- update and patch --------------------------------------------------------------------------------------
 
@@ -218,57 +191,27 @@ class Writer:
             _check_uid(target, meta, "")
             meta.pop("resourceVersion", None)
             fresh = {**wanted, "metadata": meta}
-            author = self._author(request, resource)
-            created = self._create(resource, target.namespace, fresh, warnings, author=author, dry_run=dry_run)
+            created = self._create(resource, target.namespace, fresh, warnings, dry_run=dry_run)
             return json_response(201, created, (), warnings)
         if not version and not strategy.unconditional:
             cause = Cause.invalid("metadata.resourceVersion", "0", "must be specified for an update")
             raise invalid(resource.plural, target.name, [cause], resource.group)
         current = self._storage.get(resource, target.namespace, target.name)
-        author = self._author(request, resource)
-        stored = self._replace(target, current, wanted, version, author=author, dry_run=dry_run)
+        stored = self._replace(target, current, wanted, version, dry_run=dry_run)
         return json_response(200, stored, (), warnings)
 
-    def patch(self, request: Request, identity: Identity, target: Target) -> Answer:
-        """PATCH in any of its four kinds; apply may create."""
-        kind, warnings = patch_type(request), list[str]()
-        patch = decode_patch(request, target.resource)
+    def patch(self, request: Request, _identity: Identity, target: Target) -> Answer:
+        """PATCH with a merge patch."""
+        check_patch_type(request)
+        warnings: list[str] = []
+        patch = decode_document(request, target.resource)
         dry_run = is_dry_run(request.parameters("dryRun"))
-        if request.parameter("force") is not None and kind != APPLY:
-            cause = Cause.forbidden("force", "may not be specified for non-apply patch")
-            raise invalid("PatchOptions", "", [cause], "meta.k8s.io")
-        if kind == APPLY:
-            return self._apply(request, identity, target, patch)
         current = self._storage.get(target.resource, target.namespace, target.name)
-        wanted = apply_patch(kind, current, patch)
-        checked = checked_fields(request, target.resource, wanted, warnings)
+        checked = checked_fields(request, target.resource, merge_patch(current, patch), warnings)
         version = str(checked.get("metadata", {}).get("resourceVersion") or "")
         if version == current["metadata"]["resourceVersion"]:
             version = ""
-        author = self._author(request, target.resource)
-        stored = self._replace(target, current, checked, version, author=author, dry_run=dry_run)
-        return json_response(200, stored, (), warnings)
-
-    def _apply(self, request: Request, identity: Identity, target: Target, sent: Object) -> Answer:
-        """Server-side apply: creates what is not there, and changes what nobody else owns."""
-        resource, warnings = target.resource, list[str]()
-        dry_run = is_dry_run(request.parameters("dryRun"))
-        if not request.parameter("fieldManager"):
-            cause = Cause.required("fieldManager", "is required for apply patch")
-            raise invalid("PatchOptions", "", [cause], "meta.k8s.io")
-        applied = checked_fields(request, resource, sent, warnings)
-        meta = applied.get("metadata") or {}
-        if meta.get("managedFields"):
-            raise bad_request("metadata.managedFields must be nil")
-        author = self._author(request, resource, "Apply")
-        current = self._storage.find(resource, target.namespace, target.name)
-        if current is None:
-            self._authorize(identity, "create", resource, target.namespace)
-            created = self._create(resource, target.namespace, applied, warnings, author=author, dry_run=dry_run)
-            return json_response(201, created, (), warnings)
-        wanted, managed = apply(author, current, applied, force=request.flag("force"))
-        version = str(meta.get("resourceVersion") or "")
-        stored = self._replace(target, current, wanted, version, author=author, managed=managed, dry_run=dry_run)
+        stored = self._replace(target, current, checked, version, dry_run=dry_run)
         return json_response(200, stored, (), warnings)
 
     def _replace(
@@ -278,11 +221,8 @@ class Writer:
         wanted: Object,
         version: str,
         *,
-        author: Author,
-        managed: list[Object] | None = None,
         dry_run: bool,
     ) -> Object:
-        """Store what is wanted; `managed` are its managedFields where they do not follow from what changed."""
         resource = target.resource
         given, kept = wanted.get("metadata") or {}, current["metadata"]
         _check_uid(target, given, str(kept["uid"]))
@@ -296,13 +236,12 @@ class Writer:
             _take(meta, {field: given[field] for field in _FREE_METADATA if given.get(field)}, _FREE_METADATA)
             own = {field: value for field, value in wanted.items() if field not in _HEAD}
             _take(document, own, [field for field in (*document, *own) if field not in _HEAD])
-            meta["managedFields"] = Owners(current).after(author, current, document) if managed is None else managed
             if resource == PODS and document["spec"] != current["spec"]:
                 meta["generation"] = meta.get("generation", 1) + 1
 
         stored = self._storage.update(resource, target.namespace, target.name, change, version=version, dry_run=dry_run)
         if not dry_run:
-            self._follow(resource, stored)
+            self._collect(stored)
         return stored
 
     # --- delete ------------------------------------------------------------------------------------------------
@@ -316,34 +255,13 @@ class Writer:
         _check_preconditions(options, resource, target.name, meta)
         if options.dry_run:
             return json_response(200, current if resource == PODS else success(resource, target.name, meta["uid"]))
-        answer = self._delete(resource, current, options)
-        if resource.namespaced:
-            self.count_quotas(target.namespace)
-        return json_response(200, answer)
-
-    def delete_all(self, request: Request, selected: list[Object], target: Target) -> Answer:
-        """DELETE of a collection: what is selected is deleted, each for itself; the list of it is the answer."""
-        options = DeleteOptions(request, target.resource)
-        if not options.dry_run:
-            for document in selected:
-                self._delete(target.resource, document, options)
-        return json_response(
-            200,
-            {
-                "kind": f"{target.resource.kind}List",
-                "apiVersion": target.resource.api_version,
-                "metadata": {"resourceVersion": str(self._storage.version)},
-                "items": selected,
-            },
-        )
+        return json_response(200, self._delete(resource, current, options))
 
     def _delete(self, resource: Resource, current: Object, options: DeleteOptions) -> Object:
         meta = current["metadata"]
         namespace, name = meta.get("namespace", ""), meta["name"]
         if resource == NODES:
             raise method_not_allowed()
-        if options.policy == "Orphan":
-            self._orphan(namespace, meta["uid"])
         if resource == PODS:
             grace = options.grace_seconds
             if grace is None:
@@ -355,19 +273,6 @@ class Writer:
         if left is not None and "deletionTimestamp" in left["metadata"]:
             return left  # its finalizers keep it, and the answer shows it so
         return success(resource, name, meta["uid"])
-
-    def _orphan(self, namespace: str, owner: str) -> None:
-        def change(document: Object) -> None:
-            meta = document["metadata"]
-            left = [item for item in meta.get("ownerReferences") or [] if item.get("uid") != owner]
-            if left:
-                meta["ownerReferences"] = left
-            else:
-                meta.pop("ownerReferences", None)
-
-        for resource, document in self._storage.everything(namespace):
-            if any(item.get("uid") == owner for item in document["metadata"].get("ownerReferences") or []):
-                self._storage.update(resource, namespace, document["metadata"]["name"], change)
 
     def _terminate(self, name: str) -> Object:
         """Mark a namespace; its content goes first, then the namespace itself."""

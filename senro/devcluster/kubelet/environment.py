@@ -6,7 +6,6 @@ import base64
 import os
 from typing import TYPE_CHECKING
 
-from senro.devcluster.apiserver.resources import CONFIG_MAPS
 from senro.devcluster.apiserver.status import SECRETS
 from senro.devcluster.expansion import expand
 
@@ -33,62 +32,42 @@ _SERVICE = {
 
 
 class ConfigError(Exception):
-    """CreateContainerConfigError: a reference that leads nowhere (recording create-container-config-error).
-
-    Or a sub-path that leads out of its volume.
-    """
+    """CreateContainerConfigError: a reference that leads nowhere (recording create-container-config-error)."""
 
 
-class Sources:
-    """Where the values of a pod's variables may come from: its namespace's Secrets and ConfigMaps, its own fields."""
+class Secrets:
+    """The Secrets of a pod's namespace, as sources of its variables."""
 
-    def __init__(self, namespace: str, find: Find, field: Callable[[str], str]) -> None:
+    def __init__(self, namespace: str, find: Find) -> None:
         self._namespace = namespace
         self._find = find
-        self._field = field
 
     def all_of(self, source: Object) -> dict[str, str]:
-        """What an entry of `envFrom` brings."""
-        prefix = source.get("prefix", "")
-        for key, resource in _REFERRED.items():
-            if f"{key}Ref" in source:
-                return {prefix + name: value for name, value in self._data(resource, source[f"{key}Ref"]).items()}
-        return {}
+        """The variables of an entry of `envFrom`."""
+        if "secretRef" not in source:
+            raise ConfigError("the embedded cluster fills envFrom from Secrets only")
+        return {source.get("prefix", "") + name: value for name, value in self._data(source["secretRef"]).items()}
 
     def value(self, name: str, source: Object) -> str | None:
-        """What a `valueFrom` stands for; None where it is optional and not there."""
-        if "fieldRef" in source:
-            return self._field(source["fieldRef"]["fieldPath"])
-        for kind, resource in _REFERRED.items():
-            if f"{kind}KeyRef" not in source:
-                continue
-            reference = source[f"{kind}KeyRef"]
-            key = reference["key"]
-            data = self._data(resource, reference)
-            if key in data:
-                return data[key]
-            if not reference.get("optional"):
-                where = f"{resource.kind} {self._namespace}/{reference['name']}"
-                raise ConfigError(f"couldn't find key {key} in {where}")
-            return None
-        raise ConfigError(f"the embedded cluster cannot fill {name} from {', '.join(source)}")
+        """The value of a `valueFrom`; None if it is optional and absent."""
+        if "secretKeyRef" not in source:
+            raise ConfigError(f"the embedded cluster cannot fill {name} from {', '.join(source)}")
+        reference = source["secretKeyRef"]
+        data = self._data(reference)
+        if reference["key"] not in data and not reference.get("optional"):
+            where = f"Secret {self._namespace}/{reference['name']}"
+            raise ConfigError(f"couldn't find key {reference['key']} in {where}")
+        return data.get(reference["key"])
 
-    def _data(self, resource: Resource, reference: Object) -> dict[str, str]:
+    def _data(self, reference: Object) -> dict[str, str]:
         name = reference.get("name", "")
-        found = self._find(resource, name)
-        if found is None:
-            if reference.get("optional"):
-                return {}
-            raise ConfigError(f'{resource.kind.lower()} "{name}" not found')
-        data: dict[str, str] = found.get("data") or {}
-        return data if resource == CONFIG_MAPS else {key: _decode(value) for key, value in data.items()}
+        found = self._find(SECRETS, name)
+        if found is None and not reference.get("optional"):
+            raise ConfigError(f'secret "{name}" not found')
+        return {key: _decode(value) for key, value in ((found or {}).get("data") or {}).items()}
 
 
-_REFERRED = {"secret": SECRETS, "configMap": CONFIG_MAPS}
-"""How a reference begins, and what it is to."""
-
-
-def environment(container: Object, hostname: str, user: int, sources: Sources) -> dict[str, str]:
+def environment(container: Object, hostname: str, user: int, secrets: Secrets) -> dict[str, str]:
     """The whole environment of one container, in the order in which the kubelet makes it.
 
     A value may refer to what comes before it; what comes from a Secret is taken as it is. `ConfigError` where a
@@ -96,11 +75,11 @@ def environment(container: Object, hostname: str, user: int, sources: Sources) -
     """
     variables = dict(_SERVICE)
     for source in container.get("envFrom") or []:
-        variables |= sources.all_of(source)
+        variables |= secrets.all_of(source)
     for entry in container.get("env") or []:
         name = entry["name"]
         found = (
-            sources.value(name, entry["valueFrom"])
+            secrets.value(name, entry["valueFrom"])
             if entry.get("valueFrom")
             else expand(entry.get("value", ""), variables)
         )

@@ -149,40 +149,9 @@ def patience(tolerations: list[Object], taints: list[Object]) -> float | None:
 
 
 def matches_node(spec: Object, node: Object) -> bool:
-    """Whether a node is one of those that a pod's nodeSelector and required node affinity want."""
+    """Whether a node has the labels of a pod's nodeSelector."""
     labels = node["metadata"].get("labels") or {}
-    if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
-        return False
-    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    if required is None:
-        return True
-    fields = {"metadata.name": node["metadata"]["name"]}
-    return any(
-        all(_holds(rule, labels) for rule in term.get("matchExpressions") or [])
-        and all(_holds(rule, fields) for rule in term.get("matchFields") or [])
-        and bool(term.get("matchExpressions") or term.get("matchFields"))
-        for term in required.get("nodeSelectorTerms") or []
-    )
-
-
-def _holds(rule: Object, labels: Object) -> bool:
-    value, wanted = labels.get(rule["key"]), rule.get("values") or []
-    match rule["operator"]:
-        case "In":
-            return value in wanted
-        case "NotIn":
-            return value not in wanted
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt" as operator:
-            if value is None or not (str(value).lstrip("-").isdigit() and len(wanted) == 1):
-                return False
-            return int(value) > int(wanted[0]) if operator == "Gt" else int(value) < int(wanted[0])
-        case _:
-            return False
+    return all(labels.get(key) == value for key, value in (spec.get("nodeSelector") or {}).items())
 
 
 def account(refusals: list[Refusal]) -> str:

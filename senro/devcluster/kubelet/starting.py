@@ -17,12 +17,11 @@ from senro.devcluster.containers.pipes import output_pipe
 from senro.devcluster.containers.runtime import ContainerConfig, StartError, system_words
 from senro.devcluster.expansion import expand
 from senro.devcluster.images import invalid_name, pull_error
-from senro.devcluster.kubelet.environment import ConfigError, Sources, environment
+from senro.devcluster.kubelet.environment import ConfigError, Secrets, environment
 from senro.devcluster.kubelet.pod_resources import whole
 from senro.devcluster.kubelet.volumes import mounts, read_only_volumes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from senro.devcluster.clock import Clock
@@ -82,7 +81,6 @@ class Starter:
         images: Images,
         log_limit: int,
         find: Find,
-        field: Callable[[str], str],
     ) -> None:
         self._folder = folder
         self._runtime = runtime
@@ -91,7 +89,6 @@ class Starter:
         self._images = images
         self._log_limit = log_limit
         self._find = find
-        self._field = field
         self.running: dict[str, RunningContainer] = {}
         """The last that was started of each name."""
         self._logs: dict[str, list[ContainerLog]] = {}
@@ -205,11 +202,8 @@ class Starter:
                     f'container has runAsNonRoot and image will run as root (pod: "{pod["metadata"]["name"]}_'
                     f'{pod["metadata"]["namespace"]}({pod["metadata"]["uid"]})", container: {container["name"]})'
                 )
-            sources = Sources(pod["metadata"]["namespace"], self._find, self._field)
-            env = environment(container, hostname, int(user or 0), sources)
-            mounted = mounts(
-                container, volumes, read_only_volumes(spec), lambda text: expand(text, env), self._folder / "shared"
-            )
+            env = environment(container, hostname, int(user or 0), Secrets(pod["metadata"]["namespace"], self._find))
+            mounted = mounts(container, volumes, read_only_volumes(spec))
         except ConfigError as error:
             self._recorder.warning(pod, "Failed", f"Error: {error}", container=where)
             raise NotStartedError("CreateContainerConfigError", str(error)) from error

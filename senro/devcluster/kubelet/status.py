@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from senro.devcluster.images import find_image
 from senro.devcluster.kubelet.pod_resources import pod_resources
@@ -316,22 +316,3 @@ def set_disruption(pod: Object, reason: str, message: str, generation: int, now:
 def waiting_states(containers: Iterable[Object], reason: str) -> dict[str, ContainerState]:
     """Every container as it is before anything was started."""
     return {container["name"]: ContainerState(waiting=reason) for container in containers}
-
-
-def environment_field(pod: Object, path: str, state: PodState) -> str:
-    """The downward API's value of a `fieldRef`."""
-    meta, spec = pod["metadata"], pod["spec"]
-    for kind in ("labels", "annotations"):
-        if path.startswith(f"metadata.{kind}['") and path.endswith("']"):
-            found: Any = (meta.get(kind) or {}).get(path[len(f"metadata.{kind}['") : -2], "")
-            return str(found)
-    values = {
-        "metadata.name": meta["name"],
-        "metadata.namespace": meta["namespace"],
-        "metadata.uid": meta["uid"],
-        "spec.nodeName": spec.get("nodeName", ""),
-        "spec.serviceAccountName": spec.get("serviceAccountName", ""),
-        "status.hostIP": state.host_address,
-        "status.podIP": state.address,
-    }
-    return str(values.get(path, ""))

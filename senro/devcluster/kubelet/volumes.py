@@ -9,7 +9,6 @@ import posixpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from senro.devcluster.apiserver.resources import CONFIG_MAPS
 from senro.devcluster.apiserver.status import SECRETS
 from senro.devcluster.containers.runtime import Mount, system_words
 from senro.devcluster.kubelet.environment import ConfigError
@@ -53,16 +52,13 @@ def _place(volume: Object) -> str:
     return f"kubernetes.io~{plugin}/{volume['name']}"
 
 
-_PLUGINS = {"emptyDir": "empty-dir", "secret": "secret", "configMap": "configmap"}
+_PLUGINS = {"emptyDir": "empty-dir", "secret": "secret"}
 
 
 def _set_up(path: Path, volume: Object, find: Find, claim_folder: Callable[[str], Path | None]) -> Path:
     if "secret" in volume:
         files = _files(volume, find(SECRETS, volume["secret"]["secretName"]))
         return _written(path, volume, volume["secret"], files)
-    if "configMap" in volume:
-        files = _files(volume, find(CONFIG_MAPS, volume["configMap"]["name"]))
-        return _written(path, volume, volume["configMap"], files)
     if "emptyDir" in volume:
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(0o777)
@@ -78,21 +74,10 @@ def _set_up(path: Path, volume: Object, find: Find, claim_folder: Callable[[str]
 
 
 def _files(volume: Object, found: Object | None) -> dict[str, bytes]:
-    """What a Secret or a ConfigMap holds, by its keys; `NotYetError` where it is not there and has to be."""
-    source: Object = volume.get("secret") or volume["configMap"]
-    if found is None:
-        if source.get("optional"):
-            return {}
-        kind, name = ("secret", source["secretName"]) if "secret" in volume else ("configmap", source["name"])
-        raise NotYetError(volume["name"], f'{kind} "{name}" not found')
-    data: dict[str, str] = found.get("data") or {}
-    if "secret" in volume:
-        return {key: base64.b64decode(value) for key, value in data.items()}
-    binary: dict[str, str] = found.get("binaryData") or {}
-    return {
-        **{key: value.encode() for key, value in data.items()},
-        **{key: base64.b64decode(value) for key, value in binary.items()},
-    }
+    """What a Secret holds, by its keys; raises `NotYetError` if it does not exist and is not optional."""
+    if found is None and not volume["secret"].get("optional"):
+        raise NotYetError(volume["name"], f'secret "{volume["secret"]["secretName"]}" not found')
+    return {key: base64.b64decode(value) for key, value in ((found or {}).get("data") or {}).items()}
 
 
 def over_limit(volumes: list[Object], paths: Mapping[str, Path]) -> tuple[str, str] | None:
@@ -126,10 +111,7 @@ def _written(folder: Path, volume: Object, source: Object, files: Mapping[str, b
         if item["key"] not in files:
             if source.get("optional"):
                 continue
-            words = (
-                "references non-existent secret" if "secret" in volume else "configmap references non-existent config"
-            )
-            raise NotYetError(volume["name"], f"{words} key: {item['key']}")
+            raise NotYetError(volume["name"], f"references non-existent secret key: {item['key']}")
         file = folder / posixpath.normpath(item["path"])
         file.parent.mkdir(parents=True, exist_ok=True)
         # Private before there is anything in it; a second set-up finds it read-only and makes it anew.
@@ -146,53 +128,16 @@ def read_only_volumes(spec: Object) -> frozenset[str]:
     return frozenset(
         volume["name"]
         for volume in spec.get("volumes") or []
-        if "secret" in volume
-        or "configMap" in volume
-        or (volume.get("persistentVolumeClaim") or {}).get("readOnly", False)
+        if "secret" in volume or (volume.get("persistentVolumeClaim") or {}).get("readOnly", False)
     )
 
 
-def mounts(
-    container: Object,
-    volumes: Mapping[str, Path],
-    read_only: frozenset[str],
-    expand: Callable[[str], str],
-    shared: Path,
-) -> tuple[Mount, ...]:
-    """A container's volume mounts, sub-paths made where they are missing; those of `read_only` volumes are that.
-
-    `shared` is the pod's own folder that mapped containers move volumes to. `ConfigError` where a sub-path leads out of
-    its volume or cannot be made, in the kubelet's words.
-    """
+def mounts(container: Object, volumes: Mapping[str, Path], read_only: frozenset[str]) -> tuple[Mount, ...]:
+    """A container's volume mounts; those of `read_only` volumes are read-only."""
     found: list[Mount] = []
     for mount in container.get("volumeMounts") or []:
-        source = volumes[mount["name"]]
-        below = mount.get("subPath") or expand(mount.get("subPathExpr") or "")
-        if posixpath.isabs(below):
-            raise ConfigError(f"error SubPath `{below}` must not be an absolute path")
-        if ".." in below.split("/"):
-            raise ConfigError(f"unable to provision SubPath `{below}`: must not contain '..'")
-        if below:
-            try:
-                source = _below(source, below, shared)
-            # Through a file, too long for a name, with a NUL, out by a link: a kubelet says the same of them all.
-            except (OSError, ValueError) as error:
-                words = (
-                    f'failed to prepare subPath for volumeMount "{mount["name"]}" of container "{container["name"]}"'
-                )
-                raise ConfigError(words) from error
-        found.append(
-            Mount(source, mount["mountPath"], read_only=mount["name"] in read_only or bool(mount.get("readOnly")))
-        )
+        if mount.get("subPath") or mount.get("subPathExpr"):
+            raise ConfigError("the embedded cluster mounts whole volumes, no subPath")
+        shut = mount["name"] in read_only or bool(mount.get("readOnly"))
+        found.append(Mount(volumes[mount["name"]], mount["mountPath"], read_only=shut))
     return tuple(found)
-
-
-def _below(volume: Path, path: str, shared: Path) -> Path:
-    """A sub-path with its links followed, made where it is missing; ValueError where a link leads out of the volume."""
-    found = Path(os.path.realpath(volume / path))
-    if not any(found.is_relative_to(os.path.realpath(folder)) for folder in (volume, shared)):
-        raise ValueError("a link leads out of the volume")
-    if not found.exists():
-        found.mkdir(parents=True)
-        found.chmod(0o777)
-    return found

@@ -88,7 +88,6 @@ class PodWorker:
             images=services.images,
             log_limit=services.log_limit,
             find=self._find,
-            field=self._field,
         )
         self._volumes: dict[str, Path] = {}
         self._stopping = anyio.Event()
@@ -609,9 +608,6 @@ class PodWorker:
 
     def _find(self, resource: Resource, name: str) -> Object | None:
         return self._storage.find(resource, self.namespace, name)
-
-    def _field(self, path: str) -> str:
-        return pod_status.environment_field(self._pod, path, self.state)
 
 
 def _lives(running: RunningContainer) -> bool:

@@ -24,7 +24,15 @@ import httpx
 from senro.devcluster import DevCluster, DevClusterThread
 from senro.devcluster.clock import VirtualClock
 from tests.lib.harness.devcluster import Client, Object, Socket, recording
-from tests.lib.replay.surroundings import OPTIONS, PACE, World, identity_of, prepare, shortened, with_mapped_commands
+from tests.lib.replay.surroundings import (
+    OPTIONS,
+    TIME_SCALE,
+    World,
+    identity_of,
+    prepare,
+    shortened,
+    with_mapped_commands,
+)
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -482,5 +490,5 @@ def _exec_shown(protocol: str, how: str, messages: list[bytes]) -> Any:
 
 def replay(scenario: str) -> list[Outcome]:
     """Replay one scenario on a cluster of its own."""
-    with DevClusterThread(namespaces=("ci",), pace=PACE, clock=VirtualClock(), **OPTIONS) as cluster:
+    with DevClusterThread(namespaces=("ci",), time_scale=TIME_SCALE, clock=VirtualClock(), **OPTIONS) as cluster:
         return Replay(scenario, cluster).run()

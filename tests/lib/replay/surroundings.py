@@ -16,7 +16,7 @@ from senro.devcluster import IMAGE, DevCluster
 from senro.devcluster.apiserver.access import RUNNER_RULES, Rule
 from tests.lib.harness.devcluster import Client, Object, recording
 
-PACE = 0.1
+TIME_SCALE = 0.1
 """A tenth of a real cluster's time for the kubelet's own steps; the commands' sleeps are their own."""
 
 _RUNNER = "localhost/senro/runner@sha256:f8648823c762eb516699f47609cdc35c350c48946cf2ccba56fc4512096d2bf3"
