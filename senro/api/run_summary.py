@@ -8,7 +8,7 @@ from senro.domain.kube.names import label_value
 from senro.domain.pipeline.targets import Pod
 from senro.domain.plan.plan import Plan
 from senro.domain.verdict import Note
-from senro.domain.verdict.explain.sentences import NOTES
+from senro.domain.verdict.kind_table import NOTES
 from senro.ports.reporter import RunSummary, StepInfo, StepRow
 
 
@@ -43,7 +43,7 @@ def _row(step: StepResult, result: Result, recorder: Recorder) -> StepRow:
         return StepRow(
             step_id=step.id, state=step.state, attempts=step.attempts, seconds=recorder.seconds(step.id), log=log
         )
-    detail = [NOTES[Note(note)] for note in outcome.notes]
+    detail = [NOTES[Note(note)].sentence for note in outcome.notes]
     if outcome.kind == "infra":
         ran = {"yes": "had run", "no": "had not run", "maybe": "may have run"}[outcome.did_run]
         detail.insert(0, f"The cluster failed it; its command {ran}.")

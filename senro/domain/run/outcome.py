@@ -6,14 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from senro.domain.pipeline.retry import Retry
-from senro.domain.verdict import Cancelled, Exited, Infra, TimedOut, kind_info
+from senro.domain.verdict import INFRA_KINDS, NOTES, Cancelled, Exited, Infra, Note, TimedOut
 
 OutcomeKind = Literal["succeeded", "failed", "timed_out", "cancelled", "infra"]
 """`succeeded` and `failed` are the command's own; `infra` is what the cluster did to it."""
-
-START_ERROR_HINT = "Check the command's path and the workdir against the image: the runtime could not start it."
-OOM_HINT = "Something in the step was killed for memory: raise the memory limit, or use less."
-SIGKILL_HINT = "The command was killed by SIGKILL, and the cluster does not say by whom."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +47,7 @@ def outcome_of(answer: Exited | Infra | Cancelled | TimedOut, *, node: str = "")
                 code=code,
                 notes=tuple(str(note) for note in notes),
                 message=message,
-                hint=_exit_hint(tuple(str(note) for note in notes)),
+                hint=_exit_hint(notes),
                 node=node,
             )
         case Infra():
@@ -62,8 +58,8 @@ def outcome_of(answer: Exited | Infra | Cancelled | TimedOut, *, node: str = "")
                 infra_kind=str(answer.kind),
                 did_run=answer.did_run.value,
                 may_be_alive=answer.may_be_alive,
-                repeatable=kind_info(answer.kind).repeatable,
-                least_wait=kind_info(answer.kind).least_wait,
+                repeatable=INFRA_KINDS[answer.kind].repeatable,
+                least_wait=INFRA_KINDS[answer.kind].least_wait,
                 message=answer.message,
                 hint=answer.hint,
                 node=answer.node or node,
@@ -73,9 +69,9 @@ def outcome_of(answer: Exited | Infra | Cancelled | TimedOut, *, node: str = "")
     return Outcome(kind="timed_out", node=node, hint="Raise the step's timeout, or make it faster.")
 
 
-def _exit_hint(notes: tuple[str, ...]) -> str:
-    hints = {"start-error": START_ERROR_HINT, "oom": OOM_HINT, "sigkill": SIGKILL_HINT}
-    return " ".join(hints[note] for note in notes if note in hints)
+def _exit_hint(notes: tuple[Note, ...]) -> str:
+    hints = (NOTES[note].hint for note in notes if note is not Note.DISRUPTION_UNCHECKED)
+    return " ".join(hint for hint in hints if hint)
 
 
 def repeats(outcome: Outcome, *, attempt: int, retry: Retry, deleted: bool) -> bool:

@@ -10,13 +10,16 @@ from __future__ import annotations
 from senro.domain.verdict.answers import Answer, Cancelled, Ending, Exited, Infra, Pending, Running, TimedOut
 from senro.domain.verdict.event_reads import wants_events
 from senro.domain.verdict.fold import observe
-from senro.domain.verdict.kinds import DidRun, InfraKind, KindInfo, Note, PendingKind, kind_info
+from senro.domain.verdict.kind_table import INFRA_KINDS, NOTES
+from senro.domain.verdict.kinds import DidRun, InfraKind, Note, PendingKind
 from senro.domain.verdict.memory import Memory
 from senro.domain.verdict.observation import Finish, Observation
 from senro.domain.verdict.patience import Patience, give_up
 from senro.domain.verdict.signals.container_state import hides_eviction
 
 __all__ = [
+    "INFRA_KINDS",
+    "NOTES",
     "Answer",
     "Cancelled",
     "DidRun",
@@ -25,7 +28,6 @@ __all__ = [
     "Finish",
     "Infra",
     "InfraKind",
-    "KindInfo",
     "Memory",
     "Note",
     "Observation",
@@ -36,7 +38,6 @@ __all__ = [
     "TimedOut",
     "give_up",
     "hides_eviction",
-    "kind_info",
     "observe",
     "wants_events",
 ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from senro.domain.verdict.kinds import DidRun, InfraKind, Note, PendingKind, kind_info
+from senro.domain.verdict.kind_table import INFRA_KINDS
+from senro.domain.verdict.kinds import DidRun, InfraKind, Note, PendingKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class Infra:
     @property
     def hint(self) -> str:
         """What a person can do about it, one sentence."""
-        return kind_info(self.kind).hint
+        return INFRA_KINDS[self.kind].hint
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ from senro.domain.errors import (
 )
 from senro.domain.requests.idempotency import ETCD_FAILED, THROTTLED_SECONDS, TRANSIENT_CODES, WEBHOOK_FAILED
 from senro.domain.verdict.answers import Infra
-from senro.domain.verdict.kinds import DidRun, InfraKind, kind_info
+from senro.domain.verdict.kind_table import INFRA_KINDS
+from senro.domain.verdict.kinds import DidRun, InfraKind
 
 RetryBudget = Literal["trouble", "quota"]
 """What bounds the repetitions: `TROUBLE_SECONDS` for a failing control plane, the step's start timeout for a quota."""
@@ -197,7 +198,7 @@ def infra_from_error(error: ClusterError, *, did_run: DidRun = DidRun.NO) -> Inf
     """The answer for a step whose pod or Secret senro could not create because of `error`."""
     decision = classify_create_error(error)
     hint = decision.hint if isinstance(decision, GiveUp) else ""
-    message = f"{error}. {hint}" if hint and hint != kind_info(decision.kind).hint else str(error)
+    message = f"{error}. {hint}" if hint and hint != INFRA_KINDS[decision.kind].hint else str(error)
     return Infra(decision.kind, did_run, message=message)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from senro.domain.verdict.answers import Answer, Exited, Pending
-from senro.domain.verdict.kinds import Note, PendingKind
+from senro.domain.verdict.kind_table import PENDING_KINDS
+from senro.domain.verdict.kinds import Note
 
 if TYPE_CHECKING:
     from senro.domain.kube.pod import Pod
@@ -17,16 +18,6 @@ EVENTS_AFTER = 5.0
 EVENTS_EVERY = 15.0
 """Seconds between two reads for one pod: a volume's attempts are two minutes apart
 (docs/design/pod-states.md#row-120-failedmount)."""
-
-_ASKED_FOR = frozenset(
-    {
-        PendingKind.CREATING,
-        PendingKind.UNSCHEDULABLE,
-        PendingKind.IMAGE_DENIED,
-        PendingKind.VOLUME,
-        PendingKind.RUNTIME,
-    }
-)
 
 
 def wants_events(answer: Answer, memory: Memory, at: float, pod: Pod | None = None) -> bool:
@@ -44,6 +35,8 @@ def wants_events(answer: Answer, memory: Memory, at: float, pod: Pod | None = No
         # every such 0.
         alone = pod is not None and len(pod.spec.containers) == 1
         return Note.DISRUPTION_UNCHECKED in answer.notes or (answer.code == 0 and alone)
-    if not isinstance(answer, Pending) or answer.kind not in _ASKED_FOR or at - memory.waiting_since < EVENTS_AFTER:
+    if not isinstance(answer, Pending) or not PENDING_KINDS[answer.kind].read_events:
+        return False
+    if at - memory.waiting_since < EVENTS_AFTER:
         return False
     return memory.events_at is None or at - memory.events_at >= EVENTS_EVERY

@@ -23,6 +23,7 @@ from senro.domain.kube.pod import (
 from senro.domain.pipeline.retry import Retry
 from senro.domain.run.outcome import outcome_of, repeats
 from senro.domain.verdict import (
+    INFRA_KINDS,
     Cancelled,
     DidRun,
     Exited,
@@ -31,7 +32,6 @@ from senro.domain.verdict import (
     Patience,
     Pending,
     TimedOut,
-    kind_info,
     observe,
     wants_events,
 )
@@ -166,7 +166,7 @@ def what_is_repeated_is_never_an_exit(choose: Choose) -> None:
             continue
         if repeats(outcome_of(answer), attempt=1, retry=RETRY, deleted=put_away):
             assert isinstance(answer, Infra)
-            assert kind_info(answer.kind).repeatable
+            assert INFRA_KINDS[answer.kind].repeatable
             assert put_away
 
 

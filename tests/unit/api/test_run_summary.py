@@ -10,8 +10,7 @@ from senro.api.result import Result, StepResult, WorkspaceResult
 from senro.api.run_summary import step_infos, summarise
 from senro.domain.run.outcome import Outcome, OutcomeKind
 from senro.domain.run.state_names import StepState
-from senro.domain.verdict import Note
-from senro.domain.verdict.explain.sentences import NOTES
+from senro.domain.verdict import NOTES, Note
 from senro.ports.reporter import StepInfo, StepRow
 from tests.lib.builders.events import began, ended
 from tests.lib.harness.app import App, pod_plan

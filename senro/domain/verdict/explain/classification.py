@@ -24,6 +24,7 @@ from senro.domain.verdict import (
 from senro.domain.verdict.explain.evidence_lines import evidence_lines
 from senro.domain.verdict.explain.matching_states import rows_of
 from senro.domain.verdict.explain.sentences import RULES, hint, sentence
+from senro.domain.verdict.kind_table import INFRA_KINDS, PENDING_KINDS
 from senro.domain.verdict.signals.container_state import failed_init
 from senro.domain.verdict.signals.known_states import Row, Where
 
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 
     from senro.domain.kube.pod import Pod
     from senro.domain.verdict import Observation
-
-_ASK_EVENTS = frozenset({PendingKind.CREATING, PendingKind.SCHEDULING, PendingKind.UNSCHEDULABLE, PendingKind.VOLUME})
-_ASK_NODE = frozenset({InfraKind.NODE_LOST, InfraKind.RUNTIME, InfraKind.REJECTED, InfraKind.EVICTED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,9 +137,9 @@ def _commands(answer: Answer, pod: Pod, memory: Memory) -> Iterator[str]:
                 yield log + shlex.quote(memory.step)
         case Infra() if init is not None:
             yield log + shlex.quote(init[0])
-        case Pending(kind=kind) if kind in _ASK_EVENTS:
+        case Pending(kind=kind) if PENDING_KINDS[kind].see_events:
             yield f"kubectl events -n {namespace} --for pod/{name}"
-        case Infra(kind=kind) if kind in _ASK_NODE and memory.node:
+        case Infra(kind=kind) if INFRA_KINDS[kind].see_node and memory.node:
             yield f"kubectl describe node {shlex.quote(memory.node)}"
         case _:
             return

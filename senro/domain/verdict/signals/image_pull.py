@@ -48,17 +48,6 @@ _WORDS: tuple[tuple[PendingKind, str], ...] = (
     (PendingKind.IMAGE_NOT_FOUND, r"not found|manifest unknown|name unknown|does not exist"),
 )
 
-PERMANENT = frozenset(
-    {
-        PendingKind.IMAGE_NOT_FOUND,
-        PendingKind.IMAGE_DENIED,
-        PendingKind.IMAGE_INVALID,
-        PendingKind.IMAGE_ABSENT,
-        PendingKind.IMAGE_PLATFORM,
-    }
-)
-"""What can never be pulled, however long one waits (docs/design/verdicts.md#permanent)."""
-
 
 def pull_words(message: str) -> str:
     """The error behind a back-off, empty where the kubelet kept it to itself (1.30 and older may)."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from senro.domain.verdict.answers import Answer, Pending
+from senro.domain.verdict.kind_table import PENDING_KINDS
 from senro.domain.verdict.kinds import InfraKind, PendingKind
 from senro.domain.verdict.signals.container_state import own_inits
-from senro.domain.verdict.signals.image_pull import PERMANENT, pull_kind, pull_words
+from senro.domain.verdict.signals.image_pull import pull_kind, pull_words
 from senro.domain.verdict.signals.known_states import Where, pending_kinds
 from senro.domain.verdict.signals.start_error import names_command, start_failure
 
@@ -67,7 +68,7 @@ def _of_container(status: ContainerStatus, *, ours: Container[str], before: Answ
         kind, message = _of_pull(before, status.name, waiting)
     else:
         kind, message = _of_reason(waiting)
-    permanent = kind in PERMANENT or (kind is PendingKind.CONFIG and names_command(message))
+    permanent = PENDING_KINDS[kind].permanent or (kind is PendingKind.CONFIG and names_command(message))
     return Pending(kind, status.name, message, permanent=permanent and status.name in ours)
 
 
@@ -79,7 +80,7 @@ def _of_pull(before: Answer, name: str, waiting: ContainerStateWaiting) -> tuple
     return pull_kind(waiting.message), words or waiting.message or waiting.reason
 
 
-_OF_IMAGES = PERMANENT | {PendingKind.IMAGE_LIMITED, PendingKind.IMAGE_UNREACHABLE, PendingKind.RUNTIME}
+_OF_IMAGES = frozenset(kind for kind in PendingKind if kind.startswith("image-")) | {PendingKind.RUNTIME}
 
 
 def _of_reason(waiting: ContainerStateWaiting) -> tuple[PendingKind, str]:

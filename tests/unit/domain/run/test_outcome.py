@@ -6,16 +6,13 @@ import pytest
 
 from senro.domain.pipeline.retry import Retry, RetryOn
 from senro.domain.run.outcome import (
-    OOM_HINT,
-    SIGKILL_HINT,
-    START_ERROR_HINT,
     Outcome,
     OutcomeKind,
     outcome_of,
     repeats,
 )
 from senro.domain.run.state import final_state
-from senro.domain.verdict import Cancelled, DidRun, Exited, Infra, InfraKind, Note, TimedOut, kind_info
+from senro.domain.verdict import INFRA_KINDS, NOTES, Cancelled, DidRun, Exited, Infra, InfraKind, Note, TimedOut
 
 SLOW_HINT = "Raise the step's timeout, or make it faster."
 
@@ -23,7 +20,7 @@ TABLE: list[tuple[Any, Outcome, str]] = [
     (Exited(0), Outcome(kind="succeeded", code=0, node="n1"), "succeeded"),
     (
         Exited(0, (Note.OOM,)),
-        Outcome(kind="succeeded", code=0, notes=("oom",), hint=OOM_HINT, node="n1"),
+        Outcome(kind="succeeded", code=0, notes=("oom",), hint=NOTES[Note.OOM].hint, node="n1"),
         "succeeded",
     ),
     (Exited(3), Outcome(kind="failed", code=3, node="n1"), "failed"),
@@ -33,7 +30,7 @@ TABLE: list[tuple[Any, Outcome, str]] = [
             kind="failed",
             code=137,
             notes=("oom", "sigkill", "disruption-unchecked"),
-            hint=f"{OOM_HINT} {SIGKILL_HINT}",
+            hint=f"{NOTES[Note.OOM].hint} {NOTES[Note.SIGKILL].hint}",
             node="n1",
         ),
         "failed",
@@ -45,7 +42,7 @@ TABLE: list[tuple[Any, Outcome, str]] = [
             code=128,
             notes=("start-error",),
             message='exec: "nope": not found',
-            hint=START_ERROR_HINT,
+            hint=NOTES[Note.START_ERROR].hint,
             node="n1",
         ),
         "failed",
@@ -59,9 +56,9 @@ TABLE: list[tuple[Any, Outcome, str]] = [
             infra_kind="evicted",
             did_run="yes",
             repeatable=True,
-            least_wait=kind_info(InfraKind.EVICTED).least_wait,
+            least_wait=INFRA_KINDS[InfraKind.EVICTED].least_wait,
             message="low on memory",
-            hint=kind_info(InfraKind.EVICTED).hint,
+            hint=INFRA_KINDS[InfraKind.EVICTED].hint,
             node="n1",
         ),
         "failed",
@@ -74,8 +71,8 @@ TABLE: list[tuple[Any, Outcome, str]] = [
             did_run="maybe",
             may_be_alive=True,
             repeatable=True,
-            least_wait=kind_info(InfraKind.NODE_LOST).least_wait,
-            hint=kind_info(InfraKind.NODE_LOST).hint,
+            least_wait=INFRA_KINDS[InfraKind.NODE_LOST].least_wait,
+            hint=INFRA_KINDS[InfraKind.NODE_LOST].hint,
             node="n2",
         ),
         "failed",
@@ -97,7 +94,7 @@ def test_what_the_cluster_did_is_never_the_commands(kind: InfraKind) -> None:
     """Every kind of Infra is the outcome `infra`, repeatable exactly where its table says so."""
     outcome = outcome_of(Infra(kind, DidRun.NO, code=0))
     assert (outcome.kind, outcome.infra_kind, outcome.did_run) == ("infra", kind.value, "no")
-    assert outcome.repeatable == kind_info(kind).repeatable
+    assert outcome.repeatable == INFRA_KINDS[kind].repeatable
 
 
 # By outcome and policy: whether it is repeated while attempts are left and the pod is gone.

@@ -13,6 +13,7 @@ import pytest
 from senro.domain.kube.event import ClusterEvent, ObjectReference
 from senro.domain.kube.pod import pod_from
 from senro.domain.verdict import (
+    INFRA_KINDS,
     Answer,
     Cancelled,
     DidRun,
@@ -29,7 +30,6 @@ from senro.domain.verdict import (
     Running,
     TimedOut,
     hides_eviction,
-    kind_info,
 )
 from senro.domain.verdict.rules_ended import HOLD
 from tests.lib.verdict.observations import (
@@ -817,7 +817,7 @@ def test_names_of_the_containers() -> None:
 @pytest.mark.parametrize("kind", list(InfraKind))
 def test_every_kind_has_its_meaning(kind: InfraKind) -> None:
     """Every kind of Infra says what a person can do, in one sentence."""
-    meaning = kind_info(kind)
+    meaning = INFRA_KINDS[kind]
     assert meaning.hint.endswith(".")
     assert Infra(kind, DidRun.NO).hint == meaning.hint
 

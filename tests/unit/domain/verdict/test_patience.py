@@ -15,7 +15,7 @@ from senro.domain.verdict import (
     Running,
     give_up,
 )
-from senro.domain.verdict.signals.image_pull import PERMANENT
+from senro.domain.verdict.kind_table import PENDING_KINDS
 from tests.lib.verdict.observations import fold, recorded
 
 STAGE = "senro-stage"
@@ -29,7 +29,7 @@ def gave_up_after(pending: Pending, *, start_timeout: float = 300.0) -> int | No
     return None
 
 
-@pytest.mark.parametrize("kind", sorted(PERMANENT))
+@pytest.mark.parametrize("kind", [kind for kind in PendingKind if PENDING_KINDS[kind].permanent])
 def test_what_can_never_be_pulled(kind: PendingKind) -> None:
     """An image that can never be pulled ends after a short grace, under its own name."""
     pending = Pending(kind, STAGE, "the words", permanent=True)
