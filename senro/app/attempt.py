@@ -65,12 +65,7 @@ class Attempt:
     async def record_failed_try(self, direction: Direction, tries: int, message: str) -> None:
         """Record that a try of a transfer, or opening its exec, failed. `tries`: the number of tries so far."""
         await self.recorder.record(
-            TransferTryFailed(
-                **self.event_fields,
-                direction=direction,
-                tries=tries,
-                message=message,
-            )
+            TransferTryFailed(**self.event_fields, direction=direction, tries=tries, message=message)
         )
 
     async def record_transfer(

@@ -8,12 +8,7 @@ from dataclasses import dataclass
 
 from senro.app.attempt import Attempt
 from senro.domain.errors import TreeError
-from senro.domain.kube.names import (
-    ATTEMPT_VARIABLE,
-    RUN_VARIABLE,
-    STEP_VARIABLE,
-    label_value,
-)
+from senro.domain.kube.names import ATTEMPT_VARIABLE, RUN_VARIABLE, STEP_VARIABLE, label_value
 from senro.domain.pipeline.step_mounts import mount_variable
 from senro.domain.run.events import LogEnded, StepRunning
 from senro.domain.run.outcome import Outcome

@@ -37,11 +37,7 @@ PARTS_AT_ONCE = 2
 
 
 class RequestRefused(Exception):
-    """The store rejected the request, and a retry is useless. `message` says why."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
+    """The store rejected the request, and a retry is useless. The text says why."""
 
 
 class Bucket:

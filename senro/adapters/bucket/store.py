@@ -62,19 +62,10 @@ class BucketScratchStore:
         self._bucket = bucket
         self._trees = trees
         self._token = token
-        self._read_only = read_only
+        self.name = bucket.name
+        self.read_only = read_only
         self._found: dict[tuple[str, str], ScratchRecord] = {}
         """Records that `find` has read, for `restore`. A record never changes."""
-
-    @property
-    def name(self) -> str:
-        """See `ports.scratch.ScratchStore.name`."""
-        return self._bucket.name
-
-    @property
-    def read_only(self) -> bool:
-        """See `ports.scratch.ScratchStore.read_only`."""
-        return self._read_only
 
     async def check(self, where: str) -> None:
         """Check the rights that a run needs: to list, to read and, unless `read_only`, to put conditionally.
@@ -86,10 +77,10 @@ class BucketScratchStore:
             await self._bucket.list_objects(_NOWHERE)
             await self._bucket.get(MARKER, LARGEST)
             exchanged = False
-            if not self._read_only and await self._bucket.create(MARKER, _MARK):
+            if not self.read_only and await self._bucket.create(MARKER, _MARK):
                 exchanged = await self._bucket.create(MARKER, _MARK)
         except RequestRefused as refused:
-            message = f"{self.name} cannot be used: {refused.message}"
+            message = f"{self.name} cannot be used: {refused}"
             raise ConfigurationError((Refusal(where, "refused", message),)) from None
         if exchanged:
             message = (
@@ -177,8 +168,7 @@ class BucketScratchStore:
         record = decode_record(data, cache, key)
         if record is None or not record.archive.startswith(f"scratch/{cache}/archive/"):
             raise StoreError(
-                f"{self.name}/{_entry(cache, key)}",
-                "this is not an entry of senro, and prevents saving one; remove it",
+                f"{self.name}/{_entry(cache, key)}", "this is not an entry of senro, and prevents saving one; remove it"
             )
         return record
 
@@ -272,7 +262,7 @@ class BucketScratchStore:
         try:
             return await answer
         except RequestRefused as refused:
-            raise StoreUnavailable(self.name, refused.message) from None
+            raise StoreUnavailable(self.name, str(refused)) from None
 
     def _damaged(self, record: ScratchRecord, how: str) -> StoreError:
         entry = f"{self.name}/{_entry(record.cache, record.key)}"

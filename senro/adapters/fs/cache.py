@@ -19,7 +19,7 @@ import os
 import sys
 import time
 from collections import deque
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,9 +30,9 @@ from senro.adapters.fs.registry import RegisteredRun, list_runs, unregister
 from senro.adapters.fs.scratch_store import FOLDER as SCRATCH
 from senro.adapters.fs.scratch_store import read_record
 from senro.adapters.fs.store_writer import STALE_SECONDS
-from senro.adapters.fs.work import run_in_slices
+from senro.adapters.fs.work import run_in_slices, store_errors
 from senro.domain.caches.gc import Item
-from senro.domain.errors import ContentLost, StoreError
+from senro.domain.errors import ContentLost
 from senro.ports.cache import Collection, Keeper, Survey
 
 if TYPE_CHECKING:
@@ -66,26 +66,22 @@ class FolderCache:
     @asynccontextmanager
     async def collecting(self) -> AsyncIterator[Collection]:
         """See `ports.cache.Cache.collecting`."""
-        try:
+        message = "the cache cannot be locked: {}; check SENRO_CACHE_DIR"
+        with store_errors(self._root, message):
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
             collector_lock = FileLock(self._root / _COLLECTOR_LOCK)
-        except OSError as error:
-            raise self._lock_error(error) from error
-        try:
-            try:
+        with closing(collector_lock):
+            with store_errors(self._root, message):
                 await run_in_slices(acquire(collector_lock, self._patience, exclusive=True))
-            except OSError as error:
-                raise self._lock_error(error) from error
             yield FolderCollection(self._root, collector_lock, self._patience)
-        finally:
-            collector_lock.close()
-
-    def _lock_error(self, error: OSError) -> StoreError:
-        return StoreError(str(self._root), f"the cache cannot be locked: {error.strerror}; check SENRO_CACHE_DIR")
 
 
 class FolderCollection:
-    """See `ports.cache.Collection`. Created by `FolderCache.collecting`; `only` is the lock of the one collector."""
+    """See `ports.cache.Collection`. Created by `FolderCache.collecting`.
+
+    `collector_lock`: the lock that one collector at a time holds.
+    `patience`: the seconds to wait for the cache's lock.
+    """
 
     def __init__(self, root: Path, collector_lock: FileLock, patience: float) -> None:
         self._root = root
@@ -99,20 +95,16 @@ class FolderCollection:
 
     async def survey(self) -> Survey:
         """See `ports.cache.Collection.survey`."""
-        try:
+        with store_errors(self._root, "it cannot be read: {}", name_file=True):
             return await run_in_slices(self._survey())
-        except OSError as error:
-            raise StoreError(str(error.filename or self._root), f"it cannot be read: {error.strerror}") from error
 
     async def drop(self, decision: Sweep) -> None:
         """See `ports.cache.Collection.drop`.
 
         Also removes the entries of runs that need nothing any more, and files that a killed process left half written.
         """
-        try:
+        with store_errors(self._root, "it cannot be removed: {}", name_file=True):
             await run_in_slices(self._drop(decision))
-        except OSError as error:
-            raise StoreError(str(error.filename or self._root), f"it cannot be removed: {error.strerror}") from error
 
     def _survey(self) -> Generator[None, None, Survey]:
         self._survey_began = yield from self._new_tick()
@@ -208,15 +200,12 @@ class FolderCollection:
         scratches = [item.name for item in decision.items if item.kind == "scratch"]
         # Indexes before bodies: if this is interrupted, no index exists whose bodies are missing.
         pending = deque([*scratches, *sorted(decision.bodies, key=lambda path: (not path.startswith(INDEX), path))])
-        lock = FileLock(self._root / LOCK_FILE)
-        try:
+        with closing(FileLock(self._root / LOCK_FILE)) as lock:
             while pending:
                 yield from acquire(lock, self._patience, exclusive=True)
                 yield from self._drop_slice(pending)
                 lock.release()
                 time.sleep(_PAUSE_SECONDS)
-        finally:
-            lock.close()
         for run in self._ended:
             unregister(run)
         for path in self._stale:

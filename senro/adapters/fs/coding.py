@@ -91,7 +91,7 @@ class Decompressor:
 
     def finish(self) -> bytes:
         """Returns the bytes of a stream of fewer than four. Raises `TreeError` (rule `truncated`) for a cut stream."""
-        if self._decoder is not None and not self._decoder.complete:
+        if self._decoder is not None and not self._decoder.stream.eof:
             raise TreeError("", "truncated", "the compressed archive ended before its checksum; the transfer was cut")
         head, self._head = self._head, None
         return head or b""
@@ -99,44 +99,36 @@ class Decompressor:
 
 class _Gzip:
     def __init__(self) -> None:
-        self._decoder = zlib.decompressobj(_GZIP_WINDOW)
-
-    @property
-    def complete(self) -> bool:
-        return self._decoder.eof
+        self.stream = zlib.decompressobj(_GZIP_WINDOW)
 
     def feed(self, data: bytes | memoryview) -> Iterator[bytes]:
         while data:
-            if self._decoder.eof:
+            if self.stream.eof:
                 raise _trailing_data()
-            piece = self._decoder.decompress(data, _OUTPUT_LIMIT)
-            data = self._decoder.unconsumed_tail or self._decoder.unused_data
+            piece = self.stream.decompress(data, _OUTPUT_LIMIT)
+            data = self.stream.unconsumed_tail or self.stream.unused_data
             if piece:
                 yield piece
         # The decoder returns output that it holds back without more input.
-        while not self._decoder.eof and (piece := self._decoder.decompress(b"", _OUTPUT_LIMIT)):
+        while not self.stream.eof and (piece := self.stream.decompress(b"", _OUTPUT_LIMIT)):
             yield piece
 
 
 class _Zstd:
     def __init__(self) -> None:
-        self._decoder = zstd.ZstdDecompressor(options={int(zstd.DecompressionParameter.window_log_max): _ZSTD_WINDOW})
-
-    @property
-    def complete(self) -> bool:
-        return self._decoder.eof
+        self.stream = zstd.ZstdDecompressor(options={int(zstd.DecompressionParameter.window_log_max): _ZSTD_WINDOW})
 
     def feed(self, data: bytes | memoryview) -> Iterator[bytes]:
         while True:
-            if self._decoder.eof:
+            if self.stream.eof:
                 if data:
                     raise _trailing_data()
                 return
-            piece = self._decoder.decompress(data, _OUTPUT_LIMIT)
-            data = self._decoder.unused_data
+            piece = self.stream.decompress(data, _OUTPUT_LIMIT)
+            data = self.stream.unused_data
             if piece:
                 yield piece
-            if not data and (self._decoder.needs_input or self._decoder.eof):
+            if not data and (self.stream.needs_input or self.stream.eof):
                 return
 
 

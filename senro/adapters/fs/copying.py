@@ -14,6 +14,7 @@ from senro.domain.errors import TreeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
+    from pathlib import Path
 
     from senro.adapters.fs.open_directory import OpenDirectory
     from senro.adapters.fs.staged_directory import StagedDirectory
@@ -149,6 +150,25 @@ def sync_data(fd: int) -> None:
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
     else:
         os.fsync(fd)
+
+
+def sync_folder(path: str | Path, *, dir_fd: int | None = None) -> None:
+    """Write the entries of a folder to the disk, so that a file which was renamed survives a crash of the machine."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY, dir_fd=dir_fd)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_synced(path: Path, data: bytes, *, mode: int) -> None:
+    """Write a temporary file, which is created or replaced, to the disk; the caller renames or links it."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    try:
+        write_all(fd, data)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def write_all(fd: int, data: bytes | memoryview) -> None:

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 import anyio.to_thread
 
-from senro.adapters.fs.copying import sync_data, write_all
+from senro.adapters.fs.copying import sync_data, write_all, write_synced
 from senro.adapters.fs.removal import remove_folder
 from senro.adapters.fs.runs import LEDGER
+from senro.adapters.fs.work import store_errors
 from senro.domain.errors import StoreError
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ T = TypeVar("T")
 
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
 _TOKEN_LENGTHS = (6, 10, 16)
+_CANNOT_WRITE = "it cannot be written: {}; check the folder given by --run-dir"
 
 
 @asynccontextmanager
@@ -59,20 +61,12 @@ class FolderLedger:
     """The folder of one run. Created by `open_run_folder`. `events`: the descriptor of `events.jsonl`."""
 
     def __init__(self, folder: Path, events: int) -> None:
+        self.run_id = folder.name
+        self.folder = str(folder)
         self._folder = folder
         self._events = events
         self._length = 0
         self._lock = anyio.Lock()
-
-    @property
-    def run_id(self) -> str:
-        """See `ports.ledger.RunLedger.run_id`."""
-        return self._folder.name
-
-    @property
-    def folder(self) -> str:
-        """See `ports.ledger.RunLedger.folder`."""
-        return str(self._folder)
 
     async def write_plan(self, document: bytes) -> None:
         """See `ports.ledger.RunLedger.write_plan`. Raises `StoreError` for a second call."""
@@ -105,11 +99,9 @@ class FolderLedger:
     def scratch(self, name: str) -> str:
         """See `ports.ledger.RunLedger.scratch`. Returns the same folder for the same name."""
         path = self._folder / "scratch" / _check_name(name)
-        try:
+        with store_errors(path, _CANNOT_WRITE):
             path.parent.mkdir(mode=0o700, exist_ok=True)
             path.mkdir(mode=0o700, exist_ok=True)
-        except OSError as error:
-            raise _failed(str(path), error) from error
         return str(path)
 
     def close(self) -> None:
@@ -136,13 +128,8 @@ class FolderLog:
     """The log of one attempt. Created by `FolderLedger.open_log`."""
 
     def __init__(self, path: Path, fd: int) -> None:
-        self._path = path
+        self.path = str(path)
         self._fd = fd
-
-    @property
-    def path(self) -> str:
-        """See `ports.ledger.StepLog.path`."""
-        return str(self._path)
 
     async def write(self, data: bytes) -> None:
         """See `ports.ledger.StepLog.write`. The data is on disk once the log is closed."""
@@ -158,14 +145,8 @@ class FolderLog:
 
 
 async def _in_thread(path: str, work: Callable[[], T]) -> T:
-    try:
+    with store_errors(path, _CANNOT_WRITE):
         return await anyio.to_thread.run_sync(work)
-    except OSError as error:
-        raise _failed(path, error) from error
-
-
-def _failed(path: str, error: OSError) -> StoreError:
-    return StoreError(path, f"it cannot be written: {error.strerror}; check the folder given by --run-dir")
 
 
 def _make_run_folder(run_dir: Path, moment: str, token: str) -> tuple[Path, int]:
@@ -190,15 +171,12 @@ def _new_folder(run_dir: Path, moment: str, token: str) -> Path:
 
 def _write_once(path: Path, document: bytes) -> None:
     temporary = path.with_name(".plan.json.new")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
-        write_all(fd, document)
-        os.fsync(fd)
+        write_synced(temporary, document, mode=0o644)
         # Unlike rename(2), link(2) does not replace an existing file.
         os.link(temporary, path)
     finally:
-        os.close(fd)
-        temporary.unlink()
+        temporary.unlink(missing_ok=True)
 
 
 def _open_log(path: Path) -> int:

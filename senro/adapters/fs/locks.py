@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import time
+from contextlib import ExitStack, closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from senro.domain.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from contextlib import AbstractContextManager
 
 LOCK_FILE = "lock"
 """The name of a cache's lock file: locked shared to write or restore a snapshot, exclusive to remove some."""
@@ -32,63 +34,51 @@ _NO_FILE = frozenset({errno.EROFS, errno.EACCES, errno.ENOENT, errno.ENOTDIR})
 class FileLock:
     """A lock on the file at `path`; `create` says whether to create a missing file. Raises OSError.
 
-    The caller calls `close` on every path.
+    The caller calls `close` on every path. `fd`: the descriptor of the file, open for reading and writing.
     """
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._fd = os.open(path, flags | os.O_CREAT if create else flags, 0o600)
+        self.fd = os.open(path, flags | os.O_CREAT if create else flags, 0o600)
 
     def try_acquire(self, *, exclusive: bool) -> bool:
         """Try once. Returns whether the lock is held now. Raises OSError if the file system has no locks."""
         try:
-            fcntl.flock(self._fd, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+            fcntl.flock(self.fd, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
 
-    @property
-    def fd(self) -> int:
-        """The descriptor of the file, open for reading and writing."""
-        return self._fd
-
     def release(self) -> None:
         """Release the lock, also if a forked process still has the file open. It may be acquired again."""
-        fcntl.flock(self._fd, fcntl.LOCK_UN)
+        fcntl.flock(self.fd, fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Release the lock and close the file. A second call does nothing."""
-        if self._fd >= 0:
+        if self.fd >= 0:
             try:
                 self.release()
             finally:
-                fd, self._fd = self._fd, -1
+                fd, self.fd = self.fd, -1
                 os.close(fd)
 
 
-def lock_shared(root: Path, seconds: float) -> Generator[None, None, FileLock | None]:
-    """Acquire the cache's lock, shared. Returns None on a file system that has no locks or is read-only.
+def lock_shared(root: Path, seconds: float) -> Generator[None, None, AbstractContextManager[object]]:
+    """Acquire the cache's lock, shared. Returns a context that releases it. Raises `StoreError` after `seconds`.
 
-    Nothing can be removed from such a cache, since that needs the exclusive lock. Raises `StoreError` after `seconds`.
+    On a file system that has no locks or is read-only, nothing is locked: nothing can be removed there, since that
+    needs the exclusive lock.
     """
-    try:
-        lock = FileLock(root / LOCK_FILE)
-    except OSError as error:
-        if error.errno in _NO_FILE:
-            return None
-        raise
-    try:
-        yield from acquire(lock, seconds, exclusive=False)
-    except OSError as error:
-        lock.close()
-        if error.errno in NO_LOCKS:
-            return None
-        raise
-    except BaseException:
-        lock.close()
-        raise
-    return lock
+    with ExitStack() as stack:
+        try:
+            lock = stack.enter_context(closing(FileLock(root / LOCK_FILE)))
+            yield from acquire(lock, seconds, exclusive=False)
+        except OSError as error:
+            if error.errno not in _NO_FILE | NO_LOCKS:
+                raise
+            return nullcontext()
+        return stack.pop_all()
 
 
 def acquire(lock: FileLock, seconds: float, *, exclusive: bool) -> Generator[None, None, None]:

@@ -43,25 +43,10 @@ class FolderArchive:
         if sentinel:
             self._tail = member_header(parts[0].index, Entry(sentinel, "file", digest=EMPTY_FILE)) + END
         members = archive_length((part.index, part.tree.entries) for part in parts)
-        self._length = members - len(END) + len(self._tail)
-        self._content_bytes = self._members = self._begun = 0
+        self.length = members - len(END) + len(self._tail)
+        self.content_bytes = self.members = self._begun = 0
         self._read_ahead = ReadAhead(self._encode(coding))
         self._failed = False
-
-    @property
-    def length(self) -> int:
-        """See `ports.trees.Archive.length`."""
-        return self._length
-
-    @property
-    def content_bytes(self) -> int:
-        """See `ports.trees.Archive.content_bytes`."""
-        return self._content_bytes
-
-    @property
-    def members(self) -> int:
-        """See `ports.trees.Archive.members`."""
-        return self._members
 
     async def read(self) -> bytes | memoryview:
         """See `ports.trees.Archive.read`."""
@@ -73,7 +58,7 @@ class FolderArchive:
         self._failed = False
         if found is None:
             return b""
-        piece, self._content_bytes, self._members = found
+        piece, self.content_bytes, self.members = found
         return piece
 
     async def close(self) -> None:

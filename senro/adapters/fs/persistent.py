@@ -14,21 +14,21 @@ from __future__ import annotations
 
 import os
 import secrets
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio.to_thread
 import msgspec
 
-from senro.adapters.fs.copying import write_all
+from senro.adapters.fs.copying import sync_folder, write_synced
 from senro.adapters.fs.locks import FileLock
 from senro.adapters.fs.measuring import folder_size
 from senro.adapters.fs.removal import remove_folder
 from senro.adapters.fs.staged_directory import sibling, siblings
-from senro.adapters.fs.work import run_in_slices
+from senro.adapters.fs.work import run_in_slices, store_errors
 from senro.domain.caches.persistent import PersistentRecord
-from senro.domain.errors import ConfigurationError, Refusal, StoreError
+from senro.domain.errors import ConfigurationError, Refusal
 from senro.ports.persistent import Inspection
 
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ CONTENT, RECORD, HOLDER, LOCK = "content", "record.json", "holder.json", "lock"
 
 _GONE = "gone"
 """The sibling of the content that is being evicted; see `adapters.fs.staged_directory` for the other siblings."""
+
+
+_CANNOT_USE = "the persistent workspace cannot be used: {}"
 
 
 class _Holder(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -64,22 +67,16 @@ class FolderPersistentStore:
     async def lock(self, name: str, *, since: str) -> AsyncIterator[WorkspaceLock]:
         """See `ports.persistent.PersistentStore.lock`. Raises `StoreError` if the folder cannot be locked."""
         folder = self._root / FOLDER / name
-        try:
+        with store_errors(folder, "the workspace cannot be locked: {}; check SENRO_CACHE_DIR"):
             lock = await anyio.to_thread.run_sync(_try_lock, folder)
-        except OSError as error:
-            raise StoreError(
-                str(folder), f"the workspace cannot be locked: {error.strerror}; check SENRO_CACHE_DIR"
-            ) from error
         if lock is None:
             holder = _describe_holder(folder)
             message = f"{holder} uses it, and only one run at a time may; wait until that ends, or use another name"
             raise ConfigurationError((Refusal(f"workspace {name}", "persistent-held", message),))
         workspace = FolderWorkspaceLock(name, folder, _Holder(os.getpid(), os.uname().nodename, since))
-        try:
+        with closing(lock):
             await workspace.record_holder("")
             yield workspace
-        finally:
-            lock.close()
 
     async def records(self) -> Sequence[PersistentRecord]:
         """See `ports.persistent.PersistentStore.records`."""
@@ -90,30 +87,19 @@ class FolderPersistentStore:
         return await self._read(lambda: [path.name for path in _folders(self._root) if _needs_repair(path)])
 
     async def _read(self, work: Callable[[], T]) -> T:
-        try:
+        with store_errors(self._root, "it cannot be read: {}", name_file=True):
             return await anyio.to_thread.run_sync(work)
-        except OSError as error:
-            raise StoreError(str(error.filename or self._root), f"it cannot be read: {error.strerror}") from error
 
 
 class FolderWorkspaceLock:
     """See `ports.persistent.WorkspaceLock`. Created by `FolderPersistentStore.lock`."""
 
     def __init__(self, name: str, folder: Path, holder: _Holder) -> None:
-        self._name = name
+        self.name = name
         self._place = folder
         self._content = folder / CONTENT
+        self.folder = str(self._content)
         self._holder = holder
-
-    @property
-    def name(self) -> str:
-        """See `ports.persistent.WorkspaceLock.name`."""
-        return self._name
-
-    @property
-    def folder(self) -> str:
-        """See `ports.persistent.WorkspaceLock.folder`."""
-        return str(self._content)
 
     async def record_holder(self, run: str) -> None:
         """See `ports.persistent.WorkspaceLock.record_holder`."""
@@ -145,40 +131,33 @@ class FolderWorkspaceLock:
         await self._in_slices(self._evict())
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        try:
+        with store_errors(self._place, _CANNOT_USE, name_file=True):
             return await anyio.to_thread.run_sync(work)
-        except OSError as error:
-            raise self._failed(error) from error
 
     async def _in_slices(self, work: Generator[None, None, T]) -> T:
-        try:
+        with store_errors(self._place, _CANNOT_USE, name_file=True):
             return await run_in_slices(work)
-        except OSError as error:
-            raise self._failed(error) from error
-
-    def _failed(self, error: OSError) -> StoreError:
-        return StoreError(
-            str(error.filename or self._place), f"the persistent workspace cannot be used: {error.strerror}"
-        )
 
     def _repair(self) -> Generator[None, None, bool]:
-        leftovers, before = siblings(self._content), self._swapped_out()
+        before = self._swapped_out()
         if before is not None:
             before.rename(self._content)
-        for stem, parts in leftovers.items():
-            for part in parts:
-                yield from remove_folder(sibling(self._content, stem, part))
+        for path in self._siblings():
+            yield from remove_folder(path)
         return self._content.exists()
 
     def _inspect(self) -> Generator[None, None, Inspection]:
         before, leftover = self._swapped_out(), 0
-        for stem, parts in siblings(self._content).items():
-            for part in parts:
-                if (path := sibling(self._content, stem, part)) != before:
-                    leftover += yield from folder_size(path)
+        for path in self._siblings():
+            if path != before:
+                leftover += yield from folder_size(path)
         content = self._content if before is None else before
         size = (yield from folder_size(content)) if content.exists() else None
         return Inspection(size, leftover)
+
+    def _siblings(self) -> list[Path]:
+        found = siblings(self._content)
+        return [sibling(self._content, stem, part) for stem, parts in found.items() for part in parts]
 
     def _swapped_out(self) -> Path | None:
         """The sibling with the content, if a process was killed between the two renames of a swap."""
@@ -221,14 +200,11 @@ def _needs_repair(folder: Path) -> bool:
 
 def _try_lock(folder: Path) -> FileLock | None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = FileLock(folder / LOCK)
-    try:
+    with ExitStack() as stack:
+        lock = stack.enter_context(closing(FileLock(folder / LOCK)))
         if lock.try_acquire(exclusive=True):
+            stack.pop_all()
             return lock
-    except BaseException:
-        lock.close()
-        raise
-    lock.close()
     return None
 
 
@@ -250,15 +226,6 @@ def _record(folder: Path) -> PersistentRecord | None:
 
 def _replace(path: Path, data: bytes) -> None:
     temporary = path.with_name(f"{path.name}.new")  # a fixed name: the writer holds the lock
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        write_all(fd, data)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    write_synced(temporary, data, mode=0o600)
     temporary.rename(path)
-    parent = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
-    try:
-        os.fsync(parent)
-    finally:
-        os.close(parent)
+    sync_folder(path.parent)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,8 +18,7 @@ import msgspec
 from senro.adapters.fs.copying import write_all
 from senro.adapters.fs.locks import NO_LOCKS, FileLock, acquire
 from senro.adapters.fs.runs import LEDGER, read_history
-from senro.adapters.fs.work import run_in_slices
-from senro.domain.errors import StoreError
+from senro.adapters.fs.work import run_in_slices, store_errors
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator
@@ -61,20 +60,16 @@ async def register_run(root: str, run: str, folder: str) -> AsyncIterator[None]:
     """Register the run, whose folder exists, as running while the context is open. Raises `StoreError`."""
     name = f"{run}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]}.json"
     path = Path(root, FOLDER, name)
-    try:
+    with store_errors(path, "the run cannot be registered: {}; check SENRO_CACHE_DIR"):
         lock = await run_in_slices(_register(path, _Entry(run, folder)))
-    except OSError as error:
-        raise StoreError(str(path), f"the run cannot be registered: {error.strerror}; check SENRO_CACHE_DIR") from error
-    try:
+    with closing(lock):
         yield
-    finally:
-        lock.close()
 
 
 def _register(path: Path, entry: _Entry) -> Generator[None, None, FileLock]:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = FileLock(path)
-    try:
+    with ExitStack() as stack:
+        lock = stack.enter_context(closing(FileLock(path)))
         try:
             # The name is unique to the run: only a process that tests the lock can hold it, for a moment.
             yield from acquire(lock, _LOCK_SECONDS, exclusive=True)
@@ -84,9 +79,7 @@ def _register(path: Path, entry: _Entry) -> Generator[None, None, FileLock]:
                 raise
         write_all(lock.fd, msgspec.json.encode(entry))
         os.fsync(lock.fd)
-    except BaseException:
-        lock.close()
-        raise
+        stack.pop_all()
     return lock
 
 
@@ -101,13 +94,9 @@ def list_runs(root: Path) -> list[RegisteredRun]:
 
 def unregister(known: RegisteredRun) -> None:
     """Remove the file of a run that has ended."""
-    with suppress(FileNotFoundError):
-        lock = FileLock(known.entry, create=False)
-        try:
-            if lock.try_acquire(exclusive=True):
-                known.entry.unlink()
-        finally:
-            lock.close()
+    with suppress(FileNotFoundError), closing(FileLock(known.entry, create=False)) as lock:
+        if lock.try_acquire(exclusive=True):
+            known.entry.unlink()
 
 
 def _read_entry(entry: Path) -> RegisteredRun | None:
@@ -115,12 +104,10 @@ def _read_entry(entry: Path) -> RegisteredRun | None:
         lock = FileLock(entry, create=False)
     except FileNotFoundError:
         return None  # another process removed it
-    try:
+    with closing(lock):
         running = not lock.try_acquire(exclusive=False)
         began = os.fstat(lock.fd).st_mtime
         data = os.pread(lock.fd, 1 << 16, 0)
-    finally:
-        lock.close()
     try:
         found = msgspec.json.decode(data, type=_Entry)
     except msgspec.DecodeError:
@@ -130,13 +117,7 @@ def _read_entry(entry: Path) -> RegisteredRun | None:
 
 
 def _read_history(folder: Path) -> History | None:
-    try:
+    message = "the run's ledger cannot be read, so its snapshots are unknown: {}; make it readable or remove it"
+    with store_errors(folder / LEDGER, message), suppress(FileNotFoundError, NotADirectoryError):
         return read_history(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise StoreError(
-            str(folder / LEDGER),
-            f"the run's ledger cannot be read, so the snapshots that it needs are unknown: {error.strerror}; "
-            "make it readable or remove it",
-        ) from error
+    return None

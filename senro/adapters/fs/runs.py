@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from senro.domain.errors import StoreError
+from senro.adapters.fs.work import store_errors
 from senro.domain.run.history import History, history, read_ledger
 
 if TYPE_CHECKING:
@@ -35,17 +36,11 @@ class FolderRuns:
     async def history(self, run: str) -> History:
         """See `ports.runs.Runs.history`."""
         folder = self._folder / run
-        try:
+        with store_errors(folder / LEDGER, "the run's events cannot be read: {}"):
             return await anyio.to_thread.run_sync(read_history, folder)
-        except OSError as error:
-            raise StoreError(str(folder / LEDGER), f"the run's events cannot be read: {error.strerror}") from error
 
     def _ids(self) -> list[str]:
-        try:
+        message = "the runs cannot be read: {}; check the folder given by --run-dir"
+        with store_errors(self._folder, message), suppress(FileNotFoundError):
             return sorted(entry.name for entry in self._folder.iterdir() if (entry / LEDGER).is_file())
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise StoreError(
-                str(self._folder), f"the runs cannot be read: {error.strerror}; check the folder given by --run-dir"
-            ) from error
+        return []

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from senro.adapters.fs.copying import write_all
+from senro.adapters.fs.copying import write_synced
+from senro.adapters.fs.work import store_errors
 from senro.domain.caches.lookup import ScratchEntry
 from senro.domain.caches.record import FORMAT, LARGEST, ScratchRecord, decode_record, encode_record
 from senro.domain.errors import ContentLost, StoreError
@@ -42,16 +43,8 @@ class FolderScratchStore:
     def __init__(self, root: str, content: ContentStore) -> None:
         self._root = Path(root).absolute() / FOLDER
         self._content = content
-
-    @property
-    def name(self) -> str:
-        """See `ports.scratch.ScratchStore.name`."""
-        return str(self._root)
-
-    @property
-    def read_only(self) -> bool:
-        """See `ports.scratch.ScratchStore.read_only`."""
-        return False
+        self.name = str(self._root)
+        self.read_only = False
 
     async def find(self, cache: str, key: str) -> ScratchEntry | None:
         """See `ports.scratch.ScratchStore.find`."""
@@ -94,51 +87,32 @@ class FolderScratchStore:
         return read_record(self._path(cache, key), cache, key)
 
     def _records(self, cache: str) -> list[ScratchRecord]:
-        try:
+        with store_errors(self._root / cache, "it cannot be read: {}"):
             paths = sorted((self._root / cache).glob("*.json"))
-        except OSError as error:
-            raise StoreError(str(self._root / cache), f"it cannot be read: {error.strerror}") from error
         return [record for path in paths if (record := read_record(path, cache, None)) is not None]
 
     def _write(self, record: ScratchRecord) -> bool:
         path = self._path(record.cache, record.key)
         temporary = path.with_name(f".{secrets.token_hex(8)}")
-        try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with store_errors(path, "the entry cannot be saved: {}; make room or choose another folder"):
             try:
-                _write_synced(temporary, encode_record(record))
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                write_synced(temporary, encode_record(record), mode=0o400)
                 if path.exists() and read_record(path, record.cache, record.key) is None:
                     _remove(path)  # it is damaged, and its key could never be saved again
                 os.link(temporary, path)
+            except FileExistsError:
+                return False
             finally:
                 _remove(temporary)
-        except FileExistsError:
-            return False
-        except OSError as error:
-            raise StoreError(
-                str(path), f"the entry cannot be saved: {error.strerror}; make room or choose another folder"
-            ) from error
         return True
-
-
-def _write_synced(path: Path, data: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o400)
-    try:
-        write_all(fd, data)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def read_record(path: Path, cache: str, key: str | None) -> ScratchRecord | None:
     """The record at `path`; None if there is none of this cache (and key, if given). Raises `StoreError`."""
-    try:
-        with path.open("rb") as file:
-            return decode_record(file.read(LARGEST), cache, key)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise StoreError(str(path), f"it cannot be read: {error.strerror}") from error
+    with store_errors(path, "it cannot be read: {}"), suppress(FileNotFoundError), path.open("rb") as file:
+        return decode_record(file.read(LARGEST), cache, key)
+    return None
 
 
 def _touch(path: Path) -> None:

@@ -18,7 +18,7 @@ lock keeps it from removing files that a `put` has found to exist.
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,8 +28,8 @@ from senro.adapters.fs.locks import lock_shared
 from senro.adapters.fs.open_directory import OpenDirectory
 from senro.adapters.fs.staged_directory import StagedDirectory, discarding
 from senro.adapters.fs.store_writer import StoreWriter
-from senro.adapters.fs.work import run_in_slices, tree_errors
-from senro.domain.errors import ContentLost, StoreError
+from senro.adapters.fs.work import run_in_slices, store_errors, tree_errors
+from senro.domain.errors import ContentLost
 from senro.domain.tree.tree import encode
 
 if TYPE_CHECKING:
@@ -64,32 +64,21 @@ class FolderContentStore:
         return await run_in_slices(self._restore(digest, folder))
 
     def _put(self, tree: Tree, folder: str) -> Generator[None, None, str]:
-        try:
+        message = "the snapshot cannot be stored: {}; make room or choose another folder"
+        with store_errors(self._root, message), ExitStack() as stack:
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            root = os.open(self._root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
-            lock = None
-            try:
-                lock = yield from lock_shared(self._root, _LOCK_SECONDS)
-                writer = StoreWriter(root)
-                try:
-                    yield from _put_bodies(writer, tree, folder)
-                    index = index_path(tree.digest)
-                    data = encode(tree)
-                    if writer.has(index, len(data)):
-                        os.utime(index, dir_fd=root)
-                    else:
-                        write_all(writer.create(index), data)
-                        writer.publish()
-                finally:
-                    writer.discard()
-            finally:
-                if lock is not None:
-                    lock.close()
-                os.close(root)
-        except OSError as error:
-            raise StoreError(
-                str(self._root), f"the snapshot cannot be stored: {error.strerror}; make room or choose another folder"
-            ) from error
+            root = stack.enter_context(OpenDirectory(self._root)).root
+            stack.enter_context((yield from lock_shared(self._root, _LOCK_SECONDS)))
+            writer = StoreWriter(root)
+            stack.callback(writer.discard)
+            yield from _put_bodies(writer, tree, folder)
+            index = index_path(tree.digest)
+            data = encode(tree)
+            if writer.has(index, len(data)):
+                os.utime(index, dir_fd=root)
+            else:
+                write_all(writer.create(index), data)
+                writer.publish()
         return tree.digest
 
     def _get(self, digest: str) -> Generator[None, None, Tree]:
@@ -100,12 +89,9 @@ class FolderContentStore:
     def _restore(self, digest: str, folder: str) -> Generator[None, None, Tree]:
         with tree_errors(str(self._root)):
             lock = yield from lock_shared(self._root, _LOCK_SECONDS)
-        try:
+        with lock:
             tree = yield from self._get(digest)
             yield from self._fill(tree, folder)
-        finally:
-            if lock is not None:
-                lock.close()
         return tree
 
     def _fill(self, tree: Tree, folder: str) -> Generator[None, None, None]:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import secrets
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+
+from senro.adapters.fs.copying import sync_folder
 
 _BATCH = 64
 """Files that are written before they are synced, so that the disk writes them together. Each uses a descriptor until
@@ -68,7 +72,7 @@ class StoreWriter:
             os.rename(temporary, path, src_dir_fd=self._root, dst_dir_fd=self._root)
             self._open.pop()
             os.close(fd)
-        list(self._threads.map(self._sync_folder, sorted(folders)))
+        list(self._threads.map(partial(sync_folder, dir_fd=self._root), sorted(folders)))
 
     def discard(self) -> None:
         """Remove the files that were not published."""
@@ -87,17 +91,8 @@ class StoreWriter:
                 known.add(parent)
 
     def _make(self, folder: str) -> None:
-        try:
+        with suppress(FileExistsError):
             os.mkdir(folder, 0o700, dir_fd=self._root)
-        except FileExistsError:
-            return
-
-    def _sync_folder(self, folder: str) -> None:
-        fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY, dir_fd=self._root)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
 
     def _remove_stale(self, before: float) -> None:
         """Remove temporary files that were last written before this time, by the clock of the file system."""
@@ -105,10 +100,8 @@ class StoreWriter:
         try:
             with os.scandir(fd) as listing:
                 for item in listing:
-                    try:
+                    with suppress(FileNotFoundError):
                         if item.stat(follow_symlinks=False).st_mtime < before:
                             os.unlink(item.name, dir_fd=fd)
-                    except FileNotFoundError:
-                        continue
         finally:
             os.close(fd)

@@ -41,23 +41,12 @@ class FolderUnpacking:
         self._folders: dict[int, StagedDirectory] = {}
         self._reader = ArchiveReader(destinations)
         self._decompressor = Decompressor()
-        self._unpacked = 0
+        self.received = self.unpacked = 0
         self._admission = ArchiveAdmission(destinations, rules=rules)
         self._buffers = Buffers()
         self._writer = WriteBehind(self._decompress)
-        self._received = 0
         self._open: _OpenFile | None = None
         self._state = "receiving"
-
-    @property
-    def received(self) -> int:
-        """See `ports.trees.Unpacking.received`."""
-        return self._received
-
-    @property
-    def unpacked(self) -> int:
-        """See `ports.trees.Unpacking.unpacked`."""
-        return self._unpacked
 
     @property
     def members(self) -> int:
@@ -71,7 +60,7 @@ class FolderUnpacking:
     async def write(self, data: bytes) -> None:
         """See `ports.trees.Unpacking.write`. Pieces are buffered, so a later call may raise the error of this one."""
         self._require_state("receiving")
-        self._received += len(data)
+        self.received += len(data)
         # Most pieces are a few KiB: waking the writer for each would cost more than processing it.
         rest = memoryview(data)
         while len(rest) >= (room := len(self._buffers.room)):
@@ -134,7 +123,7 @@ class FolderUnpacking:
             yield
 
     def _receive(self, data: bytes | memoryview) -> Generator[None, None, None]:
-        self._unpacked += len(data)
+        self.unpacked += len(data)
         begun = 0
         for event in self._reader.receive_data(data):
             if isinstance(event, Member):

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import anyio
 import anyio.to_thread
 
-from senro.domain.errors import TreeError
+from senro.domain.errors import StoreError, TreeError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
+    from pathlib import Path
 
 T = TypeVar("T")
 
@@ -77,6 +79,19 @@ tree_errors = _TreeErrors
 def io_error(path: str, error: OSError) -> TreeError:
     """The `TreeError` (rule `io`) for what the operating system said about the path."""
     return TreeError(path, "io", error.strerror or str(error))
+
+
+@contextmanager
+def store_errors(path: str | Path, message: str, *, name_file: bool = False) -> Iterator[None]:
+    """Raise a `StoreError` about `path` for an OSError; `{}` in `message` stands for the system's message.
+
+    With `name_file` the error is about the file that the OSError names, if it names one.
+    """
+    try:
+        yield
+    except OSError as error:
+        named = (name_file and error.filename) or path
+        raise StoreError(str(named), message.format(error.strerror)) from error
 
 
 class _Sliced(Generic[T]):

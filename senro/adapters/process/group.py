@@ -22,20 +22,17 @@ class ProcessGroup:
 
     A process that created its own session or group (a daemon, a job of a shell under `set -m`) is not part of it and
     lives on.
+
+    `id`: the id of the group, as in `pgrep -g <id>`.
     """
 
     def __init__(self, process: Process) -> None:
         self._leader = process
-        self._id = process.pid
-
-    @property
-    def id(self) -> int:
-        """The id of the group, as in `pgrep -g <id>`."""
-        return self._id
+        self.id = process.pid
 
     def is_gone(self) -> bool:
         """Whether the leader was reaped and no process of the group is alive."""
-        return self._leader.returncode is not None and not _is_alive(self._id)
+        return self._leader.returncode is not None and not _is_alive(self.id)
 
     async def wait(self, timeout: float | None, linger: float) -> bool:
         """Wait up to `timeout` seconds for the leader, then up to `linger` for the others. False at the timeout."""
@@ -57,7 +54,7 @@ class ProcessGroup:
                 break
             # The group has ended, or belongs to another user (sudo); `is_gone` distinguishes them.
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._id, number)
+                os.killpg(self.id, number)
             with anyio.move_on_after(patience):
                 await self._wait_gone()
         return self.is_gone()
@@ -66,12 +63,12 @@ class ProcessGroup:
         """Send SIGKILL at once."""
         if not self.is_gone():
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._id, signal.SIGKILL)
+                os.killpg(self.id, signal.SIGKILL)
 
     async def _wait_gone(self) -> None:
         await self._leader.wait()
         pause = _FIRST_PAUSE
-        while _is_alive(self._id):
+        while _is_alive(self.id):
             await anyio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 

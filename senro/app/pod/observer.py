@@ -128,10 +128,7 @@ class PodObserver:
 
     def _observation(self, pod: Pod | None) -> Observation:
         return Observation(
-            pod=pod,
-            at=self._clock.monotonic(),
-            timed_out=self._timed_out,
-            deletion_asked=self._deletion_requested,
+            pod=pod, at=self._clock.monotonic(), timed_out=self._timed_out, deletion_asked=self._deletion_requested
         )
 
     async def _fold(self, pod: Pod | None, at_start: Observation) -> None:
