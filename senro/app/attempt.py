@@ -13,8 +13,7 @@ from senro.app.workspaces.mount_transfer import MountTransfer
 from senro.app.workspaces.workspaces import Workspaces
 from senro.domain.manifests.identity import AttemptIdentity
 from senro.domain.pipeline.step import Step
-from senro.domain.run.events import TransferCompleted, TransferTryFailed
-from senro.domain.transfer.compression import Coding, Direction
+from senro.ports.reporter import Stream
 
 
 class EventFields(TypedDict):
@@ -62,27 +61,8 @@ class Attempt:
         """Report a note that is not recorded in the ledger, masked as in `report_phase`."""
         self.recorder.reporter.note(self.step.id, self.recorder.redactor.text(message))
 
-    async def record_failed_try(self, direction: Direction, tries: int, message: str) -> None:
-        """Record that a try of a transfer, or opening its exec, failed. `tries`: the number of tries so far."""
-        await self.recorder.record(
-            TransferTryFailed(**self.event_fields, direction=direction, tries=tries, message=message)
-        )
-
-    async def record_transfer(
-        self, direction: Direction, size: int, seconds: float, tries: int, *, coding: Coding, wire_bytes: int
-    ) -> None:
-        """Record a completed transfer: bytes of the uncompressed archive, seconds, number of tries.
-
-        `wire_bytes` is the size of the stream, which was compressed by `coding`.
-        """
-        await self.recorder.record(
-            TransferCompleted(
-                **self.event_fields,
-                direction=direction,
-                bytes=size,
-                seconds=round(seconds, 3),
-                tries=tries,
-                coding=coding,
-                wire_bytes=wire_bytes,
-            )
-        )
+    def report_line(self, stream: Stream, text: bytes, *, ended: bool) -> bytes:
+        """Report a line of the log, or a part of one, that is masked already. Returns the bytes for the log file."""
+        if text or ended:
+            self.recorder.reporter.log_line(self.step.id, stream, text.decode("utf-8", "replace"))
+        return text + (b"\n" if ended else b"")

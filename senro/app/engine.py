@@ -16,7 +16,7 @@ from senro.app.pod.attempt import PodAttempt
 from senro.domain.errors import TreeError
 from senro.domain.manifests.identity import AttemptIdentity
 from senro.domain.pipeline.step_mounts import claim_mounts, pod_target
-from senro.domain.pipeline.targets import Pod
+from senro.domain.pipeline.targets import Pod, Target
 from senro.domain.run.events import AttemptEnded, AttemptStarted, CancelRequested, RunEnded, StepEnded
 from senro.domain.run.outcome import Outcome, repeats
 from senro.domain.run.state import FINAL, Progress, final_run_state, final_state, next_moves
@@ -74,9 +74,11 @@ class Engine:
         self._steps = {planned.step.id: planned.step for planned in plan.steps}
         self._started: set[str] = set()
         self._jobs = None if jobs is None else anyio.CapacityLimiter(jobs)
-        self._pods = [
-            (target, anyio.CapacityLimiter(target.max_pods)) for target in _targets(plan) if target.max_pods is not None
-        ]
+        self._pods: list[tuple[Pod, anyio.CapacityLimiter]] = []
+        """The limit of pods of each target. Targets contain mappings and cannot be hashed."""
+        for target in (planned.step.on for planned in plan.steps):
+            if isinstance(target, Pod) and target.max_pods is not None and self._limiter(target) is None:
+                self._pods.append((target, anyio.CapacityLimiter(target.max_pods)))
         self._claim_locks: dict[tuple[str, str], anyio.Lock] = {}
         """One lock for each claim, by namespace and workspace name: one step of this run uses it at a time."""
         self._scope = anyio.CancelScope()
@@ -107,14 +109,12 @@ class Engine:
             with anyio.CancelScope(shield=True), suppress(Exception):
                 if not self._recorder.progress.cancelling:
                     cancelled = isinstance(error, anyio.get_cancelled_exc_class())
-                    await self._request_cancel("its caller cancelled it" if cancelled else "the coordinator failed")
+                    reason = "its caller cancelled it" if cancelled else "the coordinator failed"
+                    await self._recorder.record(CancelRequested(at=self._recorder.now(), reason=reason))
                 await self._end_remaining()
             raise
         await self._end_remaining()
         return final_run_state(self._plan, self._recorder.progress)
-
-    async def _request_cancel(self, reason: str) -> None:
-        await self._recorder.record(CancelRequested(at=self._recorder.now(), reason=reason))
 
     async def _end_remaining(self) -> None:
         for step, known in self._recorder.progress.steps.items():
@@ -211,22 +211,21 @@ class Engine:
             raise RuntimeError("the plan has a pod target, but there is no cluster")
         # Steps that need this one do not wait until its pod is deleted. Steps that wait for its claim, or for the
         # target's limit of pods, have to.
-        background = None if self._limited(attempt.step) or claim_mounts(attempt.step) else removals
+        background = None if self._limiter(attempt.step.on) or claim_mounts(attempt.step) else removals
         return await PodAttempt(attempt, self._services.pods, background).run()
 
-    def _limited(self, step: Step) -> bool:
-        return any(target == step.on for target, _ in self._pods)
+    def _limiter(self, target: Target) -> anyio.CapacityLimiter | None:
+        return next((limiter for known, limiter in self._pods if known == target), None)
 
     @asynccontextmanager
     async def _limits(self, step: Step) -> AsyncIterator[None]:
         """Hold the locks of the step's claims, one of the run's jobs and, for a pod, one of its target's pods."""
-        of_target = next((limiter for target, limiter in self._pods if target == step.on), None)
         async with AsyncExitStack() as turns:
             # Sorted, so that steps cannot deadlock; before a job, so that a waiting step takes none.
             for name in sorted(mount.name for mount, _ in claim_mounts(step)):
                 key = (pod_target(step).namespace or "", name)
                 await turns.enter_async_context(self._claim_locks.setdefault(key, anyio.Lock()))
-            async with of_target or nullcontext(), self._jobs or nullcontext():
+            async with self._limiter(step.on) or nullcontext(), self._jobs or nullcontext():
                 yield
 
 
@@ -238,21 +237,7 @@ def _more_than(settled: int, progress: Progress) -> bool:
     return _settled(progress) > settled
 
 
-def _targets(plan: Plan) -> list[Pod]:
-    """The different pod targets. They contain mappings and cannot be hashed."""
-    found: list[Pod] = []
-    for planned in plan.steps:
-        target = planned.step.on
-        if isinstance(target, Pod) and target not in found:
-            found.append(target)
-    return found
-
-
 def _retry_note(outcome: Outcome, number: int, wait: float) -> str:
-    who = f"was failed by the cluster ({outcome.infra_kind})" if outcome.kind == "infra" else _describe_failure(outcome)
-    said = f": {outcome.message}" if outcome.message else ""
-    return f"attempt {number} {who}{said}; again in {wait:.1f} s"
-
-
-def _describe_failure(outcome: Outcome) -> str:
-    return "timed out" if outcome.kind == "timed_out" else f"exited {outcome.code}"
+    ends = {"infra": f"was failed by the cluster ({outcome.infra_kind})", "timed_out": "timed out"}
+    message = f": {outcome.message}" if outcome.message else ""
+    return f"attempt {number} {ends.get(outcome.kind, f'exited {outcome.code}')}{message}; again in {wait:.1f} s"

@@ -125,21 +125,16 @@ class _Output:
     async def finish(self) -> None:
         for stream, cutter in self._cutters.items():
             await self._write_lines(stream, cutter.finish())
-            await self._log.write(self._report_line(stream, self._masks[stream].finish(), ended=False))
+            await self._log.write(self._attempt.report_line(stream, self._masks[stream].finish(), ended=False))
 
     async def _write_lines(self, stream: Stream, lines: list[bytes]) -> None:
         mask, written = self._masks[stream], bytearray()
         for line in lines:
             ended = line.endswith(b"\n")
-            written += self._report_line(stream, mask.feed(line.removesuffix(b"\n"), complete=ended), ended=ended)
+            text = mask.feed(line.removesuffix(b"\n"), complete=ended)
+            written += self._attempt.report_line(stream, text, ended=ended)
         if written:
             await self._log.write(bytes(written))
-
-    def _report_line(self, stream: Stream, text: bytes, *, ended: bool) -> bytes:
-        if text or ended:
-            reporter = self._attempt.recorder.reporter
-            reporter.log_line(self._attempt.step.id, stream, text.decode("utf-8", "replace"))
-        return text + (b"\n" if ended else b"")
 
 
 def _outcome(end: ProcessEnd) -> Outcome:

@@ -46,12 +46,7 @@ def create_tree(
         if entry.kind == "directory":
             folder.make_directory(entry.path)
         elif entry.kind == "file":
-            target = folder.create(entry.path, executable=entry.executable)
-            with tree_errors(entry.path):
-                try:
-                    yield from copy_checked(root, locate(entry), target, entry, broken)
-                finally:
-                    os.close(target)
+            yield from _create_file(folder, entry, root, locate(entry), broken)
         yield
     for entry in tree.entries:
         if entry.kind == "link":
@@ -75,13 +70,19 @@ def create_copies(
         if entry.kind == "directory":
             folder.make_directory(entry.path)
         else:
-            target = folder.create(entry.path, executable=entry.executable)
-            with tree_errors(entry.path):
-                try:
-                    yield from copy_checked(root, source, target, entry, changed_error)
-                finally:
-                    os.close(target)
+            yield from _create_file(folder, entry, root, source, changed_error)
         yield
+
+
+def _create_file(
+    folder: StagedDirectory, entry: Entry, root: OpenDirectory, path: str, broken: Callable[[Entry, str], Exception]
+) -> Generator[None, None, None]:
+    target = folder.create(entry.path, executable=entry.executable)
+    with tree_errors(entry.path):
+        try:
+            yield from copy_checked(root, path, target, entry, broken)
+        finally:
+            os.close(target)
 
 
 def copy_checked(
@@ -111,29 +112,18 @@ def copy_checked(
 def copy_file(source: int, target: int, size: int) -> Generator[None, None, str]:
     """Copy the first `size` bytes between two open files. Returns the digest of the target's content."""
     if size >= _KERNEL_COPY_BYTES and (yield from _copy_by_kernel(source, target, size)):
-        return (yield from file_digest(target, size))
-    digest = hashlib.sha256()
-    at = 0
-    while at < size:
-        data = os.pread(source, min(size - at, PIECE), at)
-        if not data:
-            break
-        digest.update(data)
-        write_all(target, data)
-        at += len(data)
-        yield
-    return "sha256:" + digest.hexdigest()
+        return (yield from _digest(target, size))
+    return (yield from _digest(source, size, target))
 
 
-def file_digest(fd: int, size: int) -> Generator[None, None, str]:
-    """The digest of an open file's first `size` bytes."""
+def _digest(fd: int, size: int, copy: int | None = None) -> Generator[None, None, str]:
+    """The digest of an open file's first `size` bytes, which are written to the open file `copy`, if there is one."""
     digest = hashlib.sha256()
     at = 0
-    while at < size:
-        data = os.pread(fd, min(size - at, PIECE), at)
-        if not data:
-            break
+    while at < size and (data := os.pread(fd, min(size - at, PIECE), at)):
         digest.update(data)
+        if copy is not None:
+            write_all(copy, data)
         at += len(data)
         yield
     return "sha256:" + digest.hexdigest()

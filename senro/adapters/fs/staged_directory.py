@@ -29,27 +29,13 @@ _DIRECTORY = 0o755
 _NAME_BYTES = 200  # NAME_MAX is 255 bytes: the suffix of a sibling fits after so many
 
 
-class _NameCollisions:
-    """A context manager that raises `TreeError` (rule `case`) for a FileExistsError.
+def _creation_error(path: str, error: OSError) -> TreeError:
+    """The error for an entry that cannot be created.
 
     Each name of the tree is created once, so an existing entry means that the file system treats two names as equal.
     """
-
-    __slots__ = ("_path",)
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        """Do nothing."""
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        """Raise the translated error."""
-        if isinstance(error, FileExistsError):
-            raise _same_name(self._path) from error
-
-
-def _same_name(path: str) -> TreeError:
+    if not isinstance(error, FileExistsError):
+        return io_error(path, error)
     return TreeError(
         path,
         "case",
@@ -102,21 +88,20 @@ class StagedDirectory:
         """Make a directory, unless this object has made it already."""
         if path in self._made:
             return
-        with tree_errors(path), _NameCollisions(path):
+        try:
             os.mkdir(path, _DIRECTORY, dir_fd=self.root)
             os.chmod(path, _DIRECTORY, dir_fd=self.root)  # whatever the umask is
+        except OSError as error:
+            raise _creation_error(path, error) from error
         self._made.add(path)
 
     def create(self, path: str, *, executable: bool) -> int:
         """Create a new file and open it for reading and writing. The caller closes the descriptor."""
         mode = 0o755 if executable else 0o644
-        # Two context managers would cost as much as the system calls, for each small file.
         try:
             fd = os.open(path, _NEW, mode, dir_fd=self.root)
-        except FileExistsError as error:
-            raise _same_name(path) from error
         except OSError as error:
-            raise io_error(path, error) from error
+            raise _creation_error(path, error) from error
         if mode not in self._unchanged_modes:
             try:
                 self._set_mode(fd, mode)
@@ -147,8 +132,10 @@ class StagedDirectory:
 
     def make_link(self, path: str, target: str) -> None:
         """Make a symbolic link."""
-        with tree_errors(path), _NameCollisions(path):
+        try:
             os.symlink(target, path, dir_fd=self.root)
+        except OSError as error:
+            raise _creation_error(path, error) from error
 
     def swap(self) -> None:
         """Put the new tree in the destination's place. On an error the old tree is back in place."""

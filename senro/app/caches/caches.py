@@ -123,10 +123,8 @@ class ScratchCaches:
         already, that is recorded.
         """
         cache = self._caches[name]
-        if self._needs_save(cache) or self._handover.is_passed_on(step.id, name):
+        if self._handover.is_passed_on(step.id, name) or await self._may_save(cache, step, attempt):
             return self._new_folder(cache)
-        if cache.saver:
-            await self._record_not_saved(cache, step, attempt, _saved_first(cache))
         return ""
 
     async def save_download(self, step: Step, attempt: int, name: str, content: CacheContent) -> None:
@@ -145,9 +143,7 @@ class ScratchCaches:
             return
         for name in cache_names(step):
             cache = self._caches[name]
-            if not self._needs_save(cache):
-                if cache.saver:
-                    await self._record_not_saved(cache, step, attempt, _saved_first(cache))
+            if not await self._may_save(cache, step, attempt):
                 continue
             folder = self._prepared[step.id, name].folder
             try:
@@ -208,27 +204,26 @@ class ScratchCaches:
         )
         return CacheContent(await self._copy(cache, CacheContent(self._folder, Tree())), Tree())
 
-    def _needs_save(self, cache: _Cache) -> bool:
+    async def _may_save(self, cache: _Cache, step: Step, attempt: int) -> bool:
+        """Whether the content that the step left is to be saved. If another step's was saved first, records that."""
+        if cache.saver:
+            await self._record_not_saved(cache, step, attempt, f"the content from {cache.saver} was saved first")
         return not (cache.exact or cache.saver)
 
     async def _save(self, cache: _Cache, result: _StepResult) -> None:
         """Save the content, unless another step's content is saved already."""
-        if cache.exact:
-            return
-        if cache.saver:
-            await self._record_not_saved(cache, result.step, result.attempt, _saved_first(cache))
+        if not await self._may_save(cache, result.step, result.attempt):
             return
         cache.saver = result.step.id
         entry = ScratchEntry(cache.keys.key, self._services.clock.now())
         try:
             saved = await self._stores.local.save(cache.name, entry, result.content.tree, result.content.folder)
-        except (StoreError, TreeError) as error:
+        except BaseException as error:
             cache.saver = ""
+            if not isinstance(error, StoreError | TreeError):
+                raise
             await self._record_not_saved(cache, result.step, result.attempt, str(error))
             return
-        except BaseException:
-            cache.saver = ""
-            raise
         if not saved:
             await self._record_not_saved(
                 cache, result.step, result.attempt, "another run on this machine saved it first"
@@ -315,7 +310,3 @@ class ScratchCaches:
                 reason=reason,
             )
         )
-
-
-def _saved_first(cache: _Cache) -> str:
-    return f"the content from {cache.saver} was saved first"

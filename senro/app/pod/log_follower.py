@@ -161,7 +161,7 @@ class LogFollower:
             if isinstance(piece, LogLine):
                 self._lines_written += 1
                 text = self._mask.feed(piece.text, complete=piece.complete)
-                written += self._shown(text, ended=piece.complete)
+                written += self.attempt.report_line("stdout", text, ended=piece.complete)
             else:
                 self.reason = piece.message
         if written:
@@ -170,14 +170,7 @@ class LogFollower:
     async def _write_held(self) -> None:
         """Write the end of a last line without a newline, which the masking has held back."""
         if held := self._mask.finish():
-            await self.log.write(self._shown(held, ended=False))
-
-    def _shown(self, text: bytes, *, ended: bool) -> bytes:
-        """Pass a line, or a part of one, to the reporter. Returns the bytes for the log."""
-        if text or ended:
-            reporter = self.attempt.recorder.reporter
-            reporter.log_line(self.attempt.step.id, "stdout", text.decode("utf-8", "replace"))
-        return text + (b"\n" if ended else b"")
+            await self.log.write(self.attempt.report_line("stdout", held, ended=False))
 
 
 def _has_ended(observer: PodObserver) -> bool:

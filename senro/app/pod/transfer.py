@@ -13,6 +13,7 @@ from senro.app.pod.compression import CompressionChoice, RestartCompressed
 from senro.app.pod.transfer_failure import TransferFailure
 from senro.domain.errors import ClusterError, TreeError
 from senro.domain.kube.pod import Pod
+from senro.domain.run.events import TransferCompleted, TransferTryFailed
 from senro.domain.transfer.compression import Coding, Direction
 from senro.domain.transfer.retry_policy import TRIES, RetryDecision, TransferBackoff, decide_retry
 from senro.ports.cluster import Cluster, ExecSession
@@ -86,7 +87,14 @@ class Transfer(ABC, Generic[T]):
             decision = decide_retry(failed)
             wait = backoff.pause(decision, clock.monotonic())
             broken = BrokenTry(failed, decision, backoff.tries, f"{failed} ({self._progress()})")
-            await self.attempt.record_failed_try(self.direction, backoff.tries, broken.message)
+            await self.attempt.recorder.record(
+                TransferTryFailed(
+                    **self.attempt.event_fields,
+                    direction=self.direction,
+                    tries=broken.tries,
+                    message=broken.message,
+                )
+            )
             finished = await self._check_pod(broken)
             if finished is not None:
                 await self._record(max(backoff.tries, 1), clock.monotonic() - began)
@@ -125,8 +133,16 @@ class Transfer(ABC, Generic[T]):
 
     async def _record(self, tries: int, seconds: float) -> None:
         content, wire = self._size()
-        await self.attempt.record_transfer(
-            self.direction, content, seconds, tries, coding=self.coding or "plain", wire_bytes=wire
+        await self.attempt.recorder.record(
+            TransferCompleted(
+                **self.attempt.event_fields,
+                direction=self.direction,
+                bytes=content,
+                seconds=round(seconds, 3),
+                tries=tries,
+                coding=self.coding or "plain",
+                wire_bytes=wire,
+            )
         )
 
     def _exec(self, container: str, command: Sequence[str], *, stdin: bool) -> AbstractAsyncContextManager[ExecSession]:
