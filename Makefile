@@ -6,6 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest
 
+# Container images often set this. Without cached bytecode each of pytest's workers rewrites every test file again, and
+# each `senro` process that a test starts compiles senro again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test check lint test-pythons test-cluster soak fuzz bench clean
 
 demo: $(VENV)/.demo
