@@ -33,7 +33,7 @@ class ReferencedSecrets:
         reference = self._references.get(name, VariableSecret(variable_name(name)))
         value = await self._value(name, reference)
         if len(value) > LARGEST:
-            raise _refused(name, "size", f"it has more than {LARGEST} bytes, the limit of a Secret")
+            raise _refusal(name, "size", f"it has more than {LARGEST} bytes, the limit of a Secret")
         return value
 
     async def _value(self, name: str, reference: SecretReference) -> bytes:
@@ -45,12 +45,12 @@ class ReferencedSecrets:
                     return await anyio.to_thread.run_sync(_read, path)
                 except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
                     words = getattr(error, "strerror", None) or str(error)
-                    raise _refused(name, "unreadable", f"its file {path} cannot be read: {words}") from error
+                    raise _refusal(name, "unreadable", f"its file {path} cannot be read: {words}") from error
             case VariableSecret(name=variable):
                 found = self._environ.get(variable, "")
                 if not found:
                     fix = f"set {variable}, or pass secrets={{{name!r}: senro.secret.file(...)}} to the run"
-                    raise _refused(name, "missing", f"the variable {variable} is not set; {fix}")
+                    raise _refusal(name, "missing", f"the variable {variable} is not set; {fix}")
                 return os.fsencode(found)
 
 
@@ -83,5 +83,5 @@ def variable_name(name: str) -> str:
     return VARIABLE_PREFIX + "".join(letter if letter.isalnum() else "_" for letter in name.upper())
 
 
-def _refused(name: str, rule: str, message: str) -> ConfigurationError:
+def _refusal(name: str, rule: str, message: str) -> ConfigurationError:
     return ConfigurationError((Refusal(f"secret {name}", rule, message),))

@@ -34,7 +34,7 @@ class WorkspaceResult:
 class Result:
     """A run that ended. `folder` holds its plan, its events and its logs; `steps` are by id, in the plan's order.
 
-    `left` holds a kubectl command for each object that senro created and could not see gone.
+    `leftovers` holds a kubectl command for each object that senro created and could not see gone.
     """
 
     run_id: str
@@ -42,7 +42,7 @@ class Result:
     folder: str
     steps: Mapping[str, StepResult]
     workspaces: Mapping[str, WorkspaceResult]
-    left: tuple[str, ...] = ()
+    leftovers: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

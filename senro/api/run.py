@@ -172,7 +172,7 @@ class _Run:
             workspaces=MappingProxyType(
                 {name: WorkspaceResult(*place) for name, place in self._workspaces.summary(self._plan).items()}
             ),
-            left=tuple(recorder.leftovers),
+            leftovers=tuple(recorder.leftovers),
         )
 
     async def _secret_files(self) -> dict[str, str]:

@@ -221,16 +221,16 @@ class Dying:
         return lease
 
     async def create_lease(self, manifest: Manifest) -> Lease:
-        return await self._held(lambda: self._cluster.create_lease(manifest))
+        return await self._write_lease(lambda: self._cluster.create_lease(manifest))
 
     async def replace_lease(self, manifest: Manifest) -> Lease:
-        return await self._held(lambda: self._cluster.replace_lease(manifest))
+        return await self._write_lease(lambda: self._cluster.replace_lease(manifest))
 
     async def delete_lease(self, namespace: str, name: str, *, uid: str, version: str) -> None:
         self._racer.exclusive_until(time.monotonic())
         await self._racer.call(lambda: self._cluster.delete_lease(namespace, name, uid=uid, version=version))
 
-    async def _held(self, write: Callable[[], Any]) -> Lease:
+    async def _write_lease(self, write: Callable[[], Any]) -> Lease:
         asked = time.monotonic()
         lease: Lease = await self._racer.call(write)
         self._racer.is_exclusive.append(

@@ -19,7 +19,7 @@ from tests.lib.verdict.observations import (
     UID,
     condition,
     last,
-    look,
+    observation_of,
     pod_document,
     running,
     terminated,
@@ -32,7 +32,7 @@ RUNC = "failed to create shim task: runc create failed: unable to start containe
 NO_FILE = RUNC + 'exec: "x": executable file not found in $PATH'
 NO_MOUNT = RUNC + "error mounting /a to rootfs"
 NEVER_SEEN: dict[str, Any] = {"startedAt": None, "finishedAt": None}
-RUNS = look(pod_document(running()))
+RUNS = observation_of(pod_document(running()))
 DELETED = {"deletionTimestamp": "2026-11-29T10:00:40Z", "deletionGracePeriodSeconds": 30}
 
 
@@ -50,32 +50,32 @@ def test_every_row_has_its_reason(row: Row) -> None:
 
 
 def waiting(reason: str, message: str = "the words", **fields: Any) -> Observation:
-    return look(pod_document(waiting_for(reason, message), phase="Pending", **fields))
+    return observation_of(pod_document(waiting_for(reason, message), phase="Pending", **fields))
 
 
 def ended(code: int, phase: str = "Failed", **fields: Any) -> Observation:
-    return look(pod_document(terminated(code, **fields), phase=phase))
+    return observation_of(pod_document(terminated(code, **fields), phase=phase))
 
 
 def lost(state: Mapping[str, Any], before: str = "") -> tuple[Observation, ...]:
     """It ran, and shows this for twenty seconds."""
     container = {"lastState": terminated(137, reason=before, **NEVER_SEEN)} if before else {}
     document = pod_document(state, container=container)
-    return (RUNS, look(document, 1.0), look(document, 21.0))
+    return (RUNS, observation_of(document, 1.0), observation_of(document, 21.0))
 
 
 def failed(reason: str, message: str = "", **spec: Any) -> Observation:
     status = {"reason": reason, "message": message}
-    return look(pod_document(waiting_for(), phase="Failed", status=status, spec=spec))
+    return observation_of(pod_document(waiting_for(), phase="Failed", status=status, spec=spec))
 
 
 def unscheduled(reason: str, message: str = "0/1 nodes are available") -> Observation:
     scheduled = condition("PodScheduled", "False", reason, message=message)
-    return look(pod_document(phase="Pending", conditions=(scheduled,), spec={"nodeName": ""}))
+    return observation_of(pod_document(phase="Pending", conditions=(scheduled,), spec={"nodeName": ""}))
 
 
 def conditioned(*conditions: Mapping[str, Any], at: float = 0.0) -> Observation:
-    return look(pod_document(running(), conditions=conditions), at)
+    return observation_of(pod_document(running(), conditions=conditions), at)
 
 
 def target(reason: str, status: str = "True") -> Observation:
@@ -190,8 +190,8 @@ POD: dict[int, list[tuple[str, Any]]] = {
     75: [("infra:rejected", failed("Preempted"))],
     76: [
         ("exited:3", ended(3)),
-        ("infra:node-lost", look(pod_document(running(), phase="Failed"))),
-        ("infra:deleted", look(pod_document(terminated(143), phase="Failed", metadata=DELETED))),
+        ("infra:node-lost", observation_of(pod_document(running(), phase="Failed"))),
+        ("infra:deleted", observation_of(pod_document(terminated(143), phase="Failed", metadata=DELETED))),
         ("infra:runtime", failed("")),
     ],
 }
@@ -224,7 +224,7 @@ CONDITIONS: dict[int, list[tuple[str, Any]]] = {
     91: [
         (
             "infra:evicted",
-            look(
+            observation_of(
                 pod_document(
                     terminated(0),
                     phase="Failed",
@@ -314,7 +314,7 @@ def test_a_scheduler_message(number: int) -> None:
     assert number == 96 or row in rows_of(seen.pod, "step")
 
 
-def told(reason: str) -> ClusterEvent:
+def event_with_reason(reason: str) -> ClusterEvent:
     return ClusterEvent(
         reason=reason, message="said so", involved_object=ObjectReference(uid=UID), first_timestamp=STARTED
     )
@@ -327,19 +327,21 @@ EVENT_WORDS = [(row, word) for row in ROWS if row.where is Where.EVENT for word 
 def test_an_event(row: Row, word: str) -> None:
     """An Event names the cause of a wait where its row says so, tells of an eviction, or changes no answer."""
     creating = pod_document(waiting_for(), phase="Pending")
-    with_it = last(look(creating, events=(told(word),)))
+    with_it = last(observation_of(creating, events=(event_with_reason(word),)))
     if isinstance(row.means, PendingKind):
         assert isinstance(with_it, Pending)
         assert with_it.kind is row.means
     elif isinstance(row.means, InfraKind):
         done = pod_document(terminated(0), phase="Succeeded")
-        answer = last(look(done, events=(told(word),)))
+        answer = last(observation_of(done, events=(event_with_reason(word),)))
         assert isinstance(answer, Infra)
         assert answer.kind is row.means
     else:
         for document in (creating, pod_document(running()), pod_document(terminated(0), phase="Succeeded")):
-            assert last(look(document, events=(told(word),))) == last(look(document, events=()))
-    assert row in rows_of(pod_from(creating), "step", (told(word),))
+            assert last(observation_of(document, events=(event_with_reason(word),))) == last(
+                observation_of(document, events=())
+            )
+    assert row in rows_of(pod_from(creating), "step", (event_with_reason(word),))
 
 
 def test_the_deadline_is_ours() -> None:

@@ -107,7 +107,7 @@ def answered(exchange: Exchange) -> respx.Route:
     )
 
 
-def asked(route: respx.Route) -> httpx.Request:
+def sent_request(route: respx.Route) -> httpx.Request:
     """The one request that was sent."""
     assert route.call_count == 1
     request = route.calls.last.request
@@ -117,7 +117,7 @@ def asked(route: respx.Route) -> httpx.Request:
 
 def assert_asked(route: respx.Route, exchange: Exchange, **added: str) -> httpx.Request:
     """The adapter asked what the recorder did, and `added` parameters of its own."""
-    request, recorded = asked(route), exchange["request"]
+    request, recorded = sent_request(route), exchange["request"]
     assert (request.method, request.url.path) == (recorded["method"], recorded["path"])
     query = [(name, value) for name, value in recorded["query"] if name not in added]
     assert parse_qsl(request.url.query.decode(), keep_blank_values=True) == query + list(added.items())
@@ -200,7 +200,7 @@ async def test_delete_pod(exchange: Exchange) -> None:
     uid = exchange["response"]["json"]["metadata"]["uid"]
     async with cluster_under_respx() as cluster:
         assert await cluster.delete_pod(namespace, name, uid=uid, grace_seconds=0) is False
-    request = asked(route)
+    request = sent_request(route)
     assert (request.method, request.url.raw_path.decode()) == ("DELETE", exchange["request"]["path"])
     assert json.loads(request.content) == {
         "apiVersion": "v1",
@@ -225,7 +225,7 @@ async def test_log(exchange: Exchange) -> None:
             with pytest.raises(ApiError) as caught:
                 await read_all(cluster, namespace, name, container, follow=follow)
             assert_refused(caught, exchange)
-    request = asked(route)
+    request = sent_request(route)
     assert request.url.path == exchange["request"]["path"]
     expected = {"container": container, "timestamps": "true"} | ({"follow": "true"} if follow else {})
     assert dict(request.url.params) == expected
@@ -386,7 +386,7 @@ async def test_answers_without_a_call(exchange: Exchange) -> None:
             with pytest.raises(ApiError) as caught:
                 await rest.send(as_told, "replay", target, body=body)
             assert_refused(caught, exchange)
-    assert asked(route).method == recorded["method"]
+    assert sent_request(route).method == recorded["method"]
 
 
 @pytest.mark.parametrize("exchange", chosen(("GET", "pods/*/exec")))
@@ -412,7 +412,7 @@ async def test_exec(exchange: Exchange) -> None:
                 end = await receive_all(session, got)
         except ClusterError as error:
             end = error
-    request = asked(route)
+    request = sent_request(route)
     assert request.url.path == exchange["request"]["path"]
     expected = [("container", container), *(("command", word) for word in command)]
     expected += [("stdin", "true")] if stdin else []

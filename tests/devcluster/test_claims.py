@@ -97,7 +97,7 @@ def mapped_admin(mapped_cluster: DevCluster) -> Iterator[Storing]:
 
 
 @pytest.fixture
-def fresh() -> Iterator[Storing]:
+def fresh_storage() -> Iterator[Storing]:
     """A cluster in which nothing happens but what the test does."""
     with DevClusterThread() as running:
         yield from storing(running)
@@ -251,15 +251,15 @@ def test_a_claim_that_comes_after_its_pods(two: Storing, name: str, *, provided:
         assert two.http.get("/api/v1/nodes").status_code == 200
 
 
-def test_a_claim_goes_with_its_last_pod(fresh: Storing, name: str) -> None:
+def test_a_claim_goes_with_its_last_pod(fresh_storage: Storing, name: str) -> None:
     """Deleted while a process still had it, its folder is removed once that has ended, whatever else happens."""
-    fresh.claim(name)
-    folder = fresh.cluster.claim_folder("ci", name)
-    fresh.mounting(name, name, "trap '' TERM; echo up; sleep 600")
-    fresh.until(name, lambda found: found is not None and fresh.log(name).text == "up\n")
-    fresh.delete(name, gracePeriodSeconds=0)
-    fresh.http.delete(f"{CLAIMS}/{name}")
-    fresh.until(name, lambda _: not folder.exists())
+    fresh_storage.claim(name)
+    folder = fresh_storage.cluster.claim_folder("ci", name)
+    fresh_storage.mounting(name, name, "trap '' TERM; echo up; sleep 600")
+    fresh_storage.until(name, lambda found: found is not None and fresh_storage.log(name).text == "up\n")
+    fresh_storage.delete(name, gracePeriodSeconds=0)
+    fresh_storage.http.delete(f"{CLAIMS}/{name}")
+    fresh_storage.until(name, lambda _: not folder.exists())
 
 
 @pytest.mark.parametrize("given", [{}, {"storageClassName": None, "volumeMode": None}])

@@ -258,7 +258,7 @@ def test_items_that_no_folder_can_hold(admin: Client, name: str, items: list[tup
     source = {"secretName": "held", "items": [{"key": key, "path": path} for key, path in items]}
     admin.create(pod_manifest(name, ["true"], volumes=[{"name": "v", "secret": source}]))
 
-    def told() -> set[str]:
+    def failed_mounts() -> set[str]:
         events = admin.cluster.events("ci")
         return {
             event["message"]
@@ -266,8 +266,8 @@ def test_items_that_no_folder_can_hold(admin: Client, name: str, items: list[tup
             if event["involvedObject"]["name"] == name and event["reason"] == "FailedMount"
         }
 
-    admin.until(name, lambda _pod: bool(told()))
-    assert told() == {f'MountVolume.SetUp failed for volume "v" : {words}'}
+    admin.until(name, lambda _pod: bool(failed_mounts()))
+    assert failed_mounts() == {f'MountVolume.SetUp failed for volume "v" : {words}'}
     admin.delete(name, gracePeriodSeconds=0)
 
 

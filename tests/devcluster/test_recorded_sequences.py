@@ -35,7 +35,7 @@ def client(moved: DevCluster, request: pytest.FixtureRequest) -> Iterator[Client
     client.close()
 
 
-def told(pod: Object | None) -> Any:
+def summary_of_pod(pod: Object | None) -> Any:
     """All that a poller sees of a pod, but for times, identifiers, addresses and the image's name."""
     if pod is None:
         return None
@@ -66,22 +66,22 @@ def container(entry: Object) -> Any:
     return entry["name"], kind, known, never, flags, entry["lastState"], entry.get("allocatedResources")
 
 
-def recorded(scenario: str, pod: str) -> list[Any]:
+def recorded_states(scenario: str, pod: str) -> list[Any]:
     """The states that the recorder saw of that pod, each once."""
     states: list[Any] = []
     for exchange in recording(scenario)["exchanges"]:
         request, document = exchange["request"], exchange["response"].get("json")
         if request["method"] in {"GET", "POST"} and document is not None and exchange["response"]["status"] < 500:
             if document["kind"] == "Pod" and document["metadata"]["name"] == pod:
-                states.append(told(document))
+                states.append(summary_of_pod(document))
             elif document["kind"] == "Status" and request["path"].endswith(f"/pods/{pod}"):
                 states.append(None)
     return tidy(states)
 
 
-def seen(client: Client, pod: str) -> list[Any]:
+def stored_states(client: Client, pod: str) -> list[Any]:
     """The states that the embedded cluster stored of that pod, each once."""
-    states = [told(state) for state in client.cluster.states("ci", pod)]
+    states = [summary_of_pod(state) for state in client.cluster.states("ci", pod)]
     return tidy(states if client.pod(pod) is not None else [*states, None])
 
 
@@ -102,8 +102,8 @@ def manifest(scenario: str, pod: str) -> Object:
 
 def goes_through(client: Client, scenario: str, pod: str, *, to_removal: bool = True) -> None:
     """Every recorded state was stored, in the recorded order; what lies between two is what no poll happened to see."""
-    wanted = [state for state in recorded(scenario, pod) if to_removal or state is not None]
-    there = seen(client, pod)
+    wanted = [state for state in recorded_states(scenario, pod) if to_removal or state is not None]
+    there = stored_states(client, pod)
     position = 0
     for state in wanted:
         start = position
@@ -226,7 +226,7 @@ def test_a_pod_that_tells_nothing(client: Client, scenario: str, pod: str) -> No
     for _ in range(4):
         client.cluster.advance(60)
     goes_through(client, scenario, pod, to_removal=False)
-    assert seen(client, pod)[-1] == [state for state in recorded(scenario, pod) if state][-1]
+    assert stored_states(client, pod)[-1] == [state for state in recorded_states(scenario, pod) if state][-1]
     notes = {note["note"] for note in recording(scenario)["notes"] if note["note"].startswith("event: ")}
     events = {
         f"event: {event['type']} {event['reason']}: {event['message']}"

@@ -156,7 +156,7 @@ def test_a_pod_that_may_not_be_deleted_is_named(tmp_path: Path) -> None:
         result = bench.one("echo", "done")
         (pod,) = bench.pods()
         remedy = f"kubectl --namespace ci delete pod {pod}"
-        assert (result.state, result.left) == ("succeeded", (remedy,))
+        assert (result.state, result.leftovers) == ("succeeded", (remedy,))
         assert [(event.confirmed, event.remedy) for event in bench.of(PodDeleted)] == [(False, remedy)]
         assert any("cannot delete resource" in event.message and remedy in event.message for event in bench.of(Noted))
         assert [document["metadata"]["name"] for document in cluster.pods()] == [pod]

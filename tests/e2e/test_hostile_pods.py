@@ -101,7 +101,7 @@ def check_untouched(bench: Bench, result: senro.Result) -> None:
     assert not list(bench.folder.rglob("*outside*"))
     assert not list(bench.folder.rglob("*owned*"))
     assert bench.of(SnapshotTaken) == []
-    assert (bench.log("w.s"), bench.starts(), result.left) == (b"ran\n", 1, ())
+    assert (bench.log("w.s"), bench.starts(), result.leftovers) == (b"ran\n", 1, ())
 
 
 def around_cache(folder: Path) -> set[str]:
@@ -123,15 +123,15 @@ def test_what_must_not_be_unpacked_is_refused_by_name(bench: Bench, name: str) -
     check_untouched(bench, result)
 
 
-WHOLE = tar_of(("0/f", FILE, "theirs"), ("0/g", FILE, "theirs"))
+COMPLETE_ARCHIVE = tar_of(("0/f", FILE, "theirs"), ("0/g", FILE, "theirs"))
 
 BROKEN: dict[str, Callable[[], bytes]] = {
-    "cut": lambda: WHOLE[:1500],
+    "cut": lambda: COMPLETE_ARCHIVE[:1500],
     "nothing": lambda: b"",
     "no tar": lambda: b"sh: tar: Permission denied\n" * 40,
-    "another content than is there": lambda: WHOLE,
-    "a cut gzip": lambda: gzip.compress(WHOLE)[:-9],
-    "gzip with words behind it": lambda: gzip.compress(WHOLE) + b"gzip: warning\n",
+    "another content than is there": lambda: COMPLETE_ARCHIVE,
+    "a cut gzip": lambda: gzip.compress(COMPLETE_ARCHIVE)[:-9],
+    "gzip with words behind it": lambda: gzip.compress(COMPLETE_ARCHIVE) + b"gzip: warning\n",
 }
 
 

@@ -48,12 +48,12 @@ class Case(NamedTuple):
     workspace: bool
 
 
-def some(cases: list[Any]) -> list[Any]:
+def sample(cases: list[Any]) -> list[Any]:
     """All of them in `make soak`, else a tenth, always the same."""
     return cases if SOAK else random.Random(SEED).sample(cases, max(1, len(cases) // 10))
 
 
-DISRUPTIONS = some([Case(*case) for case in itertools.product(REASONS, FAULT_POINTS, (False, True))])
+DISRUPTIONS = sample([Case(*case) for case in itertools.product(REASONS, FAULT_POINTS, (False, True))])
 BATCHES = [DISRUPTIONS[at : at + AT_ONCE] for at in range(0, len(DISRUPTIONS), AT_ONCE)]
 
 
@@ -78,7 +78,7 @@ def test_disruptions(bench: Bench, batch: list[Case], record_property: Callable[
         if case.workspace:
             assert bench.tree(f"ws{number}") == {f"f{number}": f"{len(outcomes)}\n".encode()}, case
     assert result.ok
-    assert (bench.faults.pending(), result.left) == (0, ())
+    assert (bench.faults.pending(), result.leftovers) == (0, ())
     assert bench.cluster is not None
     assert not set(bench.pods()) & {later for _, later in bench.cluster.doubled}
     record_property("counts", {f"{len(DISRUPTIONS)} disruptions": dict(counted)})
@@ -178,7 +178,7 @@ REQUESTS = (
 )
 """Every request of an attempt."""
 
-TROUBLED = some(list(itertools.product(TROUBLES, REQUESTS)))
+TROUBLED = sample(list(itertools.product(TROUBLES, REQUESTS)))
 
 
 @pytest.mark.parametrize(("trouble", "request_of"), TROUBLED, ids=str)
@@ -202,5 +202,5 @@ def test_troubles(
     assert bench.log("w.s") == b"ran\n"
     assert bench.tree("src")["size"].strip() == b"10"
     assert bench.starts() == 1
-    assert (bench.faults.pending(), result.left) == (0, ())
+    assert (bench.faults.pending(), result.leftovers) == (0, ())
     record_property("counts", {f"{len(TROUBLED)} troubles": {"sat out": 1}})

@@ -50,7 +50,7 @@ def go_sum(bench: Bench) -> Path:
     return path
 
 
-def told(bench: Bench) -> list[Event]:
+def scratch_events(bench: Bench) -> list[Event]:
     """What the ledger says of scratch caches."""
     return [event for event in bench.events() if isinstance(event, SCRATCH)]
 
@@ -63,7 +63,7 @@ def elsewhere(bench: Bench, name: str) -> None:
 def test_saved_once_and_restored(bench: Bench, go_sum: Path) -> None:
     """The first run saves what came back; the second starts from it, and neither reads it back nor saves it again."""
     assert fill(bench).state == "succeeded"
-    missed, saved = told(bench)
+    missed, saved = scratch_events(bench)
     assert isinstance(missed, ScratchMissed)
     assert isinstance(saved, ScratchSaved)
     assert (saved.cache, saved.step, saved.attempt, saved.store, saved.files) == ("gomod", "w.s", 1, "local", 1)
@@ -73,7 +73,7 @@ def test_saved_once_and_restored(bench: Bench, go_sum: Path) -> None:
     assert [event.direction for event in bench.of(TransferCompleted)] == ["upload", "download"]
     assert fill(bench, "second").state == "succeeded"
     assert bench.log("w.s") == b"first\n"
-    (restored,) = told(bench)
+    (restored,) = scratch_events(bench)
     assert isinstance(restored, ScratchRestored)
     assert (restored.key, restored.entry_key, restored.store, restored.files) == (saved.key, saved.key, "local", 1)
     assert [event.direction for event in bench.of(TransferCompleted)] == ["upload"]
@@ -88,7 +88,7 @@ def test_another_key_starts_from_the_newest_under_a_prefix(bench: Bench, go_sum:
         go_sum.write_text(word)
         fill(bench, word)
     assert bench.log("w.s") == b"1\n2\n"
-    restored, saved = told(bench)
+    restored, saved = scratch_events(bench)
     assert isinstance(restored, ScratchRestored)
     assert isinstance(saved, ScratchSaved)
     assert restored.key == saved.key != restored.entry_key
@@ -117,11 +117,11 @@ def test_a_step_that_fails_saves_nothing(bench: Bench) -> None:
     out = senro.Workspace("out")
     mounts = [GOMOD.at("/c"), out.at("/out")]
     assert bench.one("sh", "-c", "echo x > /c/x; echo x > /out/x; exit 3", mounts=mounts).state == "failed"
-    assert [type(event) for event in told(bench)] == [ScratchMissed]
+    assert [type(event) for event in scratch_events(bench)] == [ScratchMissed]
     assert bench.tree("out") == {"x": b"x\n"}
     local = "echo x > $SENRO_SCRATCH_GOMOD/x; exit 3"
     assert bench.one("sh", "-c", local, on=senro.local(), mounts=[GOMOD.at("/c")]).state == "failed"
-    assert [type(event) for event in told(bench)] == [ScratchMissed]
+    assert [type(event) for event in scratch_events(bench)] == [ScratchMissed]
 
 
 @pytest.mark.usefixtures("go_sum")
@@ -135,7 +135,7 @@ def test_no_snapshot_saves_nothing(bench: Bench) -> None:
     v.step("look", ["sh", "-c", "ls"], mounts=[GOMOD.at("/c")], workdir="/c", needs=["here"], no_snapshot=True)
     assert bench.run(p).state == "succeeded"
     assert bench.log("b.look") == b""
-    assert [type(event) for event in told(bench)] == [ScratchMissed]
+    assert [type(event) for event in scratch_events(bench)] == [ScratchMissed]
 
 
 @pytest.mark.usefixtures("go_sum")
@@ -194,14 +194,14 @@ def test_a_cache_that_does_not_come_back(bench: Bench) -> None:
     result = bench.one("sh", "-c", "head -c 100000 /dev/urandom > /c/x; echo x > /out/x", mounts=mounts)
     assert result.state == "succeeded"
     assert bench.tree("out") == {"x": b"x\n"}
-    missed, lost = told(bench)
+    missed, lost = scratch_events(bench)
     assert isinstance(missed, ScratchMissed)
     assert isinstance(lost, ScratchNotSaved)
     assert (lost.step, lost.attempt, lost.store) == ("w.s", 1, "local")
     assert lost.reason.startswith("it was not downloaded: ")
     assert "3 tries" in lost.reason
     fill(bench)
-    assert isinstance(told(bench)[0], ScratchMissed)
+    assert isinstance(scratch_events(bench)[0], ScratchMissed)
 
 
 @pytest.mark.usefixtures("go_sum")
@@ -239,7 +239,9 @@ def test_runs_are_no_part_of_a_key(bench: Bench, go_sum: Path) -> None:
     keys = []
     for _ in range(2):
         bench.one("true", on=senro.local(), mounts=[cache.at("/c"), src.at("/src")])
-        keys.append(next(event.key for event in told(bench) if isinstance(event, (ScratchMissed, ScratchRestored))))
+        keys.append(
+            next(event.key for event in scratch_events(bench) if isinstance(event, (ScratchMissed, ScratchRestored)))
+        )
     assert keys[0] == keys[1]
 
 
@@ -270,7 +272,7 @@ def test_shared_between_machines(bench: Bench) -> None:
     for where in ("remote", "local"):
         fill(bench, "second")
         assert bench.log("w.s") == b"first\n"
-        (restored,) = told(bench)
+        (restored,) = scratch_events(bench)
         assert isinstance(restored, ScratchRestored)
         assert restored.store == where
 
@@ -421,7 +423,7 @@ def test_wrong_bytes_under_a_right_key(bench: Bench, remote: SeaweedFS) -> None:
     elsewhere(bench, "other")
     assert fill(bench, "second").state == "succeeded"
     assert bench.log("w.s") == b""
-    assert [type(event) for event in told(bench)] == [ScratchMissed, ScratchSaved, ScratchNotSaved]
+    assert [type(event) for event in scratch_events(bench)] == [ScratchMissed, ScratchSaved, ScratchNotSaved]
     (noted,) = [event for event in bench.of(Noted) if "scratch" in event.message]
     assert "the entry is damaged" in noted.message
     assert bench.of(RemoteCacheDisabled) == []

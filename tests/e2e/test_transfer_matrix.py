@@ -101,7 +101,7 @@ def make_contents(folder: Path) -> None:
 COMMAND = ["sh", "-c", "echo ran; echo changed > changed; rm empty; mkdir made"]
 
 
-def seen(folder: Path) -> dict[str, object]:
+def folder_contents(folder: Path) -> dict[str, object]:
     """All that a folder holds, to the last byte: by path, a file's content and whether it may be executed."""
     found: dict[str, object] = {}
     for path in sorted(folder.rglob("*")):
@@ -300,9 +300,9 @@ def judge(bench: Bench, number: int, case: Case, before: dict[str, object]) -> s
     step, result = f"w{number}.s", bench.results[-1]
     (outcome,) = (event.outcome for event in bench.of(AttemptEnded) if event.step == step)
     broken = [event for event in bench.of(TransferTryFailed) if event.step == step]
-    crossed = {event.direction: event for event in bench.of(TransferCompleted) if event.step == step}
+    completed = {event.direction: event for event in bench.of(TransferCompleted) if event.step == step}
     folder = Path(result.workspaces[f"ws{number}"].folder)
-    there, told = seen(folder), (case, outcome, broken)
+    there, told = folder_contents(folder), (case, outcome, broken)
     starts = starts_of(bench, step)
     assert starts <= 1, told
     # A fault that never happened proves nothing; what arrived although nothing said so needs no other try.
@@ -316,9 +316,9 @@ def judge(bench: Bench, number: int, case: Case, before: dict[str, object]) -> s
     assert broken or case.fault != "cut" or case.direction == "upload", told
     if outcome.kind == "succeeded":
         assert "whole" in may_come_to, told
-        assert (there, starts, set(crossed)) == (after(before), 1, {"upload", "download"}), told
+        assert (there, starts, set(completed)) == (after(before), 1, {"upload", "download"}), told
         if case.content != "noise" and case.fault not in {*GONE, *UNSAID}:
-            assert crossed[case.direction].coding == case.coding, told
+            assert completed[case.direction].coding == case.coding, told
         tries = len({event.tries for event in broken if event.tries and event.direction == case.direction}) + 1
         assert tries == case.times + 1 or case.direction == "upload" or case.fault not in BREAKING, told
         return "whole" if tries == 1 else f"whole at try {tries}"
@@ -327,7 +327,7 @@ def judge(bench: Bench, number: int, case: Case, before: dict[str, object]) -> s
     assert outcome.kind == "infra", told
     assert outcome.infra_kind in (BLAMED if case.fault in {*GONE, MIDWAY} else {"transfer"}), told
     if case.direction == "download":
-        assert (starts, "upload" in crossed) == (1, True), told
+        assert (starts, "upload" in completed) == (1, True), told
     if outcome.infra_kind == "transfer" and case.direction == "download":
         assert (outcome.code, outcome.did_run) == (0, "yes"), told
     if starts == 0:
@@ -354,12 +354,12 @@ def check_cases(bench: Bench, cases: list[Case], monkeypatch: pytest.MonkeyPatch
     if SILENT & {case.fault for case in cases}:
         monkeypatch.setattr(transfer, "IDLE_SECONDS", IDLE)
     result = run(bench, cases)
-    before = {content: seen(bench.folder / content) for content in {case.content for case in cases}}
+    before = {content: folder_contents(bench.folder / content) for content in {case.content for case in cases}}
     counts: dict[str, Counter[str]] = {}
     for number, case in enumerate(cases):
         title = f"transfer {case.direction}, {case.fault}"
         counts.setdefault(title, Counter())[judge(bench, number, case, before[case.content])] += 1
-    assert result.left == ()
+    assert result.leftovers == ()
     assert leftovers(result) == []
     bench.check_nothing_is_left()
     bench.faults.clear()
@@ -371,7 +371,7 @@ def leftovers(result: senro.Result) -> list[str]:
     return [path.name for path in Path(result.folder).rglob(".*.senro-*")]
 
 
-def some(cases: list[Case], at_most: int) -> list[Case]:
+def sample(cases: list[Case], at_most: int) -> list[Case]:
     """All of them in `make soak`, else a tenth, always the same, and no more than so many."""
     if SOAK:
         return cases
@@ -409,7 +409,7 @@ def all_faults() -> list[Case]:
 
 
 FAULTS = all_faults()
-CHOSEN = some(FAULTS, 16)
+CHOSEN = sample(FAULTS, 16)
 
 
 def skip_without(coding: Coding) -> None:
@@ -503,7 +503,7 @@ def test_a_read_back_cut_twice_succeeds_at_the_third_try(bench: Bench, monkeypat
         ("download", 2),
     ]
     assert [(event.direction, event.tries) for event in bench.of(TransferCompleted)] == [("upload", 1), ("download", 3)]
-    assert judge(bench, 0, case, seen(bench.folder / "noise")) == "whole at try 3"
+    assert judge(bench, 0, case, folder_contents(bench.folder / "noise")) == "whole at try 3"
     assert bench.faults.pending() == 0
 
 
@@ -516,7 +516,7 @@ def test_the_last_megabytes_are_missing_with_success(bench: Bench, monkeypatch: 
     assert outcome is not None
     assert (outcome.kind, outcome.infra_kind, outcome.code, outcome.did_run) == ("infra", "transfer", 0, "yes")
     assert all("the transfer was cut" in event.message for event in bench.of(TransferTryFailed))
-    assert seen(Path(result.workspaces["ws0"].folder)) == seen(bench.folder / "noise")
+    assert folder_contents(Path(result.workspaces["ws0"].folder)) == folder_contents(bench.folder / "noise")
     assert (starts_of(bench, "w0.s"), bench.faults.pending(), leftovers(result)) == (1, 0, [])
 
 
@@ -541,7 +541,7 @@ def test_a_disk_of_the_coordinator_that_is_full(bench: Bench, coding: Coding, mo
     assert (outcome.kind, outcome.infra_kind, outcome.code, outcome.did_run) == ("infra", "transfer", 0, "yes")
     assert "No space left on device" in outcome.message
     assert len(bench.of(TransferTryFailed)) == 1
-    assert seen(Path(result.workspaces["ws0"].folder)) == seen(bench.folder / "text")
+    assert folder_contents(Path(result.workspaces["ws0"].folder)) == folder_contents(bench.folder / "text")
     assert (starts_of(bench, "w0.s"), leftovers(result)) == (1, [])
 
 
@@ -573,7 +573,7 @@ def test_a_kubelet_that_restarts_midway(bench: Bench, direction: Direction, monk
     midway = Midway(direction, 3000, lambda: cluster.restart_kubelet(seconds=0.3))
     assert run(bench, [case], midway).ok
     assert any(event.direction == direction for event in bench.of(TransferTryFailed))
-    assert judge(bench, 0, case, seen(bench.folder / "small")).startswith("whole")
+    assert judge(bench, 0, case, folder_contents(bench.folder / "small")).startswith("whole")
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -592,7 +592,7 @@ def test_a_pod_that_is_taken_away_midway(
 
     case = Case(MIDWAY, direction, "plain", "small")
     run(bench, [case], Midway(direction, 3000, take))
-    assert judge(bench, 0, case, seen(bench.folder / "small")).startswith("Infra")
+    assert judge(bench, 0, case, folder_contents(bench.folder / "small")).startswith("Infra")
     assert leftovers(bench.results[-1]) == []
 
 
@@ -604,7 +604,7 @@ def test_a_node_that_is_gone_midway(tmp_path: Path, direction: Direction, monkey
         bench = Bench.embedded(tmp_path, cluster)
         case = Case(MIDWAY, direction, "plain", "small")
         run(bench, [case], LosingTheNode(cluster, direction))
-        assert judge(bench, 0, case, seen(bench.folder / "small")).startswith("Infra")
+        assert judge(bench, 0, case, folder_contents(bench.folder / "small")).startswith("Infra")
         assert leftovers(bench.results[-1]) == []
 
 

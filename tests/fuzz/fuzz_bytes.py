@@ -52,40 +52,40 @@ def write_corpus() -> None:
         (CORPUS / f"{scenario}-{name}.json").write_bytes(msgspec.json.encode(pod_from(document)) + b"\n")
 
 
-def flipped(data: bytes, chance: random.Random) -> bytes:
-    place = chance.randrange(len(data))
-    return data[:place] + bytes([data[place] ^ (1 << chance.randrange(8))]) + data[place + 1 :]
+def flip_bit(data: bytes, randomness: random.Random) -> bytes:
+    place = randomness.randrange(len(data))
+    return data[:place] + bytes([data[place] ^ (1 << randomness.randrange(8))]) + data[place + 1 :]
 
 
-def inserted(data: bytes, chance: random.Random) -> bytes:
-    place = chance.randrange(len(data))
-    return data[:place] + chance.choice(TOKENS) + data[place:]
+def insert_token(data: bytes, randomness: random.Random) -> bytes:
+    place = randomness.randrange(len(data))
+    return data[:place] + randomness.choice(TOKENS) + data[place:]
 
 
-def cut(data: bytes, chance: random.Random) -> bytes:
-    place = chance.randrange(len(data))
-    return data[:place] + data[place + chance.randrange(1, 40) :]
+def delete_bytes(data: bytes, randomness: random.Random) -> bytes:
+    place = randomness.randrange(len(data))
+    return data[:place] + data[place + randomness.randrange(1, 40) :]
 
 
-def doubled(data: bytes, chance: random.Random) -> bytes:
-    place = chance.randrange(len(data))
-    return data[:place] + data[place : place + chance.randrange(1, 200)] + data[place:]
+def repeat_bytes(data: bytes, randomness: random.Random) -> bytes:
+    place = randomness.randrange(len(data))
+    return data[:place] + data[place : place + randomness.randrange(1, 200)] + data[place:]
 
 
-def revalued(data: bytes, chance: random.Random) -> bytes:
+def change_value(data: bytes, randomness: random.Random) -> bytes:
     """One value of the document is another, or gone."""
     try:
         document = json.loads(data)
     except (ValueError, RecursionError):
-        return inserted(data, chance)
+        return insert_token(data, randomness)
     holders = list(_holders(document))
     if not holders:
-        return inserted(data, chance)
-    holder, key = chance.choice(holders)
-    if isinstance(holder, dict) and chance.random() < 0.2:
+        return insert_token(data, randomness)
+    holder, key = randomness.choice(holders)
+    if isinstance(holder, dict) and randomness.random() < 0.2:
         del holder[key]
     else:
-        holder[key] = chance.choice(VALUES)
+        holder[key] = randomness.choice(VALUES)
     return json.dumps(document).encode("utf-8", "surrogatepass")
 
 
@@ -101,21 +101,27 @@ def _holders(value: Any) -> list[tuple[Any, Any]]:
     return found
 
 
-CHANGES: tuple[Callable[[bytes, random.Random], bytes], ...] = (flipped, inserted, cut, doubled, *([revalued] * 6))
+CHANGES: tuple[Callable[[bytes, random.Random], bytes], ...] = (
+    flip_bit,
+    insert_token,
+    delete_bytes,
+    repeat_bytes,
+    *([change_value] * 6),
+)
 
 
 def fuzz(seconds: float, seed: int) -> int:
     """Change and check until the time is over. Returns how many inputs failed."""
-    chance = random.Random(seed)
+    randomness = random.Random(seed)
     corpus = [path.read_bytes() for path in sorted(CORPUS.glob("*.json"))]
     kept: list[bytes] = []
     met: set[Feature] = set()
     tried = failed = 0
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
-        data = chance.choice(kept if kept and chance.random() < 0.7 else corpus)
-        for _ in range(chance.choice((1, 1, 2, 4, 8))):
-            data = chance.choice(CHANGES)(data, chance) or b"{}"
+        data = randomness.choice(kept if kept and randomness.random() < 0.7 else corpus)
+        for _ in range(randomness.choice((1, 1, 2, 4, 8))):
+            data = randomness.choice(CHANGES)(data, randomness) or b"{}"
         tried += 1
         try:
             feature = check(data)

@@ -66,7 +66,7 @@ def check(bench: Bench, drawn: Draw) -> None:
     secrets = {"Token": senro.secret.value("made-up")} if drawn.secret else {}
     result = bench.run(drawn.pipeline(bench.pod()), secrets=secrets)
     bench.faults.clear()
-    assert result.left == ()
+    assert result.leftovers == ()
     assert result.ok is not bool(drawn.failing), result.steps
     told = bench.tree("source").get("done", b"").decode().split()
     assert told == drawn.expected

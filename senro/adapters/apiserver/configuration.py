@@ -77,14 +77,14 @@ def read_configuration(env: Mapping[str, str], *, now: datetime) -> Configuratio
     Raises `ConfigurationError` with every problem: what is missing, contradictory or unknown, a file that cannot be
     read, a CA bundle without a certificate, a key that does not belong to its certificate, one that has expired.
     """
-    reader = _Reader(env, now)
+    reader = _VariableReader(env, now)
     configuration = reader.read()
     if configuration is None:
         raise ConfigurationError(tuple(reader.refusals))
     return configuration
 
 
-class _Reader:
+class _VariableReader:
     """One reading: it collects what is wrong."""
 
     def __init__(self, env: Mapping[str, str], now: datetime) -> None:

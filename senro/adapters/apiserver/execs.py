@@ -102,7 +102,7 @@ async def _upgraded(operation: str, nonce: bytes, subprotocol: str, answer: http
     """The answer if it is a 101 by the rules; else it is closed."""
     try:
         if answer.status_code != 101:
-            await _refused(operation, answer, subprotocol)
+            await _raise_refusal(operation, answer, subprotocol)
         check_handshake(operation, answer, nonce, subprotocol)
     except BaseException:
         await close(answer)
@@ -110,7 +110,7 @@ async def _upgraded(operation: str, nonce: bytes, subprotocol: str, answer: http
     return answer
 
 
-async def _refused(operation: str, answer: httpx.Response, subprotocol: str) -> NoReturn:
+async def _raise_refusal(operation: str, answer: httpx.Response, subprotocol: str) -> NoReturn:
     """Raise what an answer other than 101 says."""
     data = await read_bounded(operation, answer, REFUSAL_LIMIT)
     if answer.status_code == 403 and not data.strip():

@@ -70,14 +70,14 @@ def read_location(env: Mapping[str, str]) -> Location | None:
 
     Raises `ConfigurationError` with all problems: unknown or contradictory variables, and invalid values.
     """
-    reader = _Reader(env)
+    reader = _VariableReader(env)
     location = reader.read()
     if reader.refusals:
         raise ConfigurationError(tuple(reader.refusals))
     return location
 
 
-class _Reader:
+class _VariableReader:
     """Reads one environment and collects its problems. Never quotes a URL, which may contain a password."""
 
     def __init__(self, env: Mapping[str, str]) -> None:

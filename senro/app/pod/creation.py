@@ -80,7 +80,7 @@ class _PodCreate:
 
     async def request(self, unanswered: int) -> tuple[Pod, bool]:
         """Look for the pod if an earlier request may have stored it, else create it; say whether it was found."""
-        if unanswered and (pod := await self._look()) is not None:
+        if unanswered and (pod := await self._find()) is not None:
             return pod, True
         self.ready()
         try:
@@ -98,11 +98,11 @@ class _PodCreate:
     async def look_for_stored_pod(self, clock: Clock) -> Pod | None:
         """The pod that a request stored although it failed, None if it does not appear in `CREATE_LAG_SECONDS`."""
         deadline = clock.monotonic() + CREATE_LAG_SECONDS
-        while (pod := await self._look()) is None and clock.monotonic() < deadline:
+        while (pod := await self._find()) is None and clock.monotonic() < deadline:
             await clock.sleep(FIRST_PAUSE)
         return pod
 
-    async def _look(self) -> Pod | None:
+    async def _find(self) -> Pod | None:
         with suppress(ClusterError):
             return await self._read()
         return None

@@ -160,7 +160,7 @@ class PodObserver:
         if memory.ran and not self._memory.ran:
             self._unobserved = at - self._polled_at
         self._polled_at, self._memory, self.pod, self.last = at, memory, pod, pod or self.last
-        self._patience = self._patience.seen(answer, at)
+        self._patience = self._patience.after(answer, at)
         self._settle(self._patience.verdict(answer, at) or answer)
 
     def _settle(self, answer: Answer) -> None:

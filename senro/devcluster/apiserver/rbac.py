@@ -78,7 +78,7 @@ def namespace_grants(storage: Storage, user: str, groups: Iterable[str], namespa
 
 def _grants_of(storage: Storage, binding: Object, user: str, groups: set[str], namespace: str) -> list[Grant]:
     reference, meta = binding.get("roleRef") or {}, binding["metadata"]
-    subject = next((text for item in binding.get("subjects") or [] if (text := _told(item, user, groups))), "")
+    subject = next((text for item in binding.get("subjects") or [] if (text := _subject_name(item, user, groups))), "")
     if not subject:
         return []
     kind, name = reference.get("kind", ""), reference.get("name", "")
@@ -88,7 +88,7 @@ def _grants_of(storage: Storage, binding: Object, user: str, groups: set[str], n
     return [Grant(rule, reason) for document in (role or {}).get("rules") or [] for rule in _rules(document)]
 
 
-def _told(subject: Object, user: str, groups: set[str]) -> str:
+def _subject_name(subject: Object, user: str, groups: set[str]) -> str:
     """The subject as a reason names it, where it is this caller; else ""."""
     kind, name, namespace = subject.get("kind"), subject.get("name", ""), subject.get("namespace", "")
     if kind == "ServiceAccount" and user == f"system:serviceaccount:{namespace}:{name}":

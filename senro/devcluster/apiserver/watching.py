@@ -110,7 +110,7 @@ class _Watch:
                 words = f"too old resource version: {seen} ({self._storage.oldest})"
                 yield _line("ERROR", failure(410, "Expired", words))
                 return
-            for line in filter(None, [self._told(change) for change in changes]):
+            for line in filter(None, [self._event_line(change) for change in changes]):
                 yield line
             seen = changes[-1].version if changes else seen
             if anyio.current_time() >= bookmark_at:
@@ -131,7 +131,7 @@ class _Watch:
         self._told_last = now + _BOOKMARK_SECONDS >= last
         return max(now, last) if self._told_last else now + _BOOKMARK_SECONDS
 
-    def _told(self, change: Change) -> bytes:
+    def _event_line(self, change: Change) -> bytes:
         document = change.document
         meta = document["metadata"]
         if change.resource != self._resource or (self._namespace and meta.get("namespace") != self._namespace):

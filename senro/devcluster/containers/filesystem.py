@@ -210,7 +210,7 @@ class FileSystem:
             if path.startswith(_SYSTEM):
                 return
             host = self.host_path(path)
-            if not os.path.lexists(host) or self._lacks(path):
+            if not os.path.lexists(host) or self._is_missing(path):
                 raise StartError(f"exec: {shown}: stat {name}: no such file or directory")
             if host.is_dir():
                 raise StartError(f"exec: {shown}: is a directory")
@@ -220,13 +220,13 @@ class FileSystem:
         for folder in search.split(":"):
             path = posixpath.join(folder or ".", name)
             host = self.host_path(path)
-            if self._lacks(path):
+            if self._is_missing(path):
                 continue
             if host.is_file() and os.access(host, os.X_OK):
                 return
         raise StartError(f"exec: {shown}: executable file not found in $PATH")
 
-    def _lacks(self, path: str) -> bool:
+    def _is_missing(self, path: str) -> bool:
         """Whether a program of the host is one that the image does not have."""
         links = self._rebuilt.get(os.path.realpath(posixpath.dirname(path)))
         return links is not None and not os.path.lexists(links / posixpath.basename(path))

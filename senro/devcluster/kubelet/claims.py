@@ -166,7 +166,7 @@ def unready(storage: Storage, pod: Object) -> str:
     return ""
 
 
-def taken(storage: Storage, pod: Object) -> bool:
+def claim_in_use(storage: Storage, pod: Object) -> bool:
     """Whether another pod has a claim of this one that is for one pod alone (ReadWriteOncePod)."""
     alone = {
         str(claim["metadata"]["name"])

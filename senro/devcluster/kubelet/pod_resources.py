@@ -36,7 +36,7 @@ def _total(name: str, values: list[object]) -> object:
     return str(int(total))
 
 
-def whole(value: object) -> int | None:
+def whole_number(value: object) -> int | None:
     """A quantity as a whole number of its unit (bytes, cores), or None where it is none."""
     number = parse_quantity(value)
     return None if number is None else int(number)

@@ -11,7 +11,7 @@ from senro.devcluster.apiserver.quantities import parse_quantity
 from senro.devcluster.apiserver.status import NODES, PODS, Refused
 from senro.devcluster.clock import now_text
 from senro.devcluster.kubelet import status as pod_status
-from senro.devcluster.kubelet.claims import taken, unready
+from senro.devcluster.kubelet.claims import claim_in_use, unready
 from senro.devcluster.kubelet.events import SCHEDULER
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ class Scheduler:
         rooms = self.rooms()
         if words := unready(self._storage, pod):
             return "", f"0/{len(rooms)} nodes are available: {words}. not found"
-        alone = taken(self._storage, pod)
+        alone = claim_in_use(self._storage, pod)
         refusals = []
         for room in sorted(rooms, key=lambda room: (len(room.pods), room.name)):
             refused = refusal(pod, room)

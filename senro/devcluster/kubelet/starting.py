@@ -18,7 +18,7 @@ from senro.devcluster.containers.runtime import ContainerConfig, StartError, sys
 from senro.devcluster.expansion import expand
 from senro.devcluster.images import invalid_name, pull_error
 from senro.devcluster.kubelet.environment import ConfigError, Secrets, environment
-from senro.devcluster.kubelet.pod_resources import whole
+from senro.devcluster.kubelet.pod_resources import whole_number
 from senro.devcluster.kubelet.volumes import mounts, read_only_volumes
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class Starter:
             group=context.get("runAsGroup"),
             read_only_root=bool(context.get("readOnlyRootFilesystem")) or image.read_only_root,
             capabilities=granted,
-            memory_limit=whole(((container.get("resources") or {}).get("limits") or {}).get("memory")),
+            memory_limit=whole_number(((container.get("resources") or {}).get("limits") or {}).get("memory")),
             absent_tools=image.absent_tools,
             programs=image.programs,
         )

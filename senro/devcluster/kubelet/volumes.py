@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from senro.devcluster.apiserver.status import SECRETS
 from senro.devcluster.containers.runtime import Mount, system_words
 from senro.devcluster.kubelet.environment import ConfigError
-from senro.devcluster.kubelet.pod_resources import whole
+from senro.devcluster.kubelet.pod_resources import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -84,7 +84,7 @@ def over_limit(volumes: list[Object], paths: Mapping[str, Path]) -> tuple[str, s
     """The first emptyDir that holds more than its sizeLimit, and that limit as the pod has it; None where none does."""
     for volume in volumes:
         limit = (volume.get("emptyDir") or {}).get("sizeLimit")
-        allowed = whole(limit)
+        allowed = whole_number(limit)
         if allowed and volume["name"] in paths and usage(paths[volume["name"]]) > allowed:
             return volume["name"], str(limit)
     return None

@@ -70,7 +70,7 @@ Move = Create | TakeOver | Renew | Wait
 
 
 def next_move(
-    sighting: LeaseObservation, lease: Lease | None, *, at: float, holder: str
+    observation: LeaseObservation, lease: Lease | None, *, at: float, holder: str
 ) -> tuple[Move, LeaseObservation]:
     """What `holder` does about a lease that it just read, None where there is none, and what to remember.
 
@@ -83,7 +83,7 @@ def next_move(
         return Renew(lease), LeaseObservation()
     if not lease.holder:
         return TakeOver(lease), LeaseObservation()
-    seen = sighting if sighting.state == lease.state else LeaseObservation(lease.state, at)
+    seen = observation if observation.state == lease.state else LeaseObservation(lease.state, at)
     left = seen.since + lease.seconds - at
     return (Wait(lease.holder, left) if left > 0 else TakeOver(lease)), seen
 

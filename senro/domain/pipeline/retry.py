@@ -27,7 +27,7 @@ class Retry:
     max_delay: float = 60.0
     unsafe: bool = False
 
-    def wait_before(self, attempt: int, fraction: float) -> float:
+    def delay_before(self, attempt: int, fraction: float) -> float:
         """Seconds to wait before `attempt` (2 for the first repetition); `fraction` in [0, 1) is the jitter.
 
         Half of the wait is fixed and half is drawn, so that steps that one event killed do not come back at once.

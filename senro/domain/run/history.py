@@ -13,7 +13,7 @@ LATEST = "latest"
 """Stands for the run that began last, where a run is asked for by name."""
 
 _NAMED = 3
-_WELL: frozenset[RunState] = frozenset({"succeeded", "succeeded_with_recovery", "partial"})
+_SUCCESSFUL: frozenset[RunState] = frozenset({"succeeded", "succeeded_with_recovery", "partial"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class History:
         A run that failed is looked into and carried on with, from the snapshot before the step that failed; which
         one that is is not for whoever makes room to decide.
         """
-        if self.state in _WELL:
+        if self.state in _SUCCESSFUL:
             return frozenset()
         return frozenset(one.digest for snapshots in self.workspaces.values() for one in snapshots)
 
@@ -124,9 +124,9 @@ def choose_run(asked: str, runs: Sequence[str]) -> Chosen:
     if len(fitting) == 1:
         return Chosen(fitting[0])
     if fitting:
-        return Chosen(problem=f"{len(fitting)} runs begin with it: {_some(fitting)}")
+        return Chosen(problem=f"{len(fitting)} runs begin with it: {_enumerate(fitting)}")
     nearest = get_close_matches(asked, runs, n=_NAMED) or list(runs[: -_NAMED - 1 : -1])
-    return Chosen(problem=f"there is no such run; the nearest are {_some(nearest)}, or write `{LATEST}`")
+    return Chosen(problem=f"there is no such run; the nearest are {_enumerate(nearest)}, or write `{LATEST}`")
 
 
 def choose_workspace(asked: str, names: Sequence[str]) -> Chosen:
@@ -136,9 +136,9 @@ def choose_workspace(asked: str, names: Sequence[str]) -> Chosen:
     if not names:
         return Chosen(problem="the run has no workspace")
     nearest = get_close_matches(asked, names, n=_NAMED) or sorted(names)
-    return Chosen(problem=f"the run has no such workspace; it has {_some(nearest)}")
+    return Chosen(problem=f"the run has no such workspace; it has {_enumerate(nearest)}")
 
 
-def _some(names: Sequence[str]) -> str:
+def _enumerate(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more

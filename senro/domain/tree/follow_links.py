@@ -56,10 +56,10 @@ def resolve_links(
     """
     if all(entry.kind != "link" for entry in tree.entries):
         return tree, {}
-    return (yield from _Following(tree, excludes, copies_free, entries_free).run())
+    return (yield from _LinkResolver(tree, excludes, copies_free, entries_free).run())
 
 
-class _Following:
+class _LinkResolver:
     def __init__(self, tree: Tree, excludes: Excludes | None, copies_free: int, entries_free: int) -> None:
         self._tree = tree
         self._excludes = excludes
@@ -116,7 +116,7 @@ class _Following:
                     waiting.append((new, end.path, True))
                 self._check_bounds(new)
         if self._problems:
-            raise self._refused()
+            raise self._refusal()
         return Tree(tuple(self._entries), omitted=self._tree.omitted), self._copies
 
     def _is_excluded(self, path: str, end: Entry) -> bool:
@@ -136,7 +136,7 @@ class _Following:
         if self._looks <= most and self._names <= NAMES_FACTOR * most and self._bytes <= self._most_bytes:
             return
         if self._problems:
-            raise self._refused()  # which says what to do, and may be all that it takes
+            raise self._refusal()  # which says what to do, and may be all that it takes
         raise TreeError(
             path,
             "limit",
@@ -144,7 +144,7 @@ class _Following:
             "go about too far; leave preserve_symlinks=True",
         )
 
-    def _refused(self) -> TreeError:
+    def _refusal(self) -> TreeError:
         return refused_links(sorted(self._problems.items(), key=lambda item: raw(item[0])), _REMEDY)
 
     def _end(self, entry: Entry, directory: str) -> Entry | str:

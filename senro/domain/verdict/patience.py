@@ -83,7 +83,7 @@ class Patience:
     paused_since: float | None = None
     start_timeout: float = START_TIMEOUT
 
-    def seen(self, answer: Answer, at: float) -> Patience:
+    def after(self, answer: Answer, at: float) -> Patience:
         """The clocks after `answer`, which was given at `at`."""
         if not isinstance(answer, Pending):
             return self

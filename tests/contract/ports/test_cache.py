@@ -73,7 +73,7 @@ class Scene:
         async with register_run(str(self.root), run, self.tell(run, *events)):
             pass
 
-    async def held(self, *trees: Tree) -> list[bool]:
+    async def holds_each(self, *trees: Tree) -> list[bool]:
         return [await self.holds(tree) for tree in trees]
 
     async def holds(self, tree: Tree) -> bool:
@@ -113,7 +113,7 @@ async def test_what_failed_runs_need_stays(scene: Scene) -> None:
         trees.append(await scene.put(run))
         await scene.ran(run, state, trees[-1])
     await collect(scene.cache)
-    assert await scene.held(*trees) == [True, True, True, False, False, False]
+    assert await scene.holds_each(*trees) == [True, True, True, False, False, False]
 
 
 async def test_a_run_that_was_removed_needs_nothing(scene: Scene) -> None:
@@ -146,10 +146,14 @@ async def test_what_a_running_run_has_stays(scene: Scene) -> None:
         new = await scene.put("new")
         entry = await save(scene.scratch, scene.folder / "entry", "k", b"scratch")
         await collect(scene.cache, max_size=0)
-        assert await scene.held(before, told, found, new) == [False, True, True, True]
+        assert await scene.holds_each(before, told, found, new) == [False, True, True, True]
         assert await scene.scratch.restore("mod", "k", str(scene.folder / "x")) == entry
     await collect(scene.cache, max_size=0)
-    assert await scene.held(told, found, new) == [True, False, False]  # it was killed: its ledger tells what it needs
+    assert await scene.holds_each(told, found, new) == [
+        True,
+        False,
+        False,
+    ]  # it was killed: its ledger tells what it needs
 
 
 async def test_what_a_persistent_workspace_is_put_back_to_stays(scene: Scene) -> None:
@@ -172,7 +176,7 @@ async def test_used_is_put_or_restored(scene: Scene) -> None:
     await scene.content.put(again, str(scene.folder / "a"))
     await scene.content.restore(restored.digest, str(scene.folder / "x"))
     await collect(scene.cache, now=time.time(), max_age=1000)
-    assert await scene.held(again, restored, neither) == [True, True, False]
+    assert await scene.holds_each(again, restored, neither) == [True, True, False]
 
 
 async def test_by_size_the_longest_unused_go(scene: Scene) -> None:
@@ -181,7 +185,7 @@ async def test_by_size_the_longest_unused_go(scene: Scene) -> None:
     for number, tree in enumerate(trees):
         scene.age(tree, 1000 - number)
     decision = await collect(scene.cache, max_age=None, max_size=2500)
-    assert await scene.held(*trees) == [False, True, True]
+    assert await scene.holds_each(*trees) == [False, True, True]
     assert 2000 < decision.kept <= 2500
 
 
@@ -323,7 +327,7 @@ async def test_a_long_drop_lets_others_in(scene: Scene, monkeypatch: pytest.Monk
         decision = sweep(survey.items, survey.bodies, now=1e11, max_age=0, max_size=None)
         await collection.drop(decision)
         assert taken == 1  # long before the end
-    assert await scene.held(*trees) == [False, False, False, True, False, False]
+    assert await scene.holds_each(*trees) == [False, False, False, True, False, False]
 
 
 async def test_what_is_used_meanwhile_is_read_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,7 +350,7 @@ async def test_what_is_used_meanwhile_is_read_once(scene: Scene, monkeypatch: py
             entry = await save(scene.scratch, scene.folder / "entry", "k", b"scratch")
             await collection.drop(sweep(survey.items, survey.bodies, now=1e11, max_age=0, max_size=None))
     assert sorted(read) == sorted(tree.digest[7:] for tree in (*trees, new, entry))
-    assert await scene.held(*trees, new) == [False, False, False, True, False, False, True]
+    assert await scene.holds_each(*trees, new) == [False, False, False, True, False, False, True]
 
 
 async def test_slices_do_some_dropping(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -412,7 +416,7 @@ async def test_runs_and_collectors_at_once(scene: Scene) -> None:
     assert rounds > 0
     assert open_files() == before
     await collect(scene.cache)
-    assert await scene.held(*(tree for _, tree in shared)) == [False] * 3
+    assert await scene.holds_each(*(tree for _, tree in shared)) == [False] * 3
 
 
 async def test_no_cache_folder(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ KEPT_BYTES = 16 << 20
 """What the process may grow by for a bomb: the issue allows 64 MiB for any transfer."""
 
 
-class Outside:
+class Surroundings:
     """Everything around the destination, and of this process, that an archive must not touch."""
 
     def __init__(self, folder: Path) -> None:
@@ -40,9 +40,9 @@ class Outside:
         (folder / "neighbour").mkdir()
         (folder / "neighbour" / "a").write_bytes(b"mine")
         (folder / "b").write_bytes(b"mine too")
-        self.before = self.seen()
+        self.before = self.current_state()
 
-    def seen(self) -> tuple[object, ...]:
+    def current_state(self) -> tuple[object, ...]:
         """What is there now, the destination left out."""
         return (
             names(self.folder),
@@ -55,13 +55,13 @@ class Outside:
 
 
 @pytest.fixture
-async def outside(tmp_path: Path) -> Outside:
+async def surroundings(tmp_path: Path) -> Surroundings:
     """A destination with a tree in it; the first hop to a thread opens what hops need."""
     await anyio.to_thread.run_sync(threading.get_ident)
-    return Outside(tmp_path)
+    return Surroundings(tmp_path)
 
 
-async def comes_to(data: bytes, destination: Path, cut: int) -> Hostile:
+async def unpack_result(data: bytes, destination: Path, cut: int) -> Hostile:
     """What becomes of the data, sent in pieces of that size."""
     try:
         found = await unpack(FolderTrees(), data, {0: str(destination)}, cut)
@@ -72,16 +72,16 @@ async def comes_to(data: bytes, destination: Path, cut: int) -> Hostile:
 
 @pytest.mark.parametrize("cut", [1 << 30, 997])
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_each_comes_to_what_the_table_says(outside: Outside, name: str, cut: int) -> None:
+async def test_each_comes_to_what_the_table_says(surroundings: Surroundings, name: str, cut: int) -> None:
     """It is refused by its rule or is its tree; around it nothing is written, removed, left behind or left open."""
     wanted = HOSTILE[name]
-    found = await comes_to(wanted.data, outside.folder / "ws", cut)
+    found = await unpack_result(wanted.data, surroundings.folder / "ws", cut)
     assert found == wanted
     there = SMALL if wanted.rule else wanted.tree
-    assert await FolderTrees().walk(str(outside.folder / "ws")) == there
+    assert await FolderTrees().walk(str(surroundings.folder / "ws")) == there
     if all(len(entry.path) < 3000 for entry in there.entries):  # the plainest way to read it puts the folder in front
-        assert read_folder(outside.folder / "ws") == there
-    assert outside.seen() == outside.before
+        assert read_folder(surroundings.folder / "ws") == there
+    assert surroundings.current_state() == surroundings.before
 
 
 async def test_the_library_has_more_than_forty() -> None:
@@ -91,7 +91,7 @@ async def test_the_library_has_more_than_forty() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 5, 511, 513])
-async def test_any_cut_of_the_stream_is_the_same_stream(outside: Outside, cut: int) -> None:
+async def test_any_cut_of_the_stream_is_the_same_stream(surroundings: Surroundings, cut: int) -> None:
     """How the pieces fall decides nothing: packed or not, refused or not."""
     for name in (
         "up",
@@ -101,19 +101,19 @@ async def test_any_cut_of_the_stream_is_the_same_stream(outside: Outside, cut: i
         "a chain of hard links",
     ):
         wanted = HOSTILE[name]
-        found = await comes_to(wanted.data[:20_000], outside.folder / "ws", cut)
+        found = await unpack_result(wanted.data[:20_000], surroundings.folder / "ws", cut)
         assert found == wanted, name
-    assert outside.seen() == outside.before
+    assert surroundings.current_state() == surroundings.before
 
 
-async def test_members_without_end(outside: Outside, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_members_without_end(surroundings: Surroundings, monkeypatch: pytest.MonkeyPatch) -> None:
     """More members of nothing than are taken are refused when they come, and not when they have come."""
     monkeypatch.setattr(reader_module, "MAX_MEMBERS", 1000)
     sent = 0
 
     async def send() -> None:
         nonlocal sent
-        async with FolderTrees().unpack({0: str(outside.folder / "ws")}) as unpacking:
+        async with FolderTrees().unpack({0: str(surroundings.folder / "ws")}) as unpacking:
             for sent in range(100_000):
                 await unpacking.write(tar_member(f"0/{sent}"))
 
@@ -121,8 +121,8 @@ async def test_members_without_end(outside: Outside, monkeypatch: pytest.MonkeyP
         await send()
     assert caught.value.rule == "limit"
     assert sent < 20_000  # some megabytes may be on their way to where they are looked at
-    assert read_folder(outside.folder / "ws") == SMALL
-    assert outside.seen() == outside.before
+    assert read_folder(surroundings.folder / "ws") == SMALL
+    assert surroundings.current_state() == surroundings.before
 
 
 def link_then_file(tree: Path) -> Tree:
@@ -145,26 +145,26 @@ def locked(tree: Path) -> Tree:
 
 
 @pytest.mark.parametrize("change", [link_then_file, file_then_folder, locked])
-async def test_what_is_there_already_leads_nowhere(outside: Outside, change: Callable[[Path], Tree]) -> None:
+async def test_what_is_there_already_leads_nowhere(surroundings: Surroundings, change: Callable[[Path], Tree]) -> None:
     """A tree is built beside its destination: links, files and modes that lie there meet nothing of the archive."""
-    tree = change(outside.folder / "ws")
+    tree = change(surroundings.folder / "ws")
     contents = {entry.path: b"theirs" for entry in tree.entries if entry.kind == "file"}
-    assert await unpack(FolderTrees(), archive(tree, contents), {0: str(outside.folder / "ws")}) == {0: tree}
-    assert read_folder(outside.folder / "ws") == tree
-    assert outside.seen() == outside.before
+    assert await unpack(FolderTrees(), archive(tree, contents), {0: str(surroundings.folder / "ws")}) == {0: tree}
+    assert read_folder(surroundings.folder / "ws") == tree
+    assert surroundings.current_state() == surroundings.before
 
 
-async def test_what_one_mount_may_not_hold_ends_all(outside: Outside) -> None:
+async def test_what_one_mount_may_not_hold_ends_all(surroundings: Surroundings) -> None:
     """Two mounts come back in one archive: where one is refused, neither is replaced."""
-    other = folder_with(outside.folder / "other")
-    outside.before = outside.seen()
+    other = folder_with(surroundings.folder / "other")
+    surroundings.before = surroundings.current_state()
     data = tar_member("0/new") + tar_member("1/new") + tar_member("1/l", b"2", target="/etc") + END
     with pytest.raises(TreeError) as caught:
-        await unpack(FolderTrees(), data, {0: str(outside.folder / "ws"), 1: str(other)})
+        await unpack(FolderTrees(), data, {0: str(surroundings.folder / "ws"), 1: str(other)})
     assert (caught.value.path, caught.value.rule) == ("l", "link")
-    assert (read_folder(outside.folder / "ws"), read_folder(other)) == (SMALL, SMALL)
+    assert (read_folder(surroundings.folder / "ws"), read_folder(other)) == (SMALL, SMALL)
     assert set(SMALL_CONTENTS) == {"d/run", "e"}
-    assert outside.seen() == outside.before
+    assert surroundings.current_state() == surroundings.before
 
 
 @pytest.mark.slow
@@ -198,7 +198,7 @@ def unpack_bombs() -> None:
         destination = folder_with(Path(sys.argv[1]) / "place" / "ws")
         Path("/proc/self/clear_refs").write_text("5")  # proc_pid_clear_refs(5): the peak is what is resident now
         before = _memory("VmRSS")
-        came = anyio.run(comes_to, bomb.data, destination, 65_536)
+        came = anyio.run(unpack_result, bomb.data, destination, 65_536)
         grown = _memory("VmHWM") - before
         found[name] = (len(bomb.data), grown, came == bomb, names(destination.parent))
         shutil.rmtree(destination.parent)

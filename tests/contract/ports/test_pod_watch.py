@@ -46,7 +46,7 @@ def scene_of(site: Site, pod: Pod, trouble: Callable[[], None]) -> Scene:
     return Scene(pod.uid, site.watch(pod), end, vanish, usurp, let_fail)
 
 
-async def put_away(site: Site, name: str) -> None:
+async def delete_pod(site: Site, name: str) -> None:
     """Delete what has the name now, whoever it is."""
     there = await site.cluster.read_pod(site.namespace, name)
     if there is not None:
@@ -64,7 +64,7 @@ class TestApiserver(WatcherSuite):
             namespace, image = os.environ["SENRO_TEST_NAMESPACE"], os.environ["SENRO_TEST_IMAGE"]
             async with site_of(os.environ, namespace, image) as site, site.running(*STEADY) as pod:
                 yield scene_of(site, pod, lambda: pytest.skip("a real cluster does not fail when it is told to"))
-                await put_away(site, pod.name)
+                await delete_pod(site, pod.name)
             return
         async with DevCluster(time_scale=0.05) as dev, site_of(dev.environment(), "ci", dev.image) as site:
 
@@ -75,7 +75,7 @@ class TestApiserver(WatcherSuite):
             async with site.running(*STEADY) as pod:
                 yield scene_of(site, pod, trouble)
                 assert dev.faults.pending() == 0
-                await put_away(site, pod.name)
+                await delete_pod(site, pod.name)
 
 
 class TestFakeCluster(WatcherSuite):
@@ -102,7 +102,7 @@ class TestFakeCluster(WatcherSuite):
         async with site.running(*STEADY) as pod:
             yield scene_of(site, pod, trouble)
             assert not any(cluster._faults.values())
-            await put_away(site, pod.name)
+            await delete_pod(site, pod.name)
 
 
 def shown(**metadata: Any) -> Pod:

@@ -45,7 +45,7 @@ from tests.property.domain.tar.test_tar import HARMLESS
 
 pytestmark = pytest.mark.anyio
 
-Drawn = tuple[Tree, dict[str, bytes]]
+TreeWithContents = tuple[Tree, dict[str, bytes]]
 
 
 class TestFolderTrees(TreesSuite):
@@ -711,7 +711,7 @@ async def test_harmless(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.slow  # a folder for each example
 @given(drawn=trees(), cut=st.integers(1, 5000))
-async def test_any_tree(tmp_path_factory: pytest.TempPathFactory, drawn: Drawn, cut: int) -> None:
+async def test_any_tree(tmp_path_factory: pytest.TempPathFactory, drawn: TreeWithContents, cut: int) -> None:
     """Any tree goes from folder to archive to folder with one digest."""
     top = tmp_path_factory.mktemp("any")
     folder = folder_with(top / "x", *drawn)
@@ -726,7 +726,7 @@ async def test_any_tree(tmp_path_factory: pytest.TempPathFactory, drawn: Drawn, 
 @pytest.mark.slow  # a folder for each example
 @given(drawn=trees(), data=st.data())
 async def test_mutated_stays_inside(
-    tmp_path_factory: pytest.TempPathFactory, drawn: Drawn, data: st.DataObject
+    tmp_path_factory: pytest.TempPathFactory, drawn: TreeWithContents, data: st.DataObject
 ) -> None:
     """An archive with any bytes changed and its checksums mended arrives or is refused, and writes nowhere else."""
     whole = bytearray(archive(*drawn))

@@ -251,25 +251,25 @@ _MEMBERS: dict[str, tuple[str, bytes]] = {
     "a name that speaks to terminals": ("path", tar_member(b"0/\x1b]0;owned\x07\r\n/../b")),
 }
 
-_WHOLE = tar_member("0/a", content=b"x" * 700)
+_COMPLETE_MEMBER = tar_member("0/a", content=b"x" * 700)
 
 # What they do is done by their end, so each is all that is sent.
 _STREAMS: dict[str, tuple[str, bytes]] = {
     "a lone zero block": ("end", tar_member() + bytes(512) + tar_member("0/b")),
     "more after the end": ("end", END + tar_member()),
     "a little after the end": ("end", END + b"hello"),
-    "two archives, one behind the other": ("end", (_WHOLE + END) * 2),
-    "an archive behind a record of zeros": ("end", _WHOLE + bytes(10_240) + _WHOLE + END),
-    "words behind the end": ("end", _WHOLE + END + b"tar: Exiting with failure status\n".ljust(512)),
+    "two archives, one behind the other": ("end", (_COMPLETE_MEMBER + END) * 2),
+    "an archive behind a record of zeros": ("end", _COMPLETE_MEMBER + bytes(10_240) + _COMPLETE_MEMBER + END),
+    "words behind the end": ("end", _COMPLETE_MEMBER + END + b"tar: Exiting with failure status\n".ljust(512)),
     "nothing at all": ("truncated", b""),
     "one byte": ("truncated", b"0"),
-    "half a header": ("truncated", _WHOLE[:256]),
-    "a header without its content": ("truncated", _WHOLE[:512]),
-    "half of the content": ("truncated", _WHOLE[:800]),
-    "no padding": ("truncated", _WHOLE[: 512 + 700]),
-    "no end blocks": ("truncated", _WHOLE),
-    "one end block": ("truncated", _WHOLE + bytes(512)),
-    "one end block and a half": ("truncated", _WHOLE + bytes(1023)),
+    "half a header": ("truncated", _COMPLETE_MEMBER[:256]),
+    "a header without its content": ("truncated", _COMPLETE_MEMBER[:512]),
+    "half of the content": ("truncated", _COMPLETE_MEMBER[:800]),
+    "no padding": ("truncated", _COMPLETE_MEMBER[: 512 + 700]),
+    "no end blocks": ("truncated", _COMPLETE_MEMBER),
+    "one end block": ("truncated", _COMPLETE_MEMBER + bytes(512)),
+    "one end block and a half": ("truncated", _COMPLETE_MEMBER + bytes(1023)),
     "half of an extension": ("truncated", long_name(b"0/" + b"n" * 2000)[:1000]),
     "an extension and no member": ("truncated", long_name(b"0/a")),
     "more content than there is": ("truncated", tar_member(content=b"x", size=b"%011o\0" % 5000) + END),
@@ -282,7 +282,7 @@ _STREAMS: dict[str, tuple[str, bytes]] = {
         tar_member(size=b"\x80" + (2**43).to_bytes(11, "big")) + bytes(4096),
     ),
     "a page of a proxy": ("checksum", b"<html><body>502 Bad Gateway</body></html>".ljust(1024)),
-    "a shell's words in front": ("checksum", b"sh: warning: setlocale: LC_ALL\n" + _WHOLE + END),
+    "a shell's words in front": ("checksum", b"sh: warning: setlocale: LC_ALL\n" + _COMPLETE_MEMBER + END),
     "bzip2": ("checksum", b"BZh91AY&SY".ljust(2048, b"\x17")),
     "xz": ("checksum", b"\xfd7zXZ\0".ljust(2048, b"\x17")),
     "lz4": ("checksum", b"\x04\x22\x4d\x18".ljust(2048, b"\x17")),
@@ -392,7 +392,7 @@ _TAKEN: dict[str, tuple[bytes, Tree, dict[str, str]]] = {
     ),
     "a prefix of nothing": (tar_member("0/a", prefix=b"\0/etc"), Tree((file("a"),)), {}),
     "nothing but the end": (b"", Tree(), {}),
-    "a megabyte behind the end": (_WHOLE + bytes(1 << 20), Tree((file("a", b"x" * 700),)), {}),
+    "a megabyte behind the end": (_COMPLETE_MEMBER + bytes(1 << 20), Tree((file("a", b"x" * 700),)), {}),
 }
 
 TAKEN = {
@@ -428,7 +428,7 @@ def _changed(data: bytes, at: int) -> bytes:
     return bytes(damaged)
 
 
-_SENT = _WHOLE + END
+_SENT = _COMPLETE_MEMBER + END
 _TREE = Tree((file("a", b"x" * 700),))
 _GZIP, _ZSTD = gzip.compress(_SENT, mtime=0), zstd_of(_SENT, checksum_flag=1)
 _SKIPPED = b"\x50\x2a\x4d\x18" + struct.pack("<I", 600) + b"words" * 120
@@ -485,32 +485,32 @@ def bombs() -> dict[str, Hostile]:
     header = tar_member(size=b"%011o\0" % BOMB_BYTES)
     extension = tar_member("p", b"x", size=b"%011o\0" % BOMB_BYTES)
     found: dict[str, Hostile] = {}
-    for coding, packing in (
+    for coding, compressor in (
         ("gzip", lambda: zlib.compressobj(9, zlib.DEFLATED, 31)),
         ("zstd", lambda: zstd.ZstdCompressor(level=1)),
     ):
         found |= {
-            f"{coding} of a file of zeros": Hostile(_with_zeros(packing(), header, END), tree=Tree((zeros,))),
-            f"{coding} of zeros behind the end": Hostile(_with_zeros(packing(), _SENT, b""), tree=_TREE),
-            f"{coding} of a large extension": Hostile(_with_zeros(packing(), extension, END), "limit"),
-            f"{coding} of zeros, and then words": Hostile(_with_zeros(packing(), END, b"x"), "end"),
-            f"{coding} of a file that never ends": Hostile(_with_zeros(packing(), header, b""), "truncated"),
+            f"{coding} of a file of zeros": Hostile(_with_zeros(compressor(), header, END), tree=Tree((zeros,))),
+            f"{coding} of zeros behind the end": Hostile(_with_zeros(compressor(), _SENT, b""), tree=_TREE),
+            f"{coding} of a large extension": Hostile(_with_zeros(compressor(), extension, END), "limit"),
+            f"{coding} of zeros, and then words": Hostile(_with_zeros(compressor(), END, b"x"), "end"),
+            f"{coding} of a file that never ends": Hostile(_with_zeros(compressor(), header, b""), "truncated"),
         }
     wide = zstd.ZstdCompressor(options={int(zstd.CompressionParameter.window_log): 27})
     found["zstd of zeros with a wide window"] = Hostile(_with_zeros(wide, header, END), "checksum")
     return found
 
 
-class _Packing(Protocol):
+class _Compressor(Protocol):
     def compress(self, data: bytes, /) -> bytes: ...
 
     def flush(self) -> bytes: ...
 
 
-def _with_zeros(packing: _Packing, front: bytes, back: bytes) -> bytes:
+def _with_zeros(compressor: _Compressor, front: bytes, back: bytes) -> bytes:
     step = bytes(1 << 20)
-    pieces = [packing.compress(front), *(packing.compress(step) for _ in range(BOMB_BYTES >> 20))]
-    return b"".join([*pieces, packing.compress(back), packing.flush()])
+    pieces = [compressor.compress(front), *(compressor.compress(step) for _ in range(BOMB_BYTES >> 20))]
+    return b"".join([*pieces, compressor.compress(back), compressor.flush()])
 
 
 def _digest_of_zeros() -> str:

@@ -50,7 +50,7 @@ class FakeClock:
             self._asleep.set()
         try:
             if self._auto:
-                await self._drive(entry)
+                await self._advance_to(entry)
             await entry[2].wait()
         finally:
             if entry in self._waiting:
@@ -96,7 +96,7 @@ class FakeClock:
             await anyio.lowlevel.checkpoint()
             quiet = quiet + 1 if before == (self._slept, len(self._waiting)) else 0
 
-    async def _drive(self, entry: tuple[float, int, anyio.Event]) -> None:
+    async def _advance_to(self, entry: tuple[float, int, anyio.Event]) -> None:
         """Whoever sleeps the shortest moves the time, once all others had their turns."""
         while not entry[2].is_set():
             await self._settle()

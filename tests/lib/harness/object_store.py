@@ -142,7 +142,7 @@ class BreakableWay:
     target: str
     after: int | None = None
     silent: bool = False
-    carried: int = 0
+    passed_bytes: int = 0
     asked: threading.Event = field(default_factory=threading.Event)
     """Set once anybody has come."""
 
@@ -162,7 +162,7 @@ class BreakableWay:
     @property
     def broken(self) -> bool:
         """Whether as much went through as should."""
-        return self.after is not None and self.carried >= self.after
+        return self.after is not None and self.passed_bytes >= self.after
 
     def close(self) -> None:
         """End everything that goes through it, and the port."""
@@ -205,7 +205,7 @@ class BreakableWay:
     def _carry(self, source: socket.socket, sink: socket.socket) -> None:
         with _quietly():
             while data := source.recv(16_384):
-                self.carried += len(data)
+                self.passed_bytes += len(data)
                 if self.broken:
                     break
                 sink.sendall(data)

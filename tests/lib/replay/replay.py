@@ -139,7 +139,7 @@ class Replay:
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._expected: dict[str, list[tuple[int, Any]]] = {}
-        self._given_up: set[int] = set()
+        self._skipped: set[int] = set()
 
     def run(self) -> list[Outcome]:
         """Everything in its order; the outcomes by position."""
@@ -213,21 +213,21 @@ class Replay:
             times = sum(value == last for value in _changes(value for _, value in expected))
             begun = time.monotonic()
             version = self.cluster.version
-            while self._seen(name).count(last) < times and position not in self._given_up:
+            while self._states_so_far(name).count(last) < times and position not in self._skipped:
                 if time.monotonic() > end:
-                    self._given_up.add(position)
+                    self._skipped.add(position)
                 if time.monotonic() - begun > _HURRY_AFTER:
                     self.cluster.advance(_HURRY)
                 self.cluster.changed_since(version, within=_LOOK)
                 version = self.cluster.version
 
-    def _seen(self, name: str) -> list[Any]:
+    def _states_so_far(self, name: str) -> list[Any]:
         """Every state the pod was in so far, None at the end where it is gone."""
         seen = _changes(state(document) for document in self.cluster.states("ci", name))
         return seen if self.world.pod(name) is not None else [*seen, None]
 
     def _compare_states(self, name: str, expected: list[tuple[int, Any]]) -> None:
-        stored = self._seen(name)
+        stored = self._states_so_far(name)
         wanted = _changes(value for _, value in expected)
         matcher = difflib.SequenceMatcher(
             None, [json.dumps(value) for value in wanted], [json.dumps(value) for value in stored], autojunk=False

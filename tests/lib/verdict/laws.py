@@ -37,8 +37,8 @@ from senro.domain.verdict import (
 )
 from senro.domain.verdict.disruption import KUBELET_ENDS
 from tests.lib.verdict.cluster_model import BY_CLIENTS, Cluster
-from tests.lib.verdict.observations import UID, fold, look
-from tests.lib.verdict.pod_grammar import MAYBE, Choose, some_sightings
+from tests.lib.verdict.observations import UID, fold, observation_of
+from tests.lib.verdict.pod_grammar import MAYBE, Choose, some_observations
 
 T = TypeVar("T")
 
@@ -49,11 +49,11 @@ ENDS = (Exited, Infra, Cancelled, TimedOut)
 
 def there_is_always_an_answer(choose: Choose) -> None:
     """No state of a pod, no Events and no frame raise, and neither does anything that goes on from the answer."""
-    seen, memory, patience = some_sightings(choose), START, Patience(began=0.0)
+    seen, memory, patience = some_observations(choose), START, Patience(began=0.0)
     for observation in seen:
         answer, memory = observe(memory, observation)
         wants_events(answer, memory, observation.at)
-        patience = patience.seen(answer, observation.at)
+        patience = patience.after(answer, observation.at)
         patience.verdict(answer, observation.at)
         assert memory.answer == answer
         if isinstance(answer, ENDS):
@@ -65,7 +65,7 @@ def there_is_always_an_answer(choose: Choose) -> None:
 
 def settled_is_for_ever(choose: Choose) -> None:
     """Once an answer is settled, nothing that is seen changes it, and it is the same each time."""
-    seen = tuple(some_sightings(choose))
+    seen = tuple(some_observations(choose))
     answers = fold(START, seen)
     assert answers == fold(START, seen)
     for before, after in pairwise(answers):
@@ -74,7 +74,7 @@ def settled_is_for_ever(choose: Choose) -> None:
 
 def order_means_nothing(choose: Choose) -> None:
     """Containers and conditions in any order give the same answers; the order of init containers is the pod's own."""
-    seen = some_sightings(choose)
+    seen = some_observations(choose)
     turned = [replace(each, pod=_turned(each.pod, choose)) for each in seen]
     assert fold(START, tuple(seen)) == fold(START, tuple(turned))
 
@@ -119,11 +119,11 @@ def strangers_change_no_answer(choose: Choose) -> None:
 
     And whether a 0 may hide an eviction: a second container would tell of it.
     """
-    seen = some_sightings(choose)
+    seen = some_observations(choose)
     if any(each.pod is not None and _ready(each.pod) in KUBELET_ENDS for each in seen):
         return
     added = [choose(STRANGERS) for _ in range(choose((1, 2, 3)))]
-    changed = [replace(each, pod=_beside(each.pod, added) if each.pod is not None else None) for each in seen]
+    changed = [replace(each, pod=_with_strangers(each.pod, added) if each.pod is not None else None) for each in seen]
     assert [_unnoted(each) for each in fold(START, tuple(seen))] == [
         _unnoted(each) for each in fold(START, tuple(changed))
     ]
@@ -134,7 +134,7 @@ def _ready(pod: Pod) -> str:
     return ready.reason if ready is not None else ""
 
 
-def _beside(pod: Pod, strangers: list[ContainerState]) -> Pod:
+def _with_strangers(pod: Pod, strangers: list[ContainerState]) -> Pod:
     """The pod with containers that somebody else added, one of them a sidecar among the init containers."""
     added = tuple(ContainerStatus(name=f"stranger-{index}", state=state) for index, state in enumerate(strangers))
     sidecar = ContainerStatus(name="stranger", state=strangers[0])
@@ -160,20 +160,20 @@ def _unnoted(answer: object) -> object:
 
 def what_is_repeated_is_never_an_exit(choose: Choose) -> None:
     """What retry.on_infra repeats is Infra of a repeatable kind, whose pod is gone; no exit, no cancellation."""
-    put_away = choose(MAYBE)
-    for answer in fold(START, tuple(some_sightings(choose))):
+    deleted = choose(MAYBE)
+    for answer in fold(START, tuple(some_observations(choose))):
         if not isinstance(answer, ENDS):
             continue
-        if repeats(outcome_of(answer), attempt=1, retry=RETRY, deleted=put_away):
+        if repeats(outcome_of(answer), attempt=1, retry=RETRY, deleted=deleted):
             assert isinstance(answer, Infra)
             assert INFRA_KINDS[answer.kind].repeatable
-            assert put_away
+            assert deleted
 
 
 def what_ran_is_never_said_not_to_have_run(choose: Choose) -> None:
     """Where the step was seen running, no Infra says that it did not run, but for a start that failed after it."""
     memory, ran = START, False
-    for observation in some_sightings(choose):
+    for observation in some_observations(choose):
         answer, memory = observe(memory, observation)
         if isinstance(answer, Infra):
             assert not (ran and answer.did_run is DidRun.NO and memory.rule != 5)
@@ -185,7 +185,7 @@ def what_ran_is_never_said_not_to_have_run(choose: Choose) -> None:
 
 def events_make_no_success(choose: Choose) -> None:
     """With Events read, nothing exits that would not have without them, and a wait stays one unless it was evicted."""
-    seen = some_sightings(choose)
+    seen = some_observations(choose)
     without = fold(START, tuple(replace(each, events=None) for each in seen))
     with_them = fold(START, tuple(seen))
     if isinstance(with_them[-1], Exited):
@@ -200,7 +200,7 @@ def what_the_run_ended_is_its_own(choose: Choose) -> None:
     """What was cancelled or timed out before its finish was seen is never the cluster's doing, nor an exit."""
     cancelled = choose(MAYBE)
     memory = START
-    for observation in some_sightings(choose):
+    for observation in some_observations(choose):
         settled, held = memory.answer.settled, memory.pending_exit
         ended = replace(observation, cancelled=cancelled, timed_out=not cancelled)
         answer, memory = observe(memory, ended)
@@ -235,7 +235,9 @@ def no_disruption_is_a_success(choose: Choose) -> None:
     cluster.now += choose((1, 3))
     cluster.finalise()
     states += [cluster.document(), None]
-    seen = [look(state, float(at)) for at, state in enumerate(states) if at == len(states) - 2 or choose(MAYBE)]
+    seen = [
+        observation_of(state, float(at)) for at, state in enumerate(states) if at == len(states) - 2 or choose(MAYBE)
+    ]
     answers = fold(Memory.start(uid=UID), tuple(seen))
     assert not any(isinstance(answer, Exited) for answer in answers)
     assert isinstance(answers[-1], Infra)

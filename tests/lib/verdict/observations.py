@@ -53,7 +53,7 @@ def recorded(scenario: str, name: str) -> Recorded:
     documents: list[Mapping[str, Any] | None] = []
     observations: list[Observation] = []
     ours: int | None = None
-    for at, method, document in _sightings(scenario, name):
+    for at, method, document in _observed_states(scenario, name):
         if method == "DELETE" and ours is None:
             ours = len(documents)
         pod = None if document is None else pod_from(document)
@@ -76,7 +76,7 @@ def recorded_pods() -> list[tuple[str, str]]:
     return [(scenario, name) for scenario, pods in expected().items() for name in pods]
 
 
-def _sightings(scenario: str, name: str) -> Iterator[tuple[float, str, Mapping[str, Any] | None]]:
+def _observed_states(scenario: str, name: str) -> Iterator[tuple[float, str, Mapping[str, Any] | None]]:
     for exchange in exchanges(scenario):
         request, response = exchange["request"], exchange.get("response", {})
         document = response.get("json")
@@ -166,7 +166,7 @@ def pod_document(
     }
 
 
-def look(document: Mapping[str, Any] | None, at: float = 0.0, **said: Any) -> Observation:
+def observation_of(document: Mapping[str, Any] | None, at: float = 0.0, **said: Any) -> Observation:
     return Observation(pod=None if document is None else pod_from(document), at=at, **said)
 
 

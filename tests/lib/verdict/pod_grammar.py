@@ -186,7 +186,7 @@ def some_events(choose: Choose) -> tuple[ClusterEvent, ...] | None:
     )
 
 
-def some_sightings(choose: Choose) -> list[Observation]:
+def some_observations(choose: Choose) -> list[Observation]:
     """What is seen of a pod one after another, by a clock that does not go back; the last may have a frame."""
     at, count = 0.0, choose((1, 2, 3, 4))
     seen = []

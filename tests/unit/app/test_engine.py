@@ -83,7 +83,7 @@ async def reach(condition: Callable[[], object]) -> None:
             await anyio.lowlevel.checkpoint()
 
 
-async def beside(*tasks: Callable[[], Coroutine[Any, Any, object]]) -> None:
+async def run_concurrently(*tasks: Callable[[], Coroutine[Any, Any, object]]) -> None:
     """All of them at once, for twenty seconds at most."""
     with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
@@ -361,7 +361,7 @@ async def test_a_reporter_that_fails_leaves_no_pod(tmp_path: Path, method: str, 
             site.cluster.log(pod).add(b"2026-11-29T10:00:00.000000000Z hello\n")
 
     with pytest.raises(ExceptionGroup) as caught:
-        await beside(talk, site.run)
+        await run_concurrently(talk, site.run)
     assert caught.group_contains(LookupError)
     assert site.nothing_left
 
@@ -376,7 +376,7 @@ async def test_a_ledger_that_fails_midway_leaves_no_pod(tmp_path: Path) -> None:
         site.cluster.show(site.pod(), ended())
 
     with pytest.raises(ExceptionGroup) as caught:
-        await beside(fill, site.run)
+        await run_concurrently(fill, site.run)
     assert caught.group_contains(StoreError)
     assert site.nothing_left
 

@@ -140,14 +140,14 @@ class FieldReader:
             self.refuse("type", f"{what} is {quote(value)}; write True or False")
         return value is True
 
-    def choice(self, value: object, what: str, choices: Sequence[str], rule: str) -> str:
+    def one_of(self, value: object, what: str, choices: Sequence[str], rule: str) -> str:
         """`value` as one of `choices`; the first of them where it is none."""
         if is_instance(value, str) and value in choices:
             return str.__str__(value)
         self.refuse(rule, f"{what} is {quote(value)}; write one of {', '.join(map(repr, choices))}")
         return choices[0]
 
-    def whole(self, value: object, what: str, rule: str, least: int, most: int) -> int:
+    def integer(self, value: object, what: str, rule: str, least: int, most: int) -> int:
         """`value` as a whole number from `least` to `most`, both included."""
         if is_instance(value, int) and not is_instance(value, bool) and least <= value <= most:
             return int(value)

@@ -39,7 +39,7 @@ def read_mounts(value: object, reader: FieldReader, known: Known) -> tuple[AnyMo
     for place, item in enumerate(reader.items(value, "mounts")):
         if is_instance(item, Mount):
             path = _read_path(item.path, reader, place)
-            mode = reader.choice(item.mode, f"the mode of entry {place} of mounts", ("rw", "ro"), "mount-mode")
+            mode = reader.one_of(item.mode, f"the mode of entry {place} of mounts", ("rw", "ro"), "mount-mode")
             mounts.append(Mount(read_workspace(item.workspace, reader, place, known), path, cast("Mode", mode)))
         elif is_instance(item, ScratchMount):
             path = _read_path(item.path, reader, place)

@@ -11,7 +11,7 @@ MOST_ATTEMPTS: Final = 1000
 """A bound against typing errors; with the default waits this many take most of a day."""
 
 LARGEST_FACTOR: Final = 1000
-"""The largest base whose 64th power is a float: see `Retry.wait_before`."""
+"""The largest base whose 64th power is a float: see `Retry.delay_before`."""
 
 
 def read_retry(value: object, reader: FieldReader) -> Retry | None:
@@ -31,8 +31,8 @@ def read_retry(value: object, reader: FieldReader) -> Retry | None:
         attempts = 2
     before = len(reader.refusals)
     policy = Retry(
-        attempts=reader.whole(attempts, "attempts of retry", "retry-attempts", 2, MOST_ATTEMPTS),
-        on=cast("RetryOn", reader.choice(value.on, "on of retry", ("infra", "failure", "any"), "retry-on")),
+        attempts=reader.integer(attempts, "attempts of retry", "retry-attempts", 2, MOST_ATTEMPTS),
+        on=cast("RetryOn", reader.one_of(value.on, "on of retry", ("infra", "failure", "any"), "retry-on")),
         delay=reader.seconds(value.delay, "delay of retry", "retry-delay", zero=True),
         factor=reader.number(value.factor, "factor of retry", "retry-factor", 1, LARGEST_FACTOR),
         max_delay=reader.seconds(value.max_delay, "max_delay of retry", "retry-delay", zero=True),

@@ -40,7 +40,7 @@ def read_target(value: object, reader: FieldReader) -> Target:
 
 
 def _read_pod(pod: Pod, reader: FieldReader) -> Pod:
-    security = reader.choice(pod.security, "security", ("baseline", "restricted"), "security")
+    security = reader.one_of(pod.security, "security", ("baseline", "restricted"), "security")
     before = len(reader.refusals)
     user = _read_id(pod.user, "user", reader)
     if security == "restricted" and not user and len(reader.refusals) == before:
@@ -74,10 +74,10 @@ def _read_pod(pod: Pod, reader: FieldReader) -> Pod:
         max_lifetime=reader.seconds(pod.max_lifetime, "max_lifetime", "max-lifetime"),
         # With 0, a deletion would remove the pod while its processes live on
         # (docs/design/api-rules.md#grace-of-a-deletion).
-        grace=reader.whole(pod.grace, "grace", "grace", 1, LONGEST_SECONDS),
+        grace=reader.integer(pod.grace, "grace", "grace", 1, LONGEST_SECONDS),
         max_pods=None
         if pod.max_pods is None
-        else reader.whole(pod.max_pods, "max_pods", "max-pods", 1, _LARGEST_COUNT),
+        else reader.integer(pod.max_pods, "max_pods", "max-pods", 1, _LARGEST_COUNT),
     )
 
 
@@ -108,7 +108,7 @@ def _read_namespace(value: object, reader: FieldReader) -> str:
 
 
 def _read_id(value: object, what: str, reader: FieldReader) -> int | None:
-    return None if value is None else reader.whole(value, what, what, 0, LARGEST_ID)
+    return None if value is None else reader.integer(value, what, what, 0, LARGEST_ID)
 
 
 def _read_object_name(value: object, what: str, reader: FieldReader, *, optional: bool = True) -> str | None:

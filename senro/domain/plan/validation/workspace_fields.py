@@ -51,8 +51,8 @@ def _workspace(value: object, reader: FieldReader, place: int) -> Workspace:
     exclude = reader.texts(value.exclude, f"exclude {what}")
     for refusal in exclude_refusals(reader.where, exclude):
         reader.refuse(refusal.rule, f"{refusal.message} ({what.removeprefix('of ')})")
-    scope = reader.choice(value.scope, f"the scope {what}", ("run", "step", "persistent"), "workspace-scope")
-    links = reader.choice(value.links, f"links {what}", ("refuse", "keep"), "workspace-links")
+    scope = reader.one_of(value.scope, f"the scope {what}", ("run", "step", "persistent"), "workspace-scope")
+    links = reader.one_of(value.links, f"links {what}", ("refuse", "keep"), "workspace-links")
     preserved = reader.flag(value.preserve_symlinks, f"preserve_symlinks {what}")
     if links == "keep" and not preserved:
         reader.refuse(

@@ -40,11 +40,11 @@ def with_events(pending: Pending, uid: str, events: Iterable[ClusterEvent]) -> P
     if pending.kind is PendingKind.UNSCHEDULABLE:
         event = _last(events, uid, _GROWS | {_STAYS})
         if event is not None:
-            return replace(pending, message=_joined(pending, event), growing=event.reason in _GROWS)
+            return replace(pending, message=_merged_message(pending, event), growing=event.reason in _GROWS)
     if pending.kind is PendingKind.IMAGE_DENIED:
         event = _last(events, uid, _PULL_SECRETS)
         if event is not None:
-            return replace(pending, message=_joined(pending, event))
+            return replace(pending, message=_merged_message(pending, event))
     return pending
 
 
@@ -72,5 +72,5 @@ def _last(events: Iterable[ClusterEvent], uid: str, reasons: Container[str]) -> 
     return found
 
 
-def _joined(pending: Pending, event: ClusterEvent) -> str:
+def _merged_message(pending: Pending, event: ClusterEvent) -> str:
     return "; ".join(words for words in (pending.message, event.message) if words)

@@ -86,7 +86,7 @@ class Coordinator:
     origin: float
     real: Callable[[], float]
     number: int = 0
-    sighting: LeaseObservation = field(default_factory=LeaseObservation)
+    observation: LeaseObservation = field(default_factory=LeaseObservation)
     holding: Holding | None = None
     lost: bool = False
     request: Request | None = None
@@ -131,7 +131,7 @@ class Coordinator:
         self._ask(lambda: self.server.write(manifest), written)
 
     def _decide(self, lease: Lease | None) -> None:
-        move, self.sighting = next_move(self.sighting, lease, at=self.at, holder=self.terms.holder)
+        move, self.observation = next_move(self.observation, lease, at=self.at, holder=self.terms.holder)
         match move:
             case Create():
                 self._write(self.terms.manifest_to_create(self.wall), lambda: None)
@@ -158,7 +158,7 @@ class Coordinator:
     def start_anew(self) -> None:
         """As another attempt, whose nonce is its own."""
         self.number += 1
-        self.sighting, self.holding, self.request = LeaseObservation(), None, None
+        self.observation, self.holding, self.request = LeaseObservation(), None, None
 
     def release(self) -> None:
         if self.holding is not None:
@@ -302,11 +302,11 @@ moments = st.floats(0, 1e6)
 @given(st.lists(st.tuples(st.none() | leases, st.floats(0, 100)), max_size=8))
 def test_expired_is_what_was_seen_so_for_a_whole_duration(seen: list[tuple[Lease | None, float]]) -> None:
     """A lease of another is taken over only where each look of a whole duration found it in one and the same state."""
-    sighting, at = LeaseObservation(), 0.0
+    observation, at = LeaseObservation(), 0.0
     looks: list[tuple[tuple[str, str] | None, float]] = []
     for lease, later in seen:
         at += later
-        move, sighting = next_move(sighting, lease, at=at, holder="me")
+        move, observation = next_move(observation, lease, at=at, holder="me")
         if lease is None:
             assert move == Create()
         elif lease.holder == "me":

@@ -21,7 +21,7 @@ def test_a_wait_is_never_longer_than_was_allowed(
     attempt: int, delay: float, factor: float, longest: float, fraction: float
 ) -> None:
     """For every policy that a plan takes, every wait is finite, between half of what it could be and all of it."""
-    wait = Retry(attempts=1000, on="any", delay=delay, factor=factor, max_delay=longest).wait_before(attempt, fraction)
+    wait = Retry(attempts=1000, on="any", delay=delay, factor=factor, max_delay=longest).delay_before(attempt, fraction)
     assert math.isfinite(wait)
     assert min(delay, longest) / 2 <= wait <= longest
 
@@ -29,8 +29,8 @@ def test_a_wait_is_never_longer_than_was_allowed(
 def test_waits_double_until_they_are_long_enough() -> None:
     """Without jitter the lower halves of 1, 2, 4, ... seconds, at most half of max_delay."""
     policy = retry.on_infra(attempts=9, max_delay=10)
-    assert [policy.wait_before(attempt, 0) for attempt in range(2, 8)] == [0.5, 1, 2, 4, 5, 5]
-    assert policy.wait_before(2, 0.5) == 0.75
+    assert [policy.delay_before(attempt, 0) for attempt in range(2, 8)] == [0.5, 1, 2, 4, 5, 5]
+    assert policy.delay_before(2, 0.5) == 0.75
 
 
 @pytest.mark.parametrize(

@@ -480,7 +480,7 @@ def unnamed(name: Any) -> Pipeline:
     return pipeline
 
 
-WHOLE: list[tuple[Pipeline, str, str, str]] = [
+ALL_REFUSALS: list[tuple[Pipeline, str, str, str]] = [
     (Pipeline("p"), "p", "empty", "has no steps"),
     (no_steps(), "p", "empty", "has no steps"),
     (duplicate_steps(), "w.a", "duplicate-step", "2 steps have this id"),
@@ -537,7 +537,7 @@ def test_what_many_steps_may_share_is_taken(pipeline: Pipeline) -> None:
     assert refusals_of(pipeline) == ()
 
 
-@pytest.mark.parametrize(("pipeline", "where", "rule", "says"), WHOLE)
+@pytest.mark.parametrize(("pipeline", "where", "rule", "says"), ALL_REFUSALS)
 def test_what_a_pipeline_cannot_be_is_refused_by_name(pipeline: Pipeline, where: str, rule: str, says: str) -> None:
     """What concerns several steps is refused once, at the one to change, and names the others."""
     (refusal,) = refusals_of(pipeline)

@@ -14,13 +14,13 @@ from tests.lib.builders.events import AT, events
 RUNS = ["20261129T231308Z-5f0c9a", "20261129T231309Z-5f0c9a", "20261130T000000Z-aaaaaa", "20261201T000000Z-bbbbbb"]
 
 
-def opened(name: str, digest: str) -> Event:
+def workspace_opened(name: str, digest: str) -> Event:
     return WorkspaceOpened(
         at=AT, workspace=name, digest=digest, files=1, bytes=2, omitted=1, omitted_sample=("a: a fifo",)
     )
 
 
-def taken(name: str, digest: str, step: str = "w.s") -> Event:
+def snapshot_taken(name: str, digest: str, step: str = "w.s") -> Event:
     return SnapshotTaken(at=AT, step=step, attempt=2, workspace=name, digest=digest, files=3, bytes=4)
 
 
@@ -31,7 +31,7 @@ def test_a_ledger_is_read_back(written: list[Event], torn: bytes) -> None:
     assert read_ledger(data) == tuple(written)
     noise = torn.replace(b"\n", b"").replace(b"{", b"")
     assert read_ledger(b'{"event":"of.later","at":""}\n' + data + noise) == tuple(written)
-    last = encode_event(opened("src", "sha256:1"))
+    last = encode_event(workspace_opened("src", "sha256:1"))
     assert read_ledger(data + last[:-1]) == tuple(written)
 
 
@@ -48,7 +48,9 @@ def test_any_events_have_a_history(told: list[Event]) -> None:
 def test_what_is_told() -> None:
     """The run, its pipeline and its state; of each snapshot what it holds, who took it and what it lacks."""
     started = RunStarted(at=AT, run="r", pipeline="release", steps=("w.s",), senro_version="1")
-    known = history([started, opened("src", "d1"), taken("src", "d2"), RunEnded(at=AT, state="failed")])
+    known = history(
+        [started, workspace_opened("src", "d1"), snapshot_taken("src", "d2"), RunEnded(at=AT, state="failed")]
+    )
     assert (known.run, known.pipeline, known.state) == ("r", "release", "failed")
     first, last = known.workspaces["src"]
     assert (first.digest, first.step, first.attempt, first.files, first.bytes) == ("d1", "", 0, 1, 2)
@@ -69,7 +71,7 @@ def test_what_is_told() -> None:
 )
 def test_what_a_run_still_needs(state: RunState | None, needs: bool) -> None:
     """Every snapshot of a run that failed, was cancelled or never ended; none of one that ended well."""
-    told = [opened("src", "d1"), taken("src", "d2"), taken("out", "d3")]
+    told = [workspace_opened("src", "d1"), snapshot_taken("src", "d2"), snapshot_taken("out", "d3")]
     ended = [] if state is None else [RunEnded(at=AT, state=state)]
     assert history([*told, *ended]).needed == (frozenset({"d1", "d2", "d3"}) if needs else frozenset())
 

@@ -8,7 +8,7 @@ from senro.domain.text.line_splitter import LINE_LIMIT, LineCutter
 texts = st.lists(st.sampled_from([b"a", b"bc", b"\n", b"\n\n", b"\r\n", b"\xff", b""]), max_size=20)
 
 
-def fed(pieces: list[bytes]) -> list[bytes]:
+def feed(pieces: list[bytes]) -> list[bytes]:
     cutter = LineCutter()
     lines = [line for piece in pieces for line in cutter.feed(piece)]
     lines += cutter.finish()
@@ -21,8 +21,8 @@ def test_lines_are_the_same_however_they_come(pieces: list[bytes]) -> None:
     """Cut anywhere: the lines of the whole, with their newlines, the last one as it is."""
     text = b"".join(pieces)
     assert (
-        fed(pieces)
-        == fed([text])
+        feed(pieces)
+        == feed([text])
         == [line + b"\n" for line in text.split(b"\n")[:-1]] + [line for line in [text.split(b"\n")[-1]] if line]
     )
 

@@ -12,7 +12,7 @@ from senro.domain.tree.paths import raw
 from senro.domain.tree.tree import Entry, Tree
 from tests.lib.archives.files import digest_of, directory, file, link, trees
 
-Drawn = tuple[Tree, dict[str, bytes]]
+TreeWithContents = tuple[Tree, dict[str, bytes]]
 
 
 def applied(tree: Tree, changes: tuple[Change, ...]) -> Tree:
@@ -63,7 +63,7 @@ def test_the_changes_lead_from_one_to_the_other(pair: tuple[Tree, Tree]) -> None
 
 
 @given(trees())
-def test_a_tree_does_not_differ_from_itself(drawn: Drawn) -> None:
+def test_a_tree_does_not_differ_from_itself(drawn: TreeWithContents) -> None:
     """No change between a tree and itself."""
     assert tree_diff(drawn[0], drawn[0]) == ()
 

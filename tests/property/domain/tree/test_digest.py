@@ -19,11 +19,11 @@ from senro.domain.tree.paths import MAX_LOOKS, check_path, check_target, link_pr
 from senro.domain.tree.tree import EMPTY_FILE, Entry, Tree, decode, encode, lost_bits
 from tests.lib.archives.files import digest_of, directory, file, link, make_folder, read_folder, trees
 
-Drawn = tuple[Tree, dict[str, bytes]]
+TreeWithContents = tuple[Tree, dict[str, bytes]]
 
 
 @given(trees(), st.randoms(use_true_random=False))
-def test_order_is_no_matter(drawn: Drawn, randomness: random.Random) -> None:
+def test_order_is_no_matter(drawn: TreeWithContents, randomness: random.Random) -> None:
     """Entries in any order are one tree with one digest, sorted by the bytes of their paths."""
     tree, _ = drawn
     shuffled = list(tree.entries)
@@ -34,13 +34,13 @@ def test_order_is_no_matter(drawn: Drawn, randomness: random.Random) -> None:
 
 
 @given(trees(), trees())
-def test_one_digest_one_tree(one: Drawn, other: Drawn) -> None:
+def test_one_digest_one_tree(one: TreeWithContents, other: TreeWithContents) -> None:
     """Two trees have one digest exactly if they are equal."""
     assert (one[0].digest == other[0].digest) == (one[0] == other[0])
 
 
 @given(trees(), st.data())
-def test_any_change_changes_it(drawn: Drawn, data: st.DataObject) -> None:
+def test_any_change_changes_it(drawn: TreeWithContents, data: st.DataObject) -> None:
     """A change of content, kind, executable bit, target or name, and an entry more or less, change the digest."""
     tree, _ = drawn
     assume(tree.entries)
@@ -65,7 +65,7 @@ def test_any_change_changes_it(drawn: Drawn, data: st.DataObject) -> None:
 
 
 @given(trees())
-def test_text_is_the_tree(drawn: Drawn) -> None:
+def test_text_is_the_tree(drawn: TreeWithContents) -> None:
     """The text is read back to the tree, and its sha256 is the digest."""
     tree, _ = drawn
     assert decode(encode(tree)) == tree
@@ -73,7 +73,7 @@ def test_text_is_the_tree(drawn: Drawn) -> None:
 
 
 @given(trees(), st.data())
-def test_damaged_text(drawn: Drawn, data: st.DataObject) -> None:
+def test_damaged_text(drawn: TreeWithContents, data: st.DataObject) -> None:
     """A text with any byte changed, cut or added is refused, or says another tree."""
     tree, _ = drawn
     damaged = bytearray(encode(tree))
@@ -149,7 +149,7 @@ def test_left_out_is_no_part() -> None:
 
 @pytest.mark.slow  # a folder for each example
 @given(trees())
-def test_times_and_modes_are_no_matter(drawn: Drawn) -> None:
+def test_times_and_modes_are_no_matter(drawn: TreeWithContents) -> None:
     """The same files with other times and other mode bits are the same tree."""
     with tempfile.TemporaryDirectory() as top:
         folder = Path(top) / "x"

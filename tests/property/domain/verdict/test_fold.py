@@ -31,7 +31,7 @@ from tests.lib.verdict.observations import (
     condition,
     fold,
     last,
-    look,
+    observation_of,
     pod_document,
     recorded,
     recorded_pods,
@@ -128,7 +128,7 @@ def test_total_and_settled_for_ever(seen: list[Observation], own_deadline: int |
         assert not before.settled or before == after
     patience = Patience(began=0.0)
     for observation, answer in zip(seen, answers, strict=True):
-        patience = patience.seen(answer, observation.at)
+        patience = patience.after(answer, observation.at)
         patience.verdict(answer, observation.at)
 
 
@@ -192,8 +192,8 @@ def test_no_disruption_is_a_verdict(
         pod_document(terminated(code, finish), ready=ready, **shown),
         pod_document(terminated(code, finish), ready=ready, phase=phase, **shown),
     ]
-    seen = [look(state, float(index)) for index, state in enumerate(states) if index in kept]
-    answers = fold(Memory.start(uid=UID), (*seen, look(None, 9.0)))
+    seen = [observation_of(state, float(index)) for index, state in enumerate(states) if index in kept]
+    answers = fold(Memory.start(uid=UID), (*seen, observation_of(None, 9.0)))
     assert not any(isinstance(answer, Exited) for answer in answers)
     assert isinstance(answers[-1], Infra)
 
@@ -205,7 +205,7 @@ def test_a_finish_well_before_is_the_commands(
     """A finish that no skew up to 5 s can bring near the disruption is believed, though both are seen together."""
     began, shown = disruption
     finish = stamp(began - timedelta(seconds=before) + timedelta(seconds=skew))
-    answer = last(look(pod_document(terminated(code, finish), phase="Failed", **shown)))
+    answer = last(observation_of(pod_document(terminated(code, finish), phase="Failed", **shown)))
     assert isinstance(answer, Exited)
     assert answer.code == code
 
@@ -217,9 +217,9 @@ def test_a_finish_seen_first_is_the_commands(
     """A finish that was seen before the disruption keeps its code, through deletion and for ever."""
     _, shown = disruption
     state = terminated(code, stamp(START + timedelta(seconds=60)))
-    seen = look(pod_document(state, ready=ready))
-    disrupted = look(pod_document(state, ready=ready, **shown), 1.0)
-    answers = fold(Memory.start(uid=UID), (seen, disrupted, look(None, 2.0)))
+    seen = observation_of(pod_document(state, ready=ready))
+    disrupted = observation_of(pod_document(state, ready=ready, **shown), 1.0)
+    answers = fold(Memory.start(uid=UID), (seen, disrupted, observation_of(None, 2.0)))
     assert isinstance(answers[-1], Exited)
     assert answers[-1] == answers[1]
     assert answers[-1].code == code
@@ -280,7 +280,7 @@ def test_strangers_change_no_answer(document: Mapping[str, Any], strangers: list
     changed["status"]["containerStatuses"] = [*added, *(changed["status"].get("containerStatuses") or [])]
     changed["spec"]["containers"] += [{"name": each["name"]} for each in added]
     memory = Memory.start(uid=pod.uid)
-    assert fold(memory, (look(changed),)) == fold(memory, (look(document),))
+    assert fold(memory, (observation_of(changed),)) == fold(memory, (observation_of(document),))
 
 
 @given(data=st.data())

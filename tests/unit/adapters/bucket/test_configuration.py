@@ -157,7 +157,7 @@ def test_any_values(environ: dict[str, str]) -> None:
     try:
         location = read_location(environ)
     except ConfigurationError as error:
-        location, ordered = None, error.refusals
+        location, problems = None, error.refusals
     else:
-        ordered = ()
-    assert ordered or location is None or location.name
+        problems = ()
+    assert problems or location is None or location.name

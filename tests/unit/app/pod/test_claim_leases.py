@@ -76,7 +76,7 @@ class Rival:
         del self._site.cluster.leases[self._key]
 
 
-async def beside(site: Site, *scripts: Callable[[], Coroutine[Any, Any, None]]) -> None:
+async def run_with(site: Site, *scripts: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run the plan, and whatever happens meanwhile."""
     async with anyio.create_task_group() as group:
         for script in scripts:
@@ -140,7 +140,7 @@ async def test_waiting_for_a_holder(tmp_path: Path) -> None:
     site = Site(tmp_path, plan_of())
     rival = Rival(site)
     await rival.take()
-    await beside(site, at(site, (20, rival.renew), (40, rival.renew), (50, rival.free)))
+    await run_with(site, at(site, (20, rival.renew), (40, rival.renew), (50, rival.free)))
     (awaited,), (acquired,) = of(site, LeaseAwaited), of(site, LeaseAcquired)
     assert awaited.holder == "w.s of run other-run"
     assert acquired.previous_holder == ""
@@ -176,7 +176,7 @@ async def test_the_wait_is_bounded(tmp_path: Path) -> None:
     site = Site(tmp_path, plan_of(max_lifetime=300.0))
     rival = Rival(site)
     await rival.take()
-    await beside(site, at(site, *((moment, rival.renew) for moment in range(20, 400, 20))))
+    await run_with(site, at(site, *((moment, rival.renew) for moment in range(20, 400, 20))))
     (outcome,) = site.outcomes
     assert (outcome.kind, outcome.infra_kind, outcome.did_run) == ("infra", "claim", "no")
     assert outcome.message == (
@@ -190,7 +190,7 @@ async def test_the_wait_is_bounded(tmp_path: Path) -> None:
 async def test_it_is_renewed_while_the_step_runs(tmp_path: Path) -> None:
     """A step of ten minutes renews its lease of a minute every third of it, and no rival would find it expired."""
     site = Site(tmp_path, plan_of(), course=stays(running()))
-    await beside(site, at(site, (590, lambda: ends(site))))
+    await run_with(site, at(site, (590, lambda: ends(site))))
     assert site.cluster.calls.count("replace_lease") == 29
     assert not of(site, LeaseLost)
     assert site.outcomes[0].notes == ()
@@ -210,7 +210,7 @@ async def test_a_lost_lease(tmp_path: Path) -> None:
     """A lease that another took is reported, in the ledger and on the result, and never touched again."""
     site = Site(tmp_path, plan_of(), course=stays(running()))
     rival = Rival(site)
-    await beside(site, at(site, (30, rival.take), (200, lambda: ends(site))))
+    await run_with(site, at(site, (30, rival.take), (200, lambda: ends(site))))
     (lost,) = of(site, LeaseLost)
     assert lost.holder == "w.s of run other-run"
     assert lost.message == (
@@ -226,7 +226,7 @@ async def test_a_lost_lease(tmp_path: Path) -> None:
 async def test_a_lease_that_somebody_deleted(tmp_path: Path) -> None:
     """A lease that is not there any more is lost as well: whoever comes may have it."""
     site = Site(tmp_path, plan_of(), course=stays(running()))
-    await beside(site, at(site, (30, site.cluster.leases.clear), (200, lambda: ends(site))))
+    await run_with(site, at(site, (30, site.cluster.leases.clear), (200, lambda: ends(site))))
     (lost,) = of(site, LeaseLost)
     assert lost.holder == ""
     assert lost.message == (
@@ -242,7 +242,7 @@ async def test_a_lease_that_lapsed(tmp_path: Path) -> None:
     site = Site(tmp_path, plan_of(), course=stays(running()))
     for _ in range(20):
         site.cluster.fail("replace_lease", unreachable())
-    await beside(site, at(site, (400, lambda: ends(site))))
+    await run_with(site, at(site, (400, lambda: ends(site))))
     (lost,), (_, again) = of(site, LeaseLost), of(site, LeaseAcquired)
     assert lost.message == (
         "the lease of the claim senro-cache was not renewed in time, so other steps may use it: update lease: no "
@@ -259,7 +259,7 @@ async def test_a_lease_that_lapsed_and_is_not_ours_in_the_end(tmp_path: Path) ->
     for _ in range(6):
         site.cluster.hang("replace_lease")
     rival = Rival(site)
-    await beside(site, at(site, (90, rival.take), (120, lambda: ends(site))))
+    await run_with(site, at(site, (90, rival.take), (120, lambda: ends(site))))
     lapsed, lost = of(site, LeaseLost)
     assert (lapsed.holder, lost.holder) == ("", "w.s of run other-run")
     assert "lease-lost" in site.outcomes[0].notes
@@ -283,7 +283,7 @@ async def test_a_lease_that_lapses_again(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(site.app.ledger, "append", slowly)
     away()
     here = (55, lambda: site.cluster.heal("replace_lease"))
-    await beside(site, at(site, here, (60, away), (200, lambda: ends(site))))
+    await run_with(site, at(site, here, (60, away), (200, lambda: ends(site))))
     assert len(of(site, LeaseLost)) == 2
     assert "lease-lost" in site.outcomes[0].notes
 
@@ -303,7 +303,7 @@ async def test_an_apiserver_that_asks_for_patience(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(site.cluster, "_call", timed)
     site.cluster.fail("replace_lease", refused("update lease", code, retry_after=9.0))
     site.cluster.fail("delete_lease", refused("delete lease", code, retry_after=7.0))
-    await beside(site, at(site, (40, lambda: ends(site))))
+    await run_with(site, at(site, (40, lambda: ends(site))))
     renewed, again, deleted, at_last = moments
     assert 9 <= again - renewed < 10
     assert 7 <= at_last - deleted < 8
@@ -322,7 +322,7 @@ async def test_a_renewal_that_is_never_answered(tmp_path: Path, hangs: str) -> N
         else:
             site.cluster.hang("replace_lease", effect=hangs == "a renewal that lands")
 
-    await beside(site, at(site, (10, hang), (200, lambda: ends(site))))
+    await run_with(site, at(site, (10, hang), (200, lambda: ends(site))))
     assert not of(site, LeaseLost)
     assert site.outcomes[0].notes == ()
     assert [event.freed for event in of(site, LeaseReleased)] == [True]
@@ -335,7 +335,7 @@ async def test_patience_does_not_lose_a_lease(tmp_path: Path, seconds: float, ti
     site = Site(tmp_path, plan_of(), course=stays(running()))
     for _ in range(times):
         site.cluster.fail("replace_lease", refused("update lease", 429, retry_after=seconds))
-    await beside(site, at(site, (100, lambda: ends(site))))
+    await run_with(site, at(site, (100, lambda: ends(site))))
     assert not of(site, LeaseLost)
     assert [event.freed for event in of(site, LeaseReleased)] == [True]
 
@@ -345,7 +345,7 @@ async def test_patience_ends_once_a_lease_has_lapsed(tmp_path: Path) -> None:
     site = Site(tmp_path, plan_of(), course=stays(running()))
     for _ in range(12):
         site.cluster.fail("replace_lease", refused("update lease", 429, retry_after=3600.0))
-    await beside(site, at(site, (600, lambda: ends(site))))
+    await run_with(site, at(site, (600, lambda: ends(site))))
     assert len(of(site, LeaseLost)) == 1
     assert len(of(site, LeaseAcquired)) == 2
 
@@ -379,7 +379,7 @@ async def test_a_claim_is_renewed_before_it_is_given_up(tmp_path: Path) -> None:
         site.cluster.heal("replace_lease")
         rival.free()
 
-    await beside(site, at(site, (10, patience), (50, lambda: None), (58, freed)))
+    await run_with(site, at(site, (10, patience), (50, lambda: None), (58, freed)))
     assert [event.workspace for event in of(site, LeaseLost)] == ["ant"]
     assert site.outcomes[0].kind == "succeeded"
     assert not site.cluster.leases
@@ -406,7 +406,7 @@ async def test_a_renewal_whose_answer_was_lost(tmp_path: Path) -> None:
     """A renewal that took effect unanswered is found to be ours, and the lease goes on."""
     site = Site(tmp_path, plan_of(), course=stays(running()))
     site.cluster.fail("replace_lease", Unreachable("update lease", cause="reset", sent=True), effect=True)
-    await beside(site, at(site, (200, lambda: ends(site))))
+    await run_with(site, at(site, (200, lambda: ends(site))))
     assert not of(site, LeaseLost)
     assert of(site, LeaseReleased)[0].freed
 
@@ -441,7 +441,7 @@ async def test_who_had_an_expired_lease_is_told(tmp_path: Path, how: str) -> Non
                 await anyio.lowlevel.checkpoint()
             rival.free()
 
-    await beside(site, give_back)
+    await run_with(site, give_back)
     (acquired,) = of(site, LeaseAcquired)
     assert acquired.previous_holder == ("" if how == "given back" else "w.s of run other-run")
 
@@ -542,7 +542,7 @@ async def test_two_claims_in_one_order(tmp_path: Path) -> None:
     rival = Rival(site, Terms("ci", "zebra", "senro-zebra", HELD.identity))
     await rival.take()
     renewing = [(float(moment), rival.renew) for moment in range(20, 300, 20)]
-    await beside(site, at(site, *renewing, (300, rival.free)))
+    await run_with(site, at(site, *renewing, (300, rival.free)))
     assert [event.workspace for event in of(site, LeaseAcquired)] == ["ant", "zebra"]
     assert not of(site, LeaseLost)
     assert not site.cluster.leases
@@ -561,7 +561,7 @@ async def test_each_claim_has_a_wait_of_its_own(tmp_path: Path) -> None:
             await first.renew()
 
     renewing = [(float(moment), renew) for moment in range(15, 120, 15)]
-    await beside(site, at(site, *renewing[:3], (50, first.free), *renewing[3:]))
+    await run_with(site, at(site, *renewing[:3], (50, first.free), *renewing[3:]))
     (acquired,) = of(site, LeaseAcquired)
     assert 50 <= acquired.waited_seconds <= 53
     (outcome,) = site.outcomes
@@ -575,7 +575,7 @@ async def test_a_refused_second_claim_frees_the_first(tmp_path: Path) -> None:
     site = Site(tmp_path, plan_of(mounts=("ant", "zebra"), max_lifetime=100.0))
     rival = Rival(site, Terms("ci", "zebra", "senro-zebra", HELD.identity))
     await rival.take()
-    await beside(site, at(site, *((float(moment), rival.renew) for moment in range(20, 200, 20))))
+    await run_with(site, at(site, *((float(moment), rival.renew) for moment in range(20, 200, 20))))
     assert [(event.workspace, event.freed) for event in of(site, LeaseReleased)] == [("ant", True)]
     assert list(site.cluster.leases) == [("ci", rival.terms.name)]
 
@@ -585,7 +585,7 @@ async def test_a_claim_that_is_lost_while_another_is_awaited(tmp_path: Path) -> 
     site = Site(tmp_path, plan_of(mounts=("ant", "zebra")))
     first, second = (Rival(site, Terms("ci", name, f"senro-{name}", HELD.identity)) for name in ("ant", "zebra"))
     await second.take()
-    await beside(site, at(site, (20, second.renew), (40, second.renew), (50, first.take), (90, second.free)))
+    await run_with(site, at(site, (20, second.renew), (40, second.renew), (50, first.take), (90, second.free)))
     assert "create_pod" not in site.cluster.calls
     (outcome,) = site.outcomes
     assert (outcome.kind, outcome.infra_kind, outcome.did_run) == ("infra", "claim", "no")
@@ -624,7 +624,7 @@ async def test_a_claim_that_is_lost_while_its_pod_is_created(tmp_path: Path, how
             await site.clock.sleep(0.2)
         site.cluster.heal("create_pod")
 
-    await beside(site, keep_failing, at(site, *([(5, rival.take)] if how == "taken" else [])))
+    await run_with(site, keep_failing, at(site, *([(5, rival.take)] if how == "taken" else [])))
     (outcome,) = site.outcomes
     assert (outcome.kind, outcome.infra_kind, outcome.did_run) == ("infra", "claim", "no")
     assert not made
@@ -690,7 +690,7 @@ async def test_a_create_that_may_land_later(
             site.cluster.heal("create_pod")
             await create(made[0])
 
-    await beside(site, land)
+    await run_with(site, land)
     assert site.outcomes[0].kind == "infra"
     assert [event.freed for event in of(site, LeaseReleased)] == [True]
     assert site.cluster.calls.count("read_pod") == 0 or looked_for
@@ -720,7 +720,7 @@ async def test_a_pod_whose_node_fell_silent(tmp_path: Path) -> None:
         "conditions": [{"type": "Ready", "status": "False"}, {"type": "ContainersReady", "status": "True"}],
     }
     site = Site(tmp_path, plan_of(), course=stays(silent))
-    await beside(site, at(site, (60, lambda: site.cluster.vanish(site.pod()))))
+    await run_with(site, at(site, (60, lambda: site.cluster.vanish(site.pod()))))
     assert site.outcomes[0].may_be_alive
     assert [event.freed for event in of(site, LeaseReleased)] == [False]
 
@@ -732,7 +732,7 @@ async def test_a_pod_that_went_without_grace(tmp_path: Path, monkeypatch: pytest
     site = Site(tmp_path, plan_of(), course=stays(running()))
     site.cluster.stubborn = True
     go = site.engine.cancel if how == "forced" else lambda: site.cluster.vanish(site.pod())
-    await beside(site, at(site, (30, go)))
+    await run_with(site, at(site, (30, go)))
     (released,) = of(site, LeaseReleased)
     assert not released.freed
     assert released.message.startswith("a process of its pod may be alive")
@@ -897,7 +897,7 @@ async def test_a_lease_that_is_anothers_when_it_is_given_back(tmp_path: Path) ->
     """Found to be another's only when it should be deleted, it is reported as lost and left alone."""
     site = Site(tmp_path, plan_of(), course=stays(running()))
     rival = Rival(site)
-    await beside(site, at(site, (5, rival.take), (6, lambda: ends(site))))
+    await run_with(site, at(site, (5, rival.take), (6, lambda: ends(site))))
     (lost,) = of(site, LeaseLost)
     assert (lost.holder, lost.message) == (
         "w.s of run other-run",
@@ -912,7 +912,7 @@ async def test_a_lease_that_is_lost_while_its_pod_is_put_away(tmp_path: Path) ->
     site = Site(tmp_path, plan_of(grace=120))
     site.cluster.stubborn = True
     rival = Rival(site)
-    await beside(site, at(site, (60, rival.take)))
+    await run_with(site, at(site, (60, rival.take)))
     (lost,) = of(site, LeaseLost)
     assert lost.message == "w.s of run other-run has taken over the claim senro-cache"
     assert site.outcomes[0].kind == "succeeded"
@@ -972,7 +972,7 @@ async def test_steps_of_one_run_take_turns(tmp_path: Path) -> None:
         done.append([step for step, known in site.app.recorder.progress.steps.items() if known.state == "succeeded"])
         ends(site)
 
-    await beside(site, at(site, (60, end_one), (120, end_one), (180, end_one)))
+    await run_with(site, at(site, (60, end_one), (120, end_one), (180, end_one)))
     assert sorted(done[0]) == ["build.x", "build.y", "build.z"]
     assert [len(steps) for steps in done] == [3, 4, 5]
     spans = [event for event in site.app.ledger.events if isinstance(event, LeaseAcquired | LeaseReleased)]

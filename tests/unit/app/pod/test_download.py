@@ -154,8 +154,8 @@ class Scene:
 
     def untouched(self) -> bool:
         """Whether the coordinator's copies are what they were, and nothing lies beside them."""
-        beside = set(names(Path(self.folders[0]).parent)) - {"first", "second", "runs", "cache"}
-        return self.contents() == [OLD, OLD] and not beside
+        additions = set(names(Path(self.folders[0]).parent)) - {"first", "second", "runs", "cache"}
+        return self.contents() == [OLD, OLD] and not additions
 
     def contents(self) -> list[Tree]:
         return [read_folder(Path(path)) for path in self.folders.values()]

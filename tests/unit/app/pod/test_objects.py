@@ -48,7 +48,7 @@ POD: dict[str, Any] = {
     "metadata": {"name": "make-1", "namespace": "ci", "annotations": {"senro.dev/attempt-uid": "ours"}},
     "spec": {"terminationGracePeriodSeconds": 30, "containers": [{"name": "step", "image": "i", "command": ["make"]}]},
 }
-FOREIGN = {**POD, "metadata": {**POD["metadata"], "annotations": {"senro.dev/attempt-uid": "theirs"}}}
+ANOTHER_ATTEMPTS_POD = {**POD, "metadata": {**POD["metadata"], "annotations": {"senro.dev/attempt-uid": "theirs"}}}
 SECRET: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Secret",
@@ -171,7 +171,7 @@ async def test_a_read_that_fails_is_repeated_too() -> None:
 async def test_a_foreign_pod_is_refused() -> None:
     """A pod of that name with another nonce is the apiserver's AlreadyExists, at once, and is left alone."""
     clock, cluster = site()
-    await cluster.create_pod(FOREIGN)
+    await cluster.create_pod(ANOTHER_ATTEMPTS_POD)
     with pytest.raises(AlreadyExists, match="make-1"):
         await create(cluster, clock)
     assert (len(cluster.pods), waited(clock)) == (1, 0)
@@ -458,7 +458,7 @@ async def test_another_pod_of_that_name_counts_as_gone() -> None:
     clock, cluster = site()
     pod = await cluster.create_pod(POD)
     cluster.vanish(pod)
-    await cluster.create_pod(FOREIGN)
+    await cluster.create_pod(ANOTHER_ATTEMPTS_POD)
     await remove_pod(cluster, pod, clock, grace_seconds=None, force=lambda: False)
     cluster.fail("delete_pod", unavailable())
     assert list(cluster.pods) == [("ci", "make-1")]
@@ -582,7 +582,7 @@ async def test_no_pod_of_an_unanswered_create() -> None:
     assert await find_unacknowledged_pod(cluster, POD, "ours", clock) is None
     assert UNACKNOWLEDGED_SECONDS <= waited(clock) <= UNACKNOWLEDGED_SECONDS + 1
     before = waited(clock)
-    await cluster.create_pod(FOREIGN)
+    await cluster.create_pod(ANOTHER_ATTEMPTS_POD)
     assert await find_unacknowledged_pod(cluster, POD, "ours", clock) is None
     assert waited(clock) == before
 

@@ -179,14 +179,14 @@ TREE = Tree(
 OTHER = Tree((file("only", b"1"),))
 BEFORE_SENTINEL = members(TREE, CONTENTS, 0) + members(OTHER, {"only": b"1"}, 1)
 SENTINEL = Tree((file(sentinel_name(NONCE)),))
-WHOLE = BEFORE_SENTINEL + archive(SENTINEL, {sentinel_name(NONCE): b""})
+COMPLETE_REPLY = BEFORE_SENTINEL + archive(SENTINEL, {sentinel_name(NONCE): b""})
 STAGING = staging_command(2, NONCE)
 PROOF = proof_line(NONCE)
 
 
 def test_a_whole_archive_is_staged_proven_and_released(image: Image) -> None:
     """The volumes hold the two trees and no sentinel; stdout is the proof line alone; `senro-stage` ends with 0."""
-    assert image.stage_with(WHOLE) == (0, PROOF, b"")
+    assert image.stage_with(COMPLETE_REPLY) == (0, PROOF, b"")
     assert image.released()
     assert read_folder(image.volumes / "0") == TREE
     assert read_folder(image.volumes / "1") == OTHER
@@ -196,7 +196,7 @@ def test_a_packed_archive_is_staged_and_proven(image: Image) -> None:
     """The far side unpacks what it said that it could."""
     with ExitStack() as stack:
         for coding in image.has:
-            assert image.stage_with(WHOLE, coding=coding) == (0, PROOF, b"")
+            assert image.stage_with(COMPLETE_REPLY, coding=coding) == (0, PROOF, b"")
             assert image.released()
             assert read_folder(image.volumes / "0") == TREE
             assert read_folder(image.volumes / "1") == OTHER
@@ -209,10 +209,10 @@ def test_a_packed_archive_that_is_damaged_is_never_proven(image: Image) -> None:
     for coding in image.has:
         packing = make_compressor(coding)
         assert packing is not None
-        packed = packing.compress(WHOLE) + packing.flush()
+        packed = packing.compress(COMPLETE_REPLY) + packing.flush()
         damaged = bytearray(packed)
         damaged[-3] ^= 1
-        for data in (b"", packed[: len(packed) // 2], packed[:-1], bytes(damaged), WHOLE):
+        for data in (b"", packed[: len(packed) // 2], packed[:-1], bytes(damaged), COMPLETE_REPLY):
             code, out, _ = image.run(STAGING, coding_line(coding) + data)
             assert (code != 0, PROOF in out) == (True, False)
     assert image.stage.poll() is None
@@ -274,7 +274,7 @@ def test_what_an_earlier_try_left_is_cleared(image: Image) -> None:
     (left / "dead").symlink_to("nowhere")
     (left / sentinel_name(NONCE)).write_bytes(b"")
     (image.volumes / "1" / ".stale").write_bytes(b"")
-    assert image.stage_with(WHOLE) == (0, PROOF, b"")
+    assert image.stage_with(COMPLETE_REPLY) == (0, PROOF, b"")
     assert read_folder(left) == TREE
     assert read_folder(image.volumes / "1") == OTHER
 
@@ -285,14 +285,14 @@ def test_a_link_in_the_volume_leads_the_clearing_nowhere(image: Image) -> None:
     outside.mkdir()
     (outside / "kept").write_bytes(b"")
     (image.volumes / "0" / "link").symlink_to(outside)
-    assert image.stage_with(WHOLE)[0] == 0
+    assert image.stage_with(COMPLETE_REPLY)[0] == 0
     assert names(outside) == ["kept"]
 
 
 def test_a_second_try_after_a_cut_one_succeeds(image: Image) -> None:
     """The sentinel of a try that failed does not prove the next one, and the next one is not held up."""
     assert image.stage_with(BEFORE_SENTINEL)[0] != 0
-    assert image.stage_with(WHOLE) == (0, PROOF, b"")
+    assert image.stage_with(COMPLETE_REPLY) == (0, PROOF, b"")
     assert image.released()
 
 
@@ -301,10 +301,10 @@ def test_an_earlier_try_that_waits_for_input_is_ended(image: Image, fed: int) ->
     """Its connection was cut and nobody told it: it is killed before it can clear or release, and does neither."""
     with image.running(STAGING) as earlier:
         assert earlier.stdin is not None
-        earlier.stdin.write((coding_line("plain") + WHOLE)[:fed])
+        earlier.stdin.write((coding_line("plain") + COMPLETE_REPLY)[:fed])
         earlier.stdin.flush()
         reached(lambda: len((image.root / "ctl" / "try").read_text().split()) == (2 if fed else 1))
-        assert image.stage_with(WHOLE) == (0, PROOF, b"")
+        assert image.stage_with(COMPLETE_REPLY) == (0, PROOF, b"")
         assert earlier.wait(timeout=BOUND) in (-signal.SIGKILL, 128 + signal.SIGKILL)
         assert earlier.stdout is not None
         assert earlier.stdout.read().split() == [b"senro-has", *(coding.encode() for coding in image.has)]
@@ -320,7 +320,7 @@ def test_an_earlier_try_that_waits_for_the_fifo_is_ended(tmp_path: Path) -> None
         with image.running(STAGING) as later:
             assert earlier.wait(timeout=BOUND) == -signal.SIGKILL
             with image.running(STAGE_COMMAND) as image.stage:
-                assert later.communicate(coding_line("plain") + WHOLE, timeout=BOUND) == (
+                assert later.communicate(coding_line("plain") + COMPLETE_REPLY, timeout=BOUND) == (
                     b" ".join([b"senro-has", *(coding.encode() for coding in image.has)]) + b"\n" + PROOF,
                     b"",
                 )
@@ -329,7 +329,7 @@ def test_an_earlier_try_that_waits_for_the_fifo_is_ended(tmp_path: Path) -> None
 
 def test_an_init_container_that_runs_again_releases_nothing(image: Image) -> None:
     """In volumes that were filled once, or never, it fails at once: what the step would see is anybody's guess."""
-    assert image.stage_with(WHOLE) == (0, PROOF, b"")
+    assert image.stage_with(COMPLETE_REPLY) == (0, PROOF, b"")
     assert image.released()
     code, _, err = image.run(STAGE_COMMAND)
     assert code not in {0, MISSING_PROGRAM, 143}
@@ -359,7 +359,7 @@ def test_an_image_without_tar_says_so(image: Image) -> None:
     """Both scripts exit 127 with a sentence; the staging takes its input to the end first."""
     (image.path / "tar").unlink()
     wanted = (MISSING_PROGRAM, b"", b"senro: the image has no tar\n")
-    assert image.stage_with(WHOLE + bytes(2**20)) == wanted
+    assert image.stage_with(COMPLETE_REPLY + bytes(2**20)) == wanted
     assert image.run(reading_command((0,))) == wanted
     assert image.stage.poll() is None
 
@@ -371,7 +371,7 @@ def test_a_tar_that_fails_is_told_with_its_code(image: Image) -> None:
     fake.write_text("#!/bin/sh\necho full >&2; exit 3\n")
     fake.chmod(0o755)
     wanted = (3, b"", b"full\nsenro: tar exited 3\n")
-    assert image.stage_with(WHOLE) == wanted
+    assert image.stage_with(COMPLETE_REPLY) == wanted
     assert image.run(reading_command((0,))) == wanted
 
 

@@ -26,7 +26,7 @@ from tests.lib.verdict.observations import (
     UID,
     condition,
     last,
-    look,
+    observation_of,
     pod_document,
     running,
     terminated,
@@ -79,7 +79,7 @@ def unscheduled() -> dict[str, Any]:
 )
 def test_what_lasts_behind_creating(events: tuple[ClusterEvent, ...], answer: Pending) -> None:
     """The Event said last names the cause of a lasting ContainerCreating, unless it tells that the cause is over."""
-    assert last(look(CREATING, events=events)) == answer
+    assert last(observation_of(CREATING, events=events)) == answer
 
 
 @pytest.mark.parametrize(
@@ -105,33 +105,35 @@ def test_what_lasts_behind_creating(events: tuple[ClusterEvent, ...], answer: Pe
 )
 def test_what_an_autoscaler_says(events: tuple[ClusterEvent, ...], answer: Pending) -> None:
     """A scale-up that was triggered is told, one that was not is quoted, and of both the later counts."""
-    assert last(look(unscheduled(), events=events)) == answer
+    assert last(observation_of(unscheduled(), events=events)) == answer
 
 
 def test_the_pull_secret_behind_a_denied_image() -> None:
     """A missing imagePullSecret is named beside the registry's refusal."""
     denied = pod_document(waiting_for("ErrImagePull", "pull access denied"), phase="Pending")
     missing = event("FailedToRetrieveImagePullSecret", "Unable to retrieve some image pull secrets (regcred)")
-    assert last(look(denied, events=(missing,))) == Pending(
+    assert last(observation_of(denied, events=(missing,))) == Pending(
         PendingKind.IMAGE_DENIED,
         "step",
         "pull access denied; Unable to retrieve some image pull secrets (regcred)",
         permanent=True,
     )
-    assert last(look(denied, events=(event("BackOff"),))) == last(look(denied))
+    assert last(observation_of(denied, events=(event("BackOff"),))) == last(observation_of(denied))
     wordless = event("FailedToRetrieveImagePullSecret")
-    assert last(look(denied, events=(wordless,))) == last(look(denied))
+    assert last(observation_of(denied, events=(wordless,))) == last(observation_of(denied))
 
 
 def test_events_are_remembered() -> None:
     """Between two reads of the Events the last ones stand; an empty list takes them back."""
-    mounting = look(CREATING, 0.0, events=(event("FailedMount", SECRET),))
-    assert last(mounting, look(CREATING, 1.0)) == Pending(PendingKind.VOLUME, "step", SECRET)
-    assert last(mounting, look(CREATING, 1.0), look(CREATING, 2.0, events=())) == Pending(PendingKind.CREATING, "step")
-    assert last(mounting, look(pod_document(running()), 1.0)) == Running()
+    mounting = observation_of(CREATING, 0.0, events=(event("FailedMount", SECRET),))
+    assert last(mounting, observation_of(CREATING, 1.0)) == Pending(PendingKind.VOLUME, "step", SECRET)
+    assert last(mounting, observation_of(CREATING, 1.0), observation_of(CREATING, 2.0, events=())) == Pending(
+        PendingKind.CREATING, "step"
+    )
+    assert last(mounting, observation_of(pod_document(running()), 1.0)) == Running()
 
 
-def asked(*observations: Observation) -> list[bool]:
+def wants_events_after(*observations: Observation) -> list[bool]:
     """Whether Events are wanted after each observation."""
     memory, wanted = Memory.start(uid=UID), []
     for observation in observations:
@@ -142,20 +144,22 @@ def asked(*observations: Observation) -> list[bool]:
 
 def test_when_events_are_wanted_of_a_wait() -> None:
     """They are asked for once a wait has lasted five seconds, and then every fifteen; of one that runs, never."""
-    at = [look(CREATING, 100.0 + second) for second in (0.0, 4.9, 5.0)]
-    assert asked(*at) == [False, False, True]
+    at = [observation_of(CREATING, 100.0 + second) for second in (0.0, 4.9, 5.0)]
+    assert wants_events_after(*at) == [False, False, True]
     read = replace(at[2], events=())
-    assert asked(*at[:2], read, look(CREATING, 119.9), look(CREATING, 120.0)) == [
+    assert wants_events_after(*at[:2], read, observation_of(CREATING, 119.9), observation_of(CREATING, 120.0)) == [
         False,
         False,
         False,
         False,
         True,
     ]
-    assert asked(look(unscheduled(), 0.0), look(unscheduled(), 5.0)) == [False, True]
+    assert wants_events_after(observation_of(unscheduled(), 0.0), observation_of(unscheduled(), 5.0)) == [False, True]
     staging = pod_document(waiting_for(), inits=({"name": "senro-stage", "state": running()},))
-    assert asked(look(staging, 0.0), look(staging, 60.0)) == [False, False]
-    assert asked(look(pod_document(running()), 0.0), look(pod_document(running()), 60.0)) == [
+    assert wants_events_after(observation_of(staging, 0.0), observation_of(staging, 60.0)) == [False, False]
+    assert wants_events_after(
+        observation_of(pod_document(running()), 0.0), observation_of(pod_document(running()), 60.0)
+    ) == [
         False,
         False,
     ]
@@ -164,7 +168,7 @@ def test_when_events_are_wanted_of_a_wait() -> None:
 def test_when_events_are_wanted_of_a_finish() -> None:
     """A 0 that may hide an eviction is asked for at once, and judged again with them by the memory before it."""
     spec = {"volumes": [{"name": "d", "emptyDir": {"sizeLimit": "8Mi"}}]}
-    done = look(pod_document(terminated(0), phase="Succeeded", spec=spec))
+    done = observation_of(pod_document(terminated(0), phase="Succeeded", spec=spec))
     memory = Memory.start(uid=UID)
     answer, after = observe(memory, done)
     assert answer == Exited(0, (Note.DISRUPTION_UNCHECKED,))
@@ -172,13 +176,13 @@ def test_when_events_are_wanted_of_a_finish() -> None:
     answer, after = observe(memory, replace(done, events=()))
     assert answer == Exited(0)
     assert not wants_events(answer, after, done.at)
-    assert asked(look(pod_document(terminated(1), phase="Failed", spec=spec))) == [False]
+    assert wants_events_after(observation_of(pod_document(terminated(1), phase="Failed", spec=spec))) == [False]
 
 
 def patient(*answers: tuple[float, Answer]) -> Patience:
     patience = Patience(began=0.0)
     for at, answer in answers:
-        patience = patience.seen(answer, at)
+        patience = patience.after(answer, at)
     return patience
 
 

@@ -38,19 +38,19 @@ from tests.lib.verdict.observations import (
     condition,
     fold,
     last,
-    look,
+    observation_of,
     pod_document,
     running,
     terminated,
     waiting_for,
 )
 
-RUNS = look(pod_document(running()))
-WAITS = look(pod_document(waiting_for(), phase="Pending"))
-GONE = look(None, 1.0)
+RUNS = observation_of(pod_document(running()))
+WAITS = observation_of(pod_document(waiting_for(), phase="Pending"))
+GONE = observation_of(None, 1.0)
 DELETED = {"deletionTimestamp": "2026-11-29T10:00:40Z", "deletionGracePeriodSeconds": 30}
 DISRUPTED = condition("DisruptionTarget", "True", "EvictionByEvictionAPI", "2026-11-29T10:00:10Z", "evicting")
-FAILED = look(pod_document(terminated(3), ready="PodFailed"))
+FAILED = observation_of(pod_document(terminated(3), ready="PodFailed"))
 """A finish that the phase has not followed yet: held."""
 
 
@@ -69,14 +69,14 @@ def ran(answer: Answer) -> DidRun:
 
 def test_settled_stands() -> None:
     """Row 0: after an answer has settled, no deletion, no 404 and no cancellation changes it."""
-    done = look(pod_document(terminated(), phase="Succeeded"))
+    done = observation_of(pod_document(terminated(), phase="Succeeded"))
     assert last(done, GONE, replace(RUNS, cancelled=True)) == Exited(0)
 
 
 @pytest.mark.parametrize("before", [WAITS, RUNS])
 def test_cancelled_and_timed_out(before: Observation) -> None:
     """Row 1: what the coordinator ended is Cancelled or TimedOut, whatever the pod shows from then on."""
-    after = look(pod_document(terminated(143), phase="Failed"), 1.0, deletion_asked=True)
+    after = observation_of(pod_document(terminated(143), phase="Failed"), 1.0, deletion_asked=True)
     assert last(before, replace(after, cancelled=True)) == Cancelled()
     assert last(before, replace(after, timed_out=True)) == TimedOut()
     assert last(before, replace(after, cancelled=True, timed_out=True)) == Cancelled()
@@ -85,20 +85,20 @@ def test_cancelled_and_timed_out(before: Observation) -> None:
 
 def test_finish_before_cancellation() -> None:
     """Row 1: a finish that was seen before the cancellation keeps its verdict, though it was still held."""
-    cancelled = look(pod_document(terminated(3), phase="Failed"), 1.0, cancelled=True, timed_out=True)
+    cancelled = observation_of(pod_document(terminated(3), phase="Failed"), 1.0, cancelled=True, timed_out=True)
     assert last(FAILED, cancelled) == Exited(3)
     assert last(FAILED, replace(GONE, cancelled=True)) == Exited(3)
 
 
 def test_gone() -> None:
     """Row 2: a pod that is gone, or whose name another has, vanished, or was taken by what was seen before."""
-    other = look(pod_document(running(), metadata={"uid": "other"}), 1.0)
+    other = observation_of(pod_document(running(), metadata={"uid": "other"}), 1.0)
     for gone in (GONE, other):
         assert last(RUNS, gone) == Infra(
             InfraKind.VANISHED, DidRun.YES, message="the pod is gone, and nothing said why", node=NODE
         )
         assert ran(last(WAITS, gone)) is DidRun.MAYBE
-        evicted = last(look(pod_document(running(), conditions=(DISRUPTED,))), gone)
+        evicted = last(observation_of(pod_document(running(), conditions=(DISRUPTED,))), gone)
         assert evicted == Infra(InfraKind.EVICTED, DidRun.YES, message="evicting", node=NODE)
     assert last(FAILED, GONE) == Exited(3)
 
@@ -142,7 +142,7 @@ def test_an_image_that_cannot_stage_is_named_with_the_way_out(end: dict[str, Any
     """Row 3: the program that senro-stage did not find, in which image, and the option that names another."""
     document = pod_document(waiting_for("PodInitializing"), phase="Pending", inits=(init(end),))
     document["spec"]["initContainers"] = [{"name": "senro-stage", "image": "example/distroless"}]
-    answer = last(look(document))
+    answer = last(observation_of(document))
     assert isinstance(answer, Infra)
     assert (answer.kind, answer.did_run) == (InfraKind.CONFIG, DidRun.NO)
     assert answer.message == (
@@ -160,7 +160,7 @@ def test_an_image_that_cannot_stage_is_named_with_the_way_out(end: dict[str, Any
 )
 def test_another_start_of_the_stage_that_fails_is_no_missing_program(end: dict[str, Any]) -> None:
     """Row 3: what the runtime says of something else stays `stage-failed`, in its words."""
-    answer = last(look(pod_document(waiting_for("PodInitializing"), phase="Pending", inits=(init(end),))))
+    answer = last(observation_of(pod_document(waiting_for("PodInitializing"), phase="Pending", inits=(init(end),))))
     assert isinstance(answer, Infra)
     assert (answer.kind, end["terminated"]["message"] in answer.message) == (InfraKind.STAGE_FAILED, True)
 
@@ -168,34 +168,34 @@ def test_another_start_of_the_stage_that_fails_is_no_missing_program(end: dict[s
 def test_init_container_fails() -> None:
     """Row 3: ours is stage-failed, another init-failed by name, at once, and the step did not run."""
     waits = waiting_for("PodInitializing")
-    stage = last(look(pod_document(waits, phase="Pending", inits=(init(terminated(9)),))))
+    stage = last(observation_of(pod_document(waits, phase="Pending", inits=(init(terminated(9)),))))
     assert (kind_of(stage), ran(stage)) == (InfraKind.STAGE_FAILED, DidRun.NO)
     words = terminated(1, message="no route to the mesh")
-    other = last(look(pod_document(waits, phase="Pending", inits=(init(words, "mesh-init"),))))
+    other = last(observation_of(pod_document(waits, phase="Pending", inits=(init(words, "mesh-init"),))))
     assert isinstance(other, Infra)
     assert (other.kind, other.message) == (
         InfraKind.INIT_FAILED,
         "init container mesh-init ended with code 1: no route to the mesh",
     )
-    oom = last(look(pod_document(waits, phase="Pending", inits=(init(terminated(0, reason="OOMKilled")),))))
+    oom = last(observation_of(pod_document(waits, phase="Pending", inits=(init(terminated(0, reason="OOMKilled")),))))
     assert kind_of(oom) is InfraKind.STAGE_FAILED
 
 
 def test_init_container_that_did_not_fail() -> None:
     """Row 3: a synthetic Completed and a sidecar that ends are no failures."""
     synthetic = init(terminated(0, startedAt=None, finishedAt=None))
-    assert last(look(pod_document(running(), inits=(synthetic,)))) == Running()
+    assert last(observation_of(pod_document(running(), inits=(synthetic,)))) == Running()
     sidecar = {"initContainers": [{"name": "proxy", "restartPolicy": "Always"}]}
-    ended = look(pod_document(running(), inits=(init(terminated(1), "proxy"),), spec=sidecar))
+    ended = observation_of(pod_document(running(), inits=(init(terminated(1), "proxy"),), spec=sidecar))
     assert last(ended) == Running()
 
 
 def test_init_container_killed_by_a_disruption() -> None:
     """Row 3: where the cluster killed the init container, the cause is told, and the step did not run."""
     killed = pod_document(waiting_for(), phase="Failed", inits=(init(terminated(143)),), conditions=(DISRUPTED,))
-    assert last(look(killed)) == Infra(InfraKind.EVICTED, DidRun.NO, message="evicting", node=NODE)
+    assert last(observation_of(killed)) == Infra(InfraKind.EVICTED, DidRun.NO, message="evicting", node=NODE)
     unknown = init(terminated(137, reason="ContainerStatusUnknown", startedAt=None))
-    lost = last(look(pod_document(waiting_for(), phase="Failed", inits=(unknown,))))
+    lost = last(observation_of(pod_document(waiting_for(), phase="Failed", inits=(unknown,))))
     assert (kind_of(lost), ran(lost)) == (InfraKind.NODE_LOST, DidRun.NO)
 
 
@@ -217,26 +217,28 @@ UNKNOWN = terminated(137, reason="ContainerStatusUnknown", startedAt=None, finis
 )
 def test_invented_ends(state: dict[str, Any]) -> None:
     """Row 4: an end that a component made up is never the command's, a missing code least of all."""
-    answer = last(RUNS, look(pod_document(state, phase="Failed")))
+    answer = last(RUNS, observation_of(pod_document(state, phase="Failed")))
     assert (kind_of(answer), ran(answer)) == (InfraKind.NODE_LOST, DidRun.YES)
 
 
 def test_invented_end_tells_whether_it_ran() -> None:
     """Row 4: seen running it ran, only seen waiting it did not, never seen nobody knows."""
-    unknown = look(pod_document(UNKNOWN, phase="Failed"))
+    unknown = observation_of(pod_document(UNKNOWN, phase="Failed"))
     assert ran(last(RUNS, unknown)) is DidRun.YES
     assert ran(last(WAITS, unknown)) is DidRun.NO
     assert ran(last(unknown)) is DidRun.MAYBE
     before = {"lastState": {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}}
-    assert ran(last(WAITS, look(pod_document(UNKNOWN, phase="Failed", container=before)))) is DidRun.YES
-    created = look(pod_document(waiting_for(""), phase="Pending", container={"containerID": "containerd://1"}))
+    assert ran(last(WAITS, observation_of(pod_document(UNKNOWN, phase="Failed", container=before)))) is DidRun.YES
+    created = observation_of(
+        pod_document(waiting_for(""), phase="Pending", container={"containerID": "containerd://1"})
+    )
     assert ran(last(created, unknown)) is DidRun.MAYBE
 
 
 def test_invented_end_of_an_evicted_pod() -> None:
     """Row 4: the pod's reason names it."""
     status = {"reason": "Evicted", "message": "The node was low on resource: memory. "}
-    answer = last(RUNS, look(pod_document(UNKNOWN, phase="Failed", status=status)))
+    answer = last(RUNS, observation_of(pod_document(UNKNOWN, phase="Failed", status=status)))
     assert kind_of(answer) is InfraKind.EVICTED
 
 
@@ -263,7 +265,7 @@ RUNC = SHIM + "OCI runtime create failed: runc create failed: unable to start co
 def test_start_errors(words: str, kind: InfraKind | None, reason: str) -> None:
     """Row 5: the innermost cause decides; names and paths in it are no evidence."""
     state = terminated(128, reason=reason, message=words, startedAt="1970-01-01T00:00:00Z")
-    answer = last(look(pod_document(state, ready="PodFailed")))
+    answer = last(observation_of(pod_document(state, ready="PodFailed")))
     if kind is None:
         assert answer == Exited(128, (Note.START_ERROR,), words)
     else:
@@ -279,28 +281,28 @@ PAST = {"reason": "DeadlineExceeded", "message": "Pod was active on the node lon
 def test_deadline(state: dict[str, Any]) -> None:
     """Row 6: DeadlineExceeded is TimedOut by our own value alone, and only with a start time."""
     document = pod_document(state, phase="Failed", spec={"activeDeadlineSeconds": 60}, status=PAST)
-    assert last(look(document), own_deadline=60) == TimedOut()
-    assert kind_of(last(look(document), own_deadline=61)) is InfraKind.DEADLINE
-    assert kind_of(last(look(document))) is InfraKind.DEADLINE
+    assert last(observation_of(document), own_deadline=60) == TimedOut()
+    assert kind_of(last(observation_of(document), own_deadline=61)) is InfraKind.DEADLINE
+    assert kind_of(last(observation_of(document))) is InfraKind.DEADLINE
     unstarted = pod_document(
         state, phase="Failed", spec={"activeDeadlineSeconds": 60}, status={**PAST, "startTime": None}
     )
-    assert kind_of(last(look(unstarted), own_deadline=60)) is InfraKind.DEADLINE
+    assert kind_of(last(observation_of(unstarted), own_deadline=60)) is InfraKind.DEADLINE
 
 
 def test_finish_long_before_the_deadline() -> None:
     """Row 6: a step that ended well before the deadline of a pod that another container kept alive has its code."""
     late = pod_document(terminated(4), phase="Failed", spec={"activeDeadlineSeconds": 60}, status=PAST)
-    assert last(look(late), own_deadline=60) == Exited(4)
-    assert last(FAILED, look(late, 1.0), own_deadline=60) == Exited(4)
+    assert last(observation_of(late), own_deadline=60) == Exited(4)
+    assert last(FAILED, observation_of(late, 1.0), own_deadline=60) == Exited(4)
     near = pod_document(terminated(4), phase="Failed", spec={"activeDeadlineSeconds": 15}, status=PAST)
-    assert last(FAILED, look(near, 1.0), own_deadline=15) == TimedOut()
+    assert last(FAILED, observation_of(near, 1.0), own_deadline=15) == TimedOut()
 
 
 def test_absurd_deadline() -> None:
     """Row 6: a deadline beyond the calendar dates nothing and breaks nothing."""
     document = pod_document(terminated(4), phase="Failed", spec={"activeDeadlineSeconds": 10**18}, status=PAST)
-    assert kind_of(last(look(document))) is InfraKind.DEADLINE
+    assert kind_of(last(observation_of(document))) is InfraKind.DEADLINE
 
 
 # Row 7
@@ -318,10 +320,10 @@ def test_absurd_deadline() -> None:
 @pytest.mark.parametrize("code", [0, 3, 143])
 def test_disruption_before_the_finish(sign: dict[str, Any], code: int) -> None:
     """Row 7: a finish that follows a sign of disruption is Infra whatever the code, which is kept as evidence."""
-    ending = last(look(pod_document(running(), **sign)))
+    ending = last(observation_of(pod_document(running(), **sign)))
     assert isinstance(ending, Ending)
     done = pod_document(terminated(code, "2026-11-29T09:00:00Z"), phase="Succeeded", **sign)
-    answer = last(look(pod_document(running(), **sign)), look(done, 1.0))
+    answer = last(observation_of(pod_document(running(), **sign)), observation_of(done, 1.0))
     assert isinstance(answer, Infra)
     assert (answer.kind, answer.did_run, answer.code, answer.notes) == (ending.kind, DidRun.YES, code, ())
 
@@ -335,7 +337,7 @@ def test_disruption_before_the_finish(sign: dict[str, Any], code: int) -> None:
 def test_seen_together(finish: str, believed: bool, code: int, sign: dict[str, Any]) -> None:
     """Row 7: seen together, only a finish more than 5 s before the disruption is the command's; a tie is noted."""
     document = pod_document(terminated(code, f"2026-11-29T{finish}Z"), ready="PodFailed", phase="Failed", **sign)
-    answer = last(RUNS, look(document))
+    answer = last(RUNS, observation_of(document))
     if believed:
         assert answer == Exited(code)
     else:
@@ -347,23 +349,23 @@ def test_seen_together_without_a_time() -> None:
     """Row 7: where nothing dates the disruption, or the finish, the finish is not believed."""
     undated = condition("DisruptionTarget", "True", "EvictionByEvictionAPI", "?")
     sign = pod_document(terminated(0, "2026-11-29T09:00:00Z"), phase="Succeeded", conditions=(undated,))
-    assert kind_of(last(look(sign))) is InfraKind.EVICTED
+    assert kind_of(last(observation_of(sign))) is InfraKind.EVICTED
     finish = pod_document(terminated(0, "?"), phase="Succeeded", conditions=(DISRUPTED,))
-    assert kind_of(last(look(finish))) is InfraKind.EVICTED
+    assert kind_of(last(observation_of(finish))) is InfraKind.EVICTED
     deleted = pod_document(terminated(0, "2026-11-29T09:00:00Z"), metadata={"deletionTimestamp": "soon"})
-    assert kind_of(last(look(deleted))) is InfraKind.DELETED
+    assert kind_of(last(observation_of(deleted))) is InfraKind.DELETED
 
 
 def test_finish_seen_first() -> None:
     """Row 7: a finish that was held when the disruption came keeps its code, except against what comes late."""
-    disrupted = look(pod_document(terminated(3), ready="PodFailed", metadata=DELETED), 1.0)
+    disrupted = observation_of(pod_document(terminated(3), ready="PodFailed", metadata=DELETED), 1.0)
     assert last(FAILED, disrupted) == Exited(3)
     withheld = condition("DisruptionTarget", "True", "TerminationByKubelet", "2026-11-29T10:00:12Z")
     evicted = {"reason": "Evicted", "message": "The node was low on resource: memory. "}
     both = pod_document(terminated(3), phase="Failed", ready="PodFailed", conditions=(withheld,), status=evicted)
-    assert kind_of(last(FAILED, look(both, 1.0))) is InfraKind.EVICTED
+    assert kind_of(last(FAILED, observation_of(both, 1.0))) is InfraKind.EVICTED
     own = {"reason": "Evicted", "message": 'Container step exceeded its local ephemeral storage limit "1Gi". '}
-    outgrown = look(pod_document(terminated(3), phase="Failed", ready="PodFailed", status=own), 1.0)
+    outgrown = observation_of(pod_document(terminated(3), phase="Failed", ready="PodFailed", status=own), 1.0)
     assert kind_of(last(FAILED, outgrown)) is InfraKind.RESOURCE_LIMIT
 
 
@@ -373,7 +375,7 @@ OWN_LIMIT = {"reason": "Evicted", "message": 'Usage of EmptyDir volume "d" excee
 def test_two_disruptions_at_once() -> None:
     """Row 7: a late deletion neither dates an eviction that nothing dates nor proves that the finish came first."""
     late = {"deletionTimestamp": "2026-11-29T11:00:00Z", "deletionGracePeriodSeconds": 0}
-    both = look(pod_document(terminated(143), phase="Failed", metadata=late, status=OWN_LIMIT), 1.0)
+    both = observation_of(pod_document(terminated(143), phase="Failed", metadata=late, status=OWN_LIMIT), 1.0)
     assert kind_of(last(RUNS, both)) is InfraKind.RESOURCE_LIMIT
     assert kind_of(last(FAILED, both)) is InfraKind.RESOURCE_LIMIT
 
@@ -383,31 +385,31 @@ def test_the_kubelets_condition_dates_its_reason() -> None:
     pressure = {"reason": "Evicted", "message": "The node was low on resource: memory. "}
     by_kubelet = condition("DisruptionTarget", "True", "TerminationByKubelet", "2026-11-29T10:00:16Z")
     evicted = pod_document(terminated(3), phase="Failed", conditions=(by_kubelet,), status=pressure)
-    assert last(RUNS, look(evicted)) == Exited(3)
+    assert last(RUNS, observation_of(evicted)) == Exited(3)
 
 
 def test_deletion_of_our_own() -> None:
     """Row 7: a deletionTimestamp that the coordinator asked for is no disruption."""
     document = pod_document(terminated(3), phase="Failed", metadata=DELETED)
-    assert last(RUNS, look(document, 1.0, deletion_asked=True)) == Exited(3)
+    assert last(RUNS, observation_of(document, 1.0, deletion_asked=True)) == Exited(3)
 
 
 def test_disruption_called_off() -> None:
     """Row 7: a DisruptionTarget that went back to False, as the cluster does after two minutes, is forgotten."""
-    disrupted = look(pod_document(running(), conditions=(DISRUPTED,)))
+    disrupted = observation_of(pod_document(running(), conditions=(DISRUPTED,)))
     off = condition("DisruptionTarget", "False")
-    assert last(disrupted, look(pod_document(running(), conditions=(off,)), 120.0)) == Running()
-    done = look(pod_document(terminated(0), phase="Succeeded", conditions=(off,)), 130.0)
+    assert last(disrupted, observation_of(pod_document(running(), conditions=(off,)), 120.0)) == Running()
+    done = observation_of(pod_document(terminated(0), phase="Succeeded", conditions=(off,)), 130.0)
     assert last(disrupted, done) == Exited(0)
-    missing = look(pod_document(terminated(0), phase="Succeeded"), 130.0)
+    missing = observation_of(pod_document(terminated(0), phase="Succeeded"), 130.0)
     assert kind_of(last(disrupted, missing)) is InfraKind.EVICTED
 
 
 def test_the_better_name_is_taken() -> None:
     """Row 7: what a later observation says more exactly names a disruption that was seen before."""
-    deleted = look(pod_document(running(), metadata=DELETED))
+    deleted = observation_of(pod_document(running(), metadata=DELETED))
     preempted = condition("DisruptionTarget", "True", "PreemptionByScheduler", message="preempting")
-    named = look(pod_document(running(), metadata=DELETED, conditions=(preempted,)), 1.0)
+    named = observation_of(pod_document(running(), metadata=DELETED, conditions=(preempted,)), 1.0)
     assert last(deleted, named) == Ending(InfraKind.PREEMPTED, "preempting")
     assert last(deleted, named, deleted) == Ending(InfraKind.PREEMPTED, "preempting")
 
@@ -421,11 +423,13 @@ def test_event_of_an_eviction() -> None:
         first_timestamp="2026-11-29T10:00:09Z",
     )
     started = ClusterEvent(reason="Started", involved_object=ObjectReference(uid=UID))
-    assert last(look(pod_document(running()), events=(started, event))) == Ending(InfraKind.EVICTED, event.message)
+    assert last(observation_of(pod_document(running()), events=(started, event))) == Ending(
+        InfraKind.EVICTED, event.message
+    )
     done = pod_document(terminated(0), phase="Succeeded")
-    assert kind_of(last(RUNS, look(done, events=(event,)))) is InfraKind.EVICTED
+    assert kind_of(last(RUNS, observation_of(done, events=(event,)))) is InfraKind.EVICTED
     early = pod_document(terminated(0, "2026-11-29T10:00:01Z"), phase="Succeeded")
-    assert last(RUNS, look(early, events=(event,))) == Exited(0)
+    assert last(RUNS, observation_of(early, events=(event,))) == Exited(0)
 
 
 def killing(message: str = "Stopping container step", container: str = "step") -> ClusterEvent:
@@ -437,31 +441,31 @@ def killing(message: str = "Stopping container step", container: str = "step") -
 def test_event_of_a_container_that_is_stopped() -> None:
     """Row 7: what the kubelet stopped is no success, though the pod shows nothing else; who knows why names it."""
     done = pod_document(terminated(0), phase="Succeeded")
-    answer = last(RUNS, look(done, events=(killing(),)))
+    answer = last(RUNS, observation_of(done, events=(killing(),)))
     assert isinstance(answer, Infra)
     assert (answer.kind, answer.code, answer.notes) == (InfraKind.EVICTED, 0, (Note.TIE,))
     assert answer.message == "the kubelet ended it: Stopping container step"
     evicted = ClusterEvent("Evicted", "The node was low on resource: memory. ", ObjectReference(uid=UID))
     for events in ((killing(), evicted), (evicted, killing())):
-        named = last(RUNS, look(done, events=events))
+        named = last(RUNS, observation_of(done, events=events))
         assert isinstance(named, Infra)
         assert named.message == evicted.message
     preempted = condition("DisruptionTarget", "True", "PreemptionByScheduler", "2026-11-29T10:00:09Z")
     with_it = pod_document(terminated(0), phase="Succeeded", conditions=(preempted,))
-    assert kind_of(last(RUNS, look(with_it, events=(killing(),)))) is InfraKind.PREEMPTED
+    assert kind_of(last(RUNS, observation_of(with_it, events=(killing(),)))) is InfraKind.PREEMPTED
 
 
 def test_an_event_that_came_after_the_finish_settles_nothing() -> None:
     """Row 9: of a pod that is not over the last word is awaited all the same, which may tell of a disruption before."""
     event = ClusterEvent("Evicted", "short", ObjectReference(uid=UID), first_timestamp="2026-11-29T10:00:19Z")
-    ended = look(pod_document(terminated(0), ready="PodCompleted"), 1.0, events=(event,))
+    ended = observation_of(pod_document(terminated(0), ready="PodCompleted"), 1.0, events=(event,))
     assert last(RUNS, ended) == Running(finishing=True)
-    over = look(pod_document(terminated(0), ready="PodCompleted", phase="Succeeded"), 3.0)
+    over = observation_of(pod_document(terminated(0), ready="PodCompleted", phase="Succeeded"), 3.0)
     assert last(RUNS, ended, over) == Exited(0)
     assert last(RUNS, ended, GONE) == Exited(0)
     assert last(RUNS, ended, replace(ended, at=1.0 + HOLD)) == Exited(0)
     told = {"reason": "Terminated", "message": "Pod was terminated in response to imminent node shutdown."}
-    shut = look(pod_document(terminated(0), ready="PodCompleted", phase="Succeeded", status=told), 3.0)
+    shut = observation_of(pod_document(terminated(0), ready="PodCompleted", phase="Succeeded", status=told), 3.0)
     assert kind_of(last(RUNS, ended, shut)) is InfraKind.EVICTED
 
 
@@ -478,7 +482,7 @@ def test_an_event_that_came_after_the_finish_settles_nothing() -> None:
 def test_event_that_stops_nothing_of_the_steps(event: ClusterEvent, finished: str, ours: bool) -> None:
     """Row 7: what was not the step's, came after its end, or was asked for by the run takes no success away."""
     done = pod_document(terminated(0, finished), phase="Succeeded")
-    assert last(RUNS, look(done, events=(event,), deletion_asked=ours)) == Exited(0)
+    assert last(RUNS, observation_of(done, events=(event,), deletion_asked=ours)) == Exited(0)
 
 
 # Rows 8 and 9
@@ -487,9 +491,9 @@ def test_event_that_stops_nothing_of_the_steps(event: ClusterEvent, finished: st
 @pytest.mark.parametrize("code", [0, 7])
 def test_settled_at_once(code: int) -> None:
     """Row 8: where others live on, or the pod is over, the code is the verdict at once."""
-    assert last(RUNS, look(pod_document(terminated(code), ready="ContainersNotReady"))) == Exited(code)
+    assert last(RUNS, observation_of(pod_document(terminated(code), ready="ContainersNotReady"))) == Exited(code)
     phase = "Failed" if code else "Succeeded"
-    assert last(RUNS, look(pod_document(terminated(code), ready="PodCompleted", phase=phase))) == Exited(code)
+    assert last(RUNS, observation_of(pod_document(terminated(code), ready="PodCompleted", phase=phase))) == Exited(code)
 
 
 def test_a_zero_is_held_too() -> None:
@@ -497,22 +501,22 @@ def test_a_zero_is_held_too() -> None:
     ended = pod_document(terminated(0), ready="PodCompleted")
     shut = condition("DisruptionTarget", "True", "TerminationByKubelet", "2026-11-29T10:00:11Z", "node shutdown")
     over = pod_document(terminated(0), ready="PodCompleted", phase="Succeeded", conditions=(shut,))
-    assert last(RUNS, look(ended, 1.0)) == Running(finishing=True)
-    answer = last(RUNS, look(ended, 1.0), look(over, 2.0))
+    assert last(RUNS, observation_of(ended, 1.0)) == Running(finishing=True)
+    answer = last(RUNS, observation_of(ended, 1.0), observation_of(over, 2.0))
     assert isinstance(answer, Infra)
     assert (answer.kind, answer.code, answer.notes) == (InfraKind.EVICTED, 0, (Note.TIE,))
     done = pod_document(terminated(0), ready="PodCompleted", phase="Succeeded")
-    assert last(RUNS, look(ended, 1.0), look(done, 2.0)) == Exited(0)
+    assert last(RUNS, observation_of(ended, 1.0), observation_of(done, 2.0)) == Exited(0)
 
 
 @pytest.mark.parametrize("ready", ["PodFailed", "PodCompleted", "", None])
 def test_held(ready: str | None) -> None:
     """Row 9: a finish in a pod that is about to be over waits for the phase, 20 s at most."""
     document = pod_document(terminated(3), ready=ready)
-    assert last(RUNS, look(document, 1.0), look(document, 20.9)) == Running(finishing=True)
-    assert last(RUNS, look(document, 1.0), look(document, 21.0)) == Exited(3)
+    assert last(RUNS, observation_of(document, 1.0), observation_of(document, 20.9)) == Running(finishing=True)
+    assert last(RUNS, observation_of(document, 1.0), observation_of(document, 21.0)) == Exited(3)
     final = {**document, "status": {**document["status"], "phase": "Failed"}}
-    assert last(RUNS, look(document, 1.0), look(final, 2.0)) == Exited(3)
+    assert last(RUNS, observation_of(document, 1.0), observation_of(final, 2.0)) == Exited(3)
 
 
 @pytest.mark.parametrize(
@@ -527,7 +531,7 @@ def test_held(ready: str | None) -> None:
 )
 def test_notes(code: int, reason: str, notes: tuple[Note, ...]) -> None:
     """The code is the command's; a kill for memory, or by nobody knows whom, is noted beside it."""
-    assert last(look(pod_document(terminated(code, reason=reason), phase="Failed"))) == Exited(code, notes)
+    assert last(observation_of(pod_document(terminated(code, reason=reason), phase="Failed"))) == Exited(code, notes)
 
 
 @pytest.mark.parametrize(
@@ -552,8 +556,8 @@ def test_hidden_evictions(spec: dict[str, Any], hides: bool) -> None:
     """A 0 is noted as unchecked exactly where an eviction for an own limit would leave no trace."""
     document = pod_document(terminated(0), phase="Succeeded", spec=spec)
     assert hides_eviction(pod_from(document)) is hides
-    assert last(look(document)) == Exited(0, (Note.DISRUPTION_UNCHECKED,) if hides else ())
-    assert last(look(document, events=())) == Exited(0)
+    assert last(observation_of(document)) == Exited(0, (Note.DISRUPTION_UNCHECKED,) if hides else ())
+    assert last(observation_of(document, events=())) == Exited(0)
 
 
 # Row 10
@@ -585,12 +589,12 @@ def test_hidden_evictions(spec: dict[str, Any], hides: bool) -> None:
 @pytest.mark.parametrize("step", [None, waiting_for()])
 def test_failed_without_an_end(reason: str, message: str, kind: InfraKind, step: dict[str, Any] | None) -> None:
     """Row 10: a Failed pod whose step shows no end is Infra by its reason, and did not run if nothing says so."""
-    failed = look(pod_document(step, phase="Failed", status={"reason": reason, "message": message}))
+    failed = observation_of(pod_document(step, phase="Failed", status={"reason": reason, "message": message}))
     # What a lost node was about to start, it may have started; so it is where no kubelet gave a reason.
     unseen = DidRun.MAYBE if kind is InfraKind.NODE_LOST or not reason else DidRun.NO
     assert (kind_of(last(failed)), ran(last(failed))) == (kind, unseen)
     assert ran(last(RUNS, failed)) is DidRun.YES
-    created = look(pod_document(waiting_for(), container={"containerID": "containerd://1"}))
+    created = observation_of(pod_document(waiting_for(), container={"containerID": "containerd://1"}))
     assert ran(last(created, failed)) is DidRun.MAYBE
 
 
@@ -598,13 +602,16 @@ def test_collected_while_running() -> None:
     """Row 10: a Failed pod whose step still shows running was collected with its node."""
     collected = condition("DisruptionTarget", "True", "DeletionByPodGC", message="PodGC: node no longer exists")
     waited = pod_document(waiting_for(), phase="Failed", conditions=(collected,))
-    assert (kind_of(last(look(waited))), ran(last(look(waited)))) == (InfraKind.NODE_LOST, DidRun.MAYBE)
-    assert ran(last(RUNS, look(waited))) is DidRun.YES
+    assert (kind_of(last(observation_of(waited))), ran(last(observation_of(waited)))) == (
+        InfraKind.NODE_LOST,
+        DidRun.MAYBE,
+    )
+    assert ran(last(RUNS, observation_of(waited))) is DidRun.YES
     unplaced = pod_document(phase="Failed", conditions=(collected,), spec={"nodeName": ""})
-    assert ran(last(look(unplaced))) is DidRun.NO
-    by_condition = last(RUNS, look(pod_document(running(), phase="Failed", conditions=(collected,))))
+    assert ran(last(observation_of(unplaced))) is DidRun.NO
+    by_condition = last(RUNS, observation_of(pod_document(running(), phase="Failed", conditions=(collected,))))
     assert (kind_of(by_condition), ran(by_condition)) == (InfraKind.NODE_LOST, DidRun.YES)
-    answer = last(look(pod_document(running(), phase="Failed"), node_silent=True))
+    answer = last(observation_of(pod_document(running(), phase="Failed"), node_silent=True))
     assert isinstance(answer, Infra)
     assert (answer.kind, answer.may_be_alive) == (InfraKind.NODE_LOST, True)
 
@@ -615,21 +622,21 @@ def test_collected_while_running() -> None:
 def test_ending_has_an_end() -> None:
     """Row 11: what is being taken away but never goes is given up after its grace and six minutes, maybe alive."""
     stuck = pod_document(running(), metadata={**DELETED, "deletionGracePeriodSeconds": 100})
-    assert isinstance(last(look(stuck), look(stuck, 459.0)), Ending)
-    answer = last(look(stuck), look(stuck, 460.0))
+    assert isinstance(last(observation_of(stuck), observation_of(stuck, 459.0)), Ending)
+    answer = last(observation_of(stuck), observation_of(stuck, 460.0))
     assert isinstance(answer, Infra)
     assert (answer.kind, answer.may_be_alive, answer.node) == (InfraKind.DELETED, True, NODE)
     graceful = pod_document(running(), conditions=(DISRUPTED,), spec={"terminationGracePeriodSeconds": 200})
-    assert isinstance(last(look(graceful), look(graceful, 559.0)), Ending)
+    assert isinstance(last(observation_of(graceful), observation_of(graceful, 559.0)), Ending)
 
 
 def test_deadline_that_is_ending() -> None:
     """Row 11: a kubelet that ends a pod says so ahead of the phase; past the deadline it is for the deadline."""
     ready = condition("Ready", "False", "PodFailed", "2026-11-29T10:01:00Z")
     past = pod_document(running(), conditions=(ready,), spec={"activeDeadlineSeconds": 60})
-    assert last(look(past)) == Ending(InfraKind.DEADLINE, "the kubelet is ending the pod (PodFailed)")
+    assert last(observation_of(past)) == Ending(InfraKind.DEADLINE, "the kubelet is ending the pod (PodFailed)")
     before = pod_document(running(), conditions=(ready,), spec={"activeDeadlineSeconds": 61})
-    assert last(look(before)) == Ending(InfraKind.EVICTED, "the kubelet is ending the pod (PodFailed)")
+    assert last(observation_of(before)) == Ending(InfraKind.EVICTED, "the kubelet is ending the pod (PodFailed)")
 
 
 SILENT = pod_document(running(), ready="", conditions=(condition("ContainersReady", "True"),))
@@ -637,8 +644,8 @@ SILENT = pod_document(running(), ready="", conditions=(condition("ContainersRead
 
 def test_silent_node() -> None:
     """Row 12: a silent node has six unbroken minutes; then its step may be alive there, and the node is named."""
-    assert last(look(SILENT), look(SILENT, 359.0)) == Running()
-    answer = last(look(SILENT), look(SILENT, 360.0))
+    assert last(observation_of(SILENT), observation_of(SILENT, 359.0)) == Running()
+    answer = last(observation_of(SILENT), observation_of(SILENT, 360.0))
     assert isinstance(answer, Infra)
     assert (answer.kind, answer.did_run, answer.may_be_alive, answer.node) == (
         InfraKind.NODE_LOST,
@@ -646,15 +653,15 @@ def test_silent_node() -> None:
         True,
         NODE,
     )
-    back = look(pod_document(running()), 300.0)
-    assert last(look(SILENT), back, look(SILENT, 301.0), look(SILENT, 660.0)) == Running()
+    back = observation_of(pod_document(running()), 300.0)
+    assert last(observation_of(SILENT), back, observation_of(SILENT, 301.0), observation_of(SILENT, 660.0)) == Running()
 
 
 def test_silent_node_by_its_node_object() -> None:
     """Row 12: the Node's own word counts as the pod's does, for a step that waits too."""
-    silent = [replace(look(pod_document(running()), at), node_silent=True) for at in (0.0, 360.0)]
+    silent = [replace(observation_of(pod_document(running()), at), node_silent=True) for at in (0.0, 360.0)]
     assert kind_of(last(*silent)) is InfraKind.NODE_LOST
-    waits = [replace(look(pod_document(waiting_for()), at), node_silent=True) for at in (0.0, 360.0)]
+    waits = [replace(observation_of(pod_document(waiting_for()), at), node_silent=True) for at in (0.0, 360.0)]
     assert ran(last(*waits)) is DidRun.MAYBE
 
 
@@ -663,23 +670,28 @@ def test_taken_from_a_silent_node() -> None:
     taken = condition("DisruptionTarget", "True", "DeletionByTaintManager", message="NoExecute")
     ready = condition("ContainersReady", "True")
     document = pod_document(running(), ready="", conditions=(ready, taken), metadata=DELETED)
-    assert last(look(document)) == Ending(InfraKind.NODE_LOST, "NoExecute")
+    assert last(observation_of(document)) == Ending(InfraKind.NODE_LOST, "NoExecute")
     back = pod_document(terminated(137), phase="Failed", conditions=(taken,), metadata=DELETED)
-    assert kind_of(last(look(document), look(back, 60.0))) is InfraKind.NODE_LOST
+    assert kind_of(last(observation_of(document), observation_of(back, 60.0))) is InfraKind.NODE_LOST
 
 
 def test_ready_alone_is_no_silence() -> None:
     """Row 13: Ready False with a reason, or without ContainersReady, is a step that runs."""
-    assert last(look(pod_document(running(), ready=""), 0), look(pod_document(running(), ready=""), 1e6)) == Running()
+    assert (
+        last(
+            observation_of(pod_document(running(), ready=""), 0), observation_of(pod_document(running(), ready=""), 1e6)
+        )
+        == Running()
+    )
     gates = pod_document(running(), ready="ReadinessGatesNotReady", conditions=(condition("ContainersReady", "True"),))
-    assert last(look(gates), look(gates, 1e6)) == Running()
+    assert last(observation_of(gates), observation_of(gates, 1e6)) == Running()
 
 
 def test_lost_container() -> None:
     """A step that ran and then waits was lost by its runtime; the phase has 20 s to say so."""
     lost = pod_document(waiting_for())
-    assert last(RUNS, look(lost, 1.0), look(lost, 20.0)) == Running(finishing=True)
-    answer = last(RUNS, look(lost, 1.0), look(lost, 21.0))
+    assert last(RUNS, observation_of(lost, 1.0), observation_of(lost, 20.0)) == Running(finishing=True)
+    answer = last(RUNS, observation_of(lost, 1.0), observation_of(lost, 21.0))
     assert (kind_of(answer), ran(answer)) == (InfraKind.NODE_LOST, DidRun.YES)
 
 
@@ -734,7 +746,7 @@ def test_lost_container() -> None:
 )
 def test_waiting_reasons(state: dict[str, Any], answer: Pending) -> None:
     """Row 14: each reason is a kind of waiting, quoted; an unknown one is the node's trouble."""
-    assert last(look(pod_document(state, phase="Pending"))) == answer
+    assert last(observation_of(pod_document(state, phase="Pending"))) == answer
 
 
 @pytest.mark.parametrize(
@@ -760,15 +772,17 @@ def test_waiting_reasons(state: dict[str, Any], answer: Pending) -> None:
 def test_image_words(words: str, kind: PendingKind, before: str) -> None:
     """Row 14: the runtime's words tell why an image cannot be had, the names in them do not."""
     reason = "ImagePullBackOff" if before else "ErrImagePull"
-    answer = last(look(pod_document(waiting_for(reason, before + words), phase="Pending")))
+    answer = last(observation_of(pod_document(waiting_for(reason, before + words), phase="Pending")))
     assert isinstance(answer, Pending)
     assert answer.kind is kind
 
 
 def test_back_off_without_a_cause() -> None:
     """Row 14: a back-off that does not say why is about the error before it, of the same container."""
-    pull = look(pod_document(waiting_for("ErrImagePull", "manifest unknown"), phase="Pending"))
-    back_off = look(pod_document(waiting_for("ImagePullBackOff", 'Back-off pulling image "x"'), phase="Pending"))
+    pull = observation_of(pod_document(waiting_for("ErrImagePull", "manifest unknown"), phase="Pending"))
+    back_off = observation_of(
+        pod_document(waiting_for("ImagePullBackOff", 'Back-off pulling image "x"'), phase="Pending")
+    )
     assert last(pull, back_off, back_off) == Pending(
         PendingKind.IMAGE_NOT_FOUND, "step", "manifest unknown", permanent=True
     )
@@ -788,30 +802,30 @@ def test_unscheduled(reason: str, kind: PendingKind) -> None:
     """Row 14: the scheduler's reason and words, before any container."""
     scheduled = condition("PodScheduled", "False", reason, message="0/1 nodes are available")
     document = pod_document(phase="Pending", conditions=(scheduled,), spec={"nodeName": ""})
-    assert last(look(document)) == Pending(kind, message="0/1 nodes are available")
+    assert last(observation_of(document)) == Pending(kind, message="0/1 nodes are available")
 
 
 def test_init_containers_are_waited_for() -> None:
     """Row 14: the stuck init container is named, ours may be permanent, another's never is."""
     pull = waiting_for("ErrImagePull", "manifest unknown")
     waits = waiting_for("PodInitializing")
-    ours = last(look(pod_document(waits, phase="Pending", inits=(init(pull),))))
+    ours = last(observation_of(pod_document(waits, phase="Pending", inits=(init(pull),))))
     assert ours == Pending(PendingKind.IMAGE_NOT_FOUND, "senro-stage", "manifest unknown", permanent=True)
     inits = (init(pull, "mesh-init"), init(waits))
-    theirs = last(look(pod_document(waits, phase="Pending", inits=inits)))
+    theirs = last(observation_of(pod_document(waits, phase="Pending", inits=inits)))
     assert theirs == Pending(PendingKind.IMAGE_NOT_FOUND, "mesh-init", "manifest unknown")
-    staging = last(look(pod_document(waits, phase="Pending", inits=(init(running()),))))
+    staging = last(observation_of(pod_document(waits, phase="Pending", inits=(init(running()),))))
     assert staging == Pending(PendingKind.STAGING, "senro-stage")
-    initializing = last(look(pod_document(waits, phase="Pending", inits=(init(running(), "mesh-init"),))))
+    initializing = last(observation_of(pod_document(waits, phase="Pending", inits=(init(running(), "mesh-init"),))))
     assert initializing == Pending(PendingKind.INITIALIZING, "mesh-init")
-    passed = last(look(pod_document(waits, phase="Pending", inits=(init(terminated(0)),))))
+    passed = last(observation_of(pod_document(waits, phase="Pending", inits=(init(terminated(0)),))))
     assert passed == Pending(PendingKind.CREATING, "step")
 
 
 def test_names_of_the_containers() -> None:
     """The step's and the stage's containers are found by the names that the memory was made with."""
     document = pod_document(running(), others=({"name": "work", "state": terminated(5)},), phase="Failed")
-    assert fold(Memory.start(uid=UID, step="work"), (look(document),)) == [Exited(5)]
+    assert fold(Memory.start(uid=UID, step="work"), (observation_of(document),)) == [Exited(5)]
 
 
 @pytest.mark.parametrize("kind", list(InfraKind))
@@ -828,8 +842,8 @@ def test_every_kind_has_its_meaning(kind: InfraKind) -> None:
 def test_a_result_frame_is_the_finish() -> None:
     """A frame ends the step at once, though its container still runs, or its pod is gone."""
     for document in (pod_document(running()), pod_document(waiting_for()), pod_document(terminated(1), phase="Failed")):
-        assert last(look(document, finish=Finish(0))) == Exited(0)
-    assert last(RUNS, look(None, 1.0, finish=Finish(2))) == Exited(2)
+        assert last(observation_of(document, finish=Finish(0))) == Exited(0)
+    assert last(RUNS, observation_of(None, 1.0, finish=Finish(2))) == Exited(2)
 
 
 def test_a_result_frame_and_a_disruption() -> None:
@@ -837,21 +851,21 @@ def test_a_result_frame_and_a_disruption() -> None:
     taken = pod_document(running(), conditions=(DISRUPTED,))
     late, unknown = Finish(0, "2026-11-29T10:00:09Z"), Finish(0)
     for finish in (late, unknown):
-        tied = last(look(taken, finish=finish))
+        tied = last(observation_of(taken, finish=finish))
         assert isinstance(tied, Infra)
         assert (tied.kind, tied.notes, tied.code) == (InfraKind.EVICTED, (Note.TIE,), 0)
-    assert last(look(taken, finish=Finish(0, "2026-11-29T10:00:04Z"))) == Exited(0)
-    after = last(look(taken), look(taken, 1.0, finish=Finish(0, "2026-11-29T10:00:04Z")))
+    assert last(observation_of(taken, finish=Finish(0, "2026-11-29T10:00:04Z"))) == Exited(0)
+    after = last(observation_of(taken), observation_of(taken, 1.0, finish=Finish(0, "2026-11-29T10:00:04Z")))
     assert isinstance(after, Infra)
     assert after.notes == ()
-    gone = last(look(taken), look(None, 1.0, finish=unknown))
+    gone = last(observation_of(taken), observation_of(None, 1.0, finish=unknown))
     assert isinstance(gone, Infra)
     assert (gone.kind, gone.code) == (InfraKind.EVICTED, 0)
 
 
 def test_cancelled_before_its_frame() -> None:
     """Row 1: a step that was cancelled before its frame was seen is cancelled."""
-    assert last(RUNS, look(pod_document(running()), 1.0, cancelled=True, finish=Finish(0))) == Cancelled()
+    assert last(RUNS, observation_of(pod_document(running()), 1.0, cancelled=True, finish=Finish(0))) == Cancelled()
 
 
 # Restarts that somebody else asked for
@@ -861,10 +875,12 @@ def test_a_restart_rule_of_somebody_else() -> None:
     """The first end of a container that a rule runs again is the verdict; one that was restarted whole runs on."""
     looping = {"lastState": terminated(3)}
     crashed = pod_document(waiting_for("CrashLoopBackOff"), ready="ContainersNotReady", container=looping)
-    assert last(RUNS, look(crashed, 1.0)) == Exited(3)
+    assert last(RUNS, observation_of(crashed, 1.0)) == Exited(3)
     invented = {"lastState": terminated(137, reason="ContainerStatusUnknown", startedAt=None)}
     unknown = pod_document(waiting_for("CrashLoopBackOff"), container=invented)
-    assert last(RUNS, look(unknown, 1.0)) == Running(finishing=True)
+    assert last(RUNS, observation_of(unknown, 1.0)) == Running(finishing=True)
     gone = pod_document(terminated(137, reason="RestartingAllContainers", startedAt=None))
-    assert last(look(gone), look(pod_document(running()), 5.0), look(gone, 22.0)) == Running(finishing=True)
-    assert kind_of(last(look(gone), look(gone, 20.0))) is InfraKind.NODE_LOST
+    assert last(
+        observation_of(gone), observation_of(pod_document(running()), 5.0), observation_of(gone, 22.0)
+    ) == Running(finishing=True)
+    assert kind_of(last(observation_of(gone), observation_of(gone, 20.0))) is InfraKind.NODE_LOST

@@ -101,7 +101,7 @@ def test_the_sentence() -> None:
 
 def waiting(patience: Patience, *steps: tuple[float, Answer]) -> Patience:
     for at, answer in steps:
-        patience = patience.seen(answer, at)
+        patience = patience.after(answer, at)
     return patience
 
 
@@ -112,7 +112,7 @@ def test_pull_and_back_off_are_one_clock() -> None:
     patience = Patience(began=pod.observations[0].at)
     pulling = None
     for observation, answer in zip(pod.observations, answers, strict=False):
-        patience = patience.seen(answer, observation.at)
+        patience = patience.after(answer, observation.at)
         if pulling is None and isinstance(answer, Pending) and answer.kind is PendingKind.IMAGE_NOT_FOUND:
             pulling = observation.at
         assert patience.verdict(answer, observation.at) is None
@@ -148,5 +148,5 @@ def test_staging_and_gates_stop_the_clock(pause: Pending) -> None:
 def test_only_waiting_counts() -> None:
     """A step that runs is not waited for."""
     patience = Patience(began=0.0)
-    assert patience.seen(Running(), 1e6) == patience
+    assert patience.after(Running(), 1e6) == patience
     assert patience.verdict(Running(), 1e6) is None
