@@ -110,15 +110,11 @@ class Bucket:
         raise StoreUnavailable(self.name, f"it did not answer within {self._timeout:g} s")
 
     def _error(self, failure: Failure) -> Exception:
-        match failure.kind:
-            case "absent":
-                return _AbsentError()
-            case "exists":
-                return _ExistsError()
-            case "refused":
-                return RequestRefused(failure.message)
-            case "unreachable":
-                return StoreUnavailable(self.name, failure.message)
+        if failure.kind == "unreachable":
+            return StoreUnavailable(self.name, failure.message)
+        return {"absent": _AbsentError, "exists": _ExistsError, "refused": RequestRefused}[failure.kind](
+            failure.message
+        )
 
 
 class Upload:

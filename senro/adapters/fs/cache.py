@@ -158,7 +158,7 @@ class FolderCollection:
                 since = min(since, run.began)
                 keepers.append(Keeper(run.run, run.folder, "running"))
                 if run.history is not None:
-                    digests |= {one.digest for taken in run.history.workspaces.values() for one in taken}
+                    digests |= {one.digest for snapshots in run.history.workspaces.values() for one in snapshots}
             elif run.history is not None and run.history.needed:
                 digests |= run.history.needed
                 keepers.append(Keeper(run.run, run.folder, run.history.state or "unfinished"))

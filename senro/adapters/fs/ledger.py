@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -151,21 +151,14 @@ async def _in_thread(path: str, work: Callable[[], T]) -> T:
 
 def _make_run_folder(run_dir: Path, moment: str, token: str) -> tuple[Path, int]:
     """Returns the run's new folder, and the descriptor of its events, open for appending."""
-    folder = _new_folder(run_dir, moment, token)
-    (folder / "logs").mkdir()
-    (folder / "workspaces").mkdir(mode=0o700)
-    return folder, os.open(folder / LEDGER, _APPEND, 0o644)
-
-
-def _new_folder(run_dir: Path, moment: str, token: str) -> Path:
     run_dir.mkdir(parents=True, exist_ok=True)
     for length in _TOKEN_LENGTHS:
         folder = run_dir / f"{moment}-{token[:length]}"
-        try:
+        with suppress(FileExistsError):
             folder.mkdir()
-        except FileExistsError:
-            continue
-        return folder
+            (folder / "logs").mkdir()
+            (folder / "workspaces").mkdir(mode=0o700)
+            return folder, os.open(folder / LEDGER, _APPEND, 0o644)
     raise StoreError(str(run_dir / f"{moment}-{token}"), "a run of this name exists already; start the run again")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from senro.adapters.fs.coding import make_compressor
@@ -181,11 +182,10 @@ def sample(parts: Sequence[Packed], size: int) -> Generator[None, None, bytes]:
 
 
 def _read_piece(root: OpenDirectory, path: str, at: int) -> bytes:
-    try:
+    with suppress(OSError):
         fd = root.open(path, _READ)
         try:
             return os.pread(fd, _SAMPLE_PIECE, at)
         finally:
             os.close(fd)
-    except OSError:
-        return b""
+    return b""

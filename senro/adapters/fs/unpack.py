@@ -133,7 +133,10 @@ class FolderUnpacking:
                     self._make_parents(event.index, placement)
                     yield from self._copy(event.index, entry, placement.copy_of)
                 elif entry is not None and entry.kind == "file":
-                    self._begin_file(event.index, entry, placement)
+                    if placement.directories or placement.replaces:
+                        self._make_parents(event.index, placement)
+                    fd = self._folders[event.index].create(entry.path, executable=entry.executable)
+                    self._open = _OpenFile(event.index, entry.path, fd)
                 else:
                     self._make_parents(event.index, placement)
                 begun += 1
@@ -143,12 +146,6 @@ class FolderUnpacking:
                 self._write(event.data)
             elif not isinstance(event, EndOfArchive):
                 self._end_file()
-
-    def _begin_file(self, index: int, entry: Entry, placement: Placement) -> None:
-        if placement.directories or placement.replaces:
-            self._make_parents(index, placement)
-        fd = self._folders[index].create(entry.path, executable=entry.executable)
-        self._open = _OpenFile(index, entry.path, fd)
 
     def _make_parents(self, index: int, placement: Placement) -> None:
         """Create the directories above the entry, and the entry if it is one; remove a file that it replaces."""

@@ -11,7 +11,6 @@ from subprocess import DEVNULL
 import anyio
 from anyio.abc import Process
 
-from senro.adapters.process.environment import child_environment
 from senro.adapters.process.group import ProcessGroup
 from senro.adapters.process.output import Delivery, Pump
 from senro.adapters.process.start_errors import start_error_message
@@ -23,6 +22,11 @@ write its buffer, for which the shell does not wait."""
 
 DRAIN_SECONDS = 5.0
 """How long the sink may take, after a cancellation, for the output that a command left in its pipes."""
+
+
+WITHHELD = ("SENRO_K8S_", "SENRO_SECRET_", "SENRO_REMOTE_SCRATCH")
+"""Prefixes of variables that a child does not inherit: the cluster and its credentials, the values of secrets, the
+location of the shared scratch store."""
 
 
 class LocalProcesses:
@@ -115,6 +119,11 @@ class LocalProcesses:
             else f"a process of its group {group.id} survived SIGKILL; "
             f"look for it with 'pgrep -l -g {group.id}' and end it by hand",
         )
+
+
+def child_environment(own: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:
+    """The variables of `own`, overridden by `added`, without those that start with a `WITHHELD` prefix."""
+    return {name: value for name, value in {**own, **added}.items() if not name.startswith(WITHHELD)}
 
 
 def _pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:

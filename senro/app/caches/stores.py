@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from senro.app.runtime.recorder import Recorder
@@ -12,6 +12,9 @@ from senro.domain.errors import StoreError, StoreUnavailable, TreeError
 from senro.domain.run.events import RemoteCacheDisabled
 from senro.domain.tree.tree import Tree
 from senro.ports.scratch import ScratchStore
+
+_Search = Callable[[ScratchStore], Awaitable[Sequence[ScratchEntry]]]
+_STORES: tuple[Where, ...] = ("local", "remote")
 
 TRIES = 5
 """How many entries are tried until one can be restored. Each failure is noted."""
@@ -53,16 +56,21 @@ class ScratchStores:
         Searches the key in the local store, then in the shared one; then the restore keys in both. An entry of the
         shared store is saved to the local one too. Errors become notes, since a cache never fails a step.
         """
+
+        async def exact(store: ScratchStore) -> Sequence[ScratchEntry]:
+            entry = await store.find(cache, keys.key)
+            return [] if entry is None else [entry]
+
         tried: set[tuple[str, Where]] = set()
-        places: tuple[Where, ...] = ("local", "remote")
-        for where in places:
-            found = await self._find(where, cache, keys.key)
+        for where in _STORES:
+            found = await self._search(cache, exact, [where])
             restored = await self._restore_best(cache, keys, found, folder, tried)
             if restored is not None:
                 return restored
         if not keys.prefixes:
             return None
-        return await self._restore_best(cache, keys, await self._find_by_prefix(cache, keys.prefixes), folder, tried)
+        found = await self._search(cache, lambda store: store.find_by_prefix(cache, keys.prefixes), _STORES)
+        return await self._restore_best(cache, keys, found, folder, tried)
 
     async def _restore_best(
         self, cache: str, keys: CacheKeys, candidates: Sequence[Candidate], folder: str, tried: set[tuple[str, Where]]
@@ -77,28 +85,16 @@ class ScratchStores:
                 return RestoredEntry(candidate.entry, candidate.where, tree)
         return None
 
-    async def _find(self, where: Where, cache: str, key: str) -> list[Candidate]:
-        store = self._store(where)
-        if store is None:
-            return []
-        try:
-            entry = await store.find(cache, key)
-        except StoreError as error:
-            await self._note_failure(cache, error)
-            return []
-        return [] if entry is None else [Candidate(entry, where)]
-
-    async def _find_by_prefix(self, cache: str, prefixes: Sequence[str]) -> list[Candidate]:
+    async def _search(self, cache: str, search: _Search, places: Iterable[Where]) -> list[Candidate]:
+        """The entries that `search` finds in the stores. Notes its errors."""
         found: list[Candidate] = []
-        places: tuple[Where, ...] = ("local", "remote")
         for where in places:
             store = self._store(where)
-            if store is None:
-                continue
-            try:
-                found += [Candidate(entry, where) for entry in await store.find_by_prefix(cache, prefixes)]
-            except StoreError as error:
-                await self._note_failure(cache, error)
+            if store is not None:
+                try:
+                    found += [Candidate(entry, where) for entry in await search(store)]
+                except StoreError as error:
+                    await self._note_failure(cache, error)
         return found
 
     async def _restore_from(self, cache: str, candidate: Candidate, folder: str) -> Tree | None:

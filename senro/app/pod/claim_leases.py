@@ -198,7 +198,8 @@ class Claims:
                 lease = await self._cluster.read_lease(terms.namespace, terms.name)
                 move, observation = next_move(observation, lease, at=clock.monotonic(), holder=terms.holder)
                 if not isinstance(move, Wait):
-                    previous = _previous(move, previous)
+                    if not isinstance(move, Renew):  # a renewal keeps the holder of the unanswered write before it
+                        previous = _expired_holder(move)
                     await self._write(claim, move)
                     break
                 failing_since, pause = None, FIRST_PAUSE
@@ -434,15 +435,9 @@ class Claims:
         )
 
 
-def _previous(move: Create | TakeOver | Renew, before: str) -> str:
-    """The holder whose expired lease `move` takes over. A renewal keeps that of the unanswered write before it."""
-    match move:
-        case TakeOver(lease=lease):
-            return describe_holder(lease.holder) if lease.holder else ""
-        case Create():
-            return ""
-        case Renew():
-            return before
+def _expired_holder(move: Create | TakeOver) -> str:
+    """The holder whose expired lease is taken over, "" if there is none."""
+    return describe_holder(move.lease.holder) if isinstance(move, TakeOver) and move.lease.holder else ""
 
 
 def _classify_delete_error(error: ClusterError) -> RetryCreate | GiveUp:

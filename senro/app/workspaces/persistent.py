@@ -8,7 +8,6 @@ snapshot of content that a step was changing, and evicts content without a usabl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Literal
 
 import msgspec
@@ -36,7 +35,7 @@ class PersistentWorkspaces:
     @property
     def locks(self) -> Mapping[str, WorkspaceLock]:
         """The locks of the workspaces by name."""
-        return MappingProxyType(self._services.persistent)
+        return self._services.persistent
 
     async def open(self, workspace: Workspace) -> bool:
         """Prepare the workspace. Returns whether it has content of earlier runs; if not, its folder does not exist."""

@@ -15,7 +15,7 @@ from senro.app.workspaces.restore import restore_snapshot
 from senro.domain.errors import PlanError, Refusal, TreeError
 from senro.domain.kube.names import label_value
 from senro.domain.pipeline.step import Step
-from senro.domain.pipeline.step_mounts import TransferredMount, claims_by_name, transferred_mounts, workspace_mounts
+from senro.domain.pipeline.step_mounts import claims_by_name, transferred_mounts, workspace_mounts
 from senro.domain.pipeline.targets import Local
 from senro.domain.pipeline.workspace import AnyMount, Mount, ScratchMount, Workspace
 from senro.domain.plan.concurrency import concurrent_steps
@@ -66,8 +66,7 @@ class Workspaces:
         transferred = [workspace for workspace in plan.workspaces if workspace.name not in claims]
         await self._read_rules(transferred)
         for workspace in transferred:
-            content = await self._open_workspace(workspace)
-            self._contents[content.name] = content
+            await self._open_workspace(workspace)
 
     async def _read_rules(self, workspaces: Sequence[Workspace]) -> None:
         refusals: list[Refusal] = []
@@ -82,7 +81,7 @@ class Workspaces:
         if refusals:
             raise PlanError(tuple(refusals))
 
-    async def _open_workspace(self, workspace: Workspace) -> WorkspaceContent:
+    async def _open_workspace(self, workspace: Workspace) -> None:
         rules, lock = self._rules[workspace.name], self._persistent.locks.get(workspace.name)
         folder = self._services.ledger.workspace(workspace.name) if lock is None else lock.folder
         reused = lock is not None and await self._persistent.open(workspace)
@@ -104,7 +103,7 @@ class Workspaces:
                 reused=reused,
             )
         )
-        return WorkspaceContent(workspace.name, folder, tree)
+        self._contents[workspace.name] = WorkspaceContent(workspace.name, folder, tree)
 
     async def _copy_first_content(self, workspace: Workspace, folder: str, rules: ContentRules) -> Tree:
         """Create the folder with the initial content of the workspace."""
@@ -129,11 +128,11 @@ class Workspaces:
         """
         await self.scratch_caches.prepare(step)
         for mount in workspace_mounts(step):
-            shared = self._contents[mount.name]
-            if self._has_own_copy(step, mount):
-                folder = self._services.ledger.workspace(label_value(_copy_name(step, mount)))
+            shared, name = self._contents[mount.name], self._content_name(step, mount)
+            if name != mount.name:
+                folder = self._services.ledger.workspace(label_value(name))
                 tree = await self._restore(shared.tree.digest, folder)
-                self._contents[_copy_name(step, mount)] = WorkspaceContent(_copy_name(step, mount), folder, tree)
+                self._contents[name] = WorkspaceContent(name, folder, tree)
             elif isinstance(step.on, Local):
                 await self._persistent.record_change(mount.name)
                 if again and mount.mode == "rw":
@@ -142,17 +141,17 @@ class Workspaces:
 
     def transfers(self, step: Step) -> tuple[MountTransfer, ...]:
         """The mounts of a prepared step, in order, without its claims, whose files are in the cluster."""
-        return tuple(self._transfer(step, each) for each in transferred_mounts(step))
-
-    def _transfer(self, step: Step, mounted: TransferredMount) -> MountTransfer:
-        content = self._content(step, mounted.mount)
-        return MountTransfer(
-            index=mounted.index,
-            mount=mounted.mount,
-            folder=content.folder,
-            tree=content.tree,
-            rules=self._rules_of(mounted.mount),
-            returns=mounted.returns,
+        mounts = [(each, self._content(step, each.mount)) for each in transferred_mounts(step)]
+        return tuple(
+            MountTransfer(
+                index=each.index,
+                mount=each.mount,
+                folder=content.folder,
+                tree=content.tree,
+                rules=self._rules_of(each.mount),
+                returns=each.returns,
+            )
+            for each, content in mounts
         )
 
     async def restore(self, step: Step) -> None:
@@ -170,19 +169,19 @@ class Workspaces:
             await self._recorder.note(leftover)
         return tree
 
-    def _has_own_copy(self, step: Step, mount: Mount) -> bool:
-        if mount.workspace.scope == "step":
-            return True
-        if not isinstance(step.on, Local):
-            return False
-        return step.no_snapshot if mount.mode == "rw" else (step.id, mount.name) in self._mounted_concurrently
+    def _content_name(self, step: Step, mount: Mount) -> str:
+        """The name of the content that the step works with: the workspace's own, or that of the step's copy."""
+        copied = mount.workspace.scope == "step"
+        if isinstance(step.on, Local) and not copied:
+            copied = step.no_snapshot if mount.mode == "rw" else (step.id, mount.name) in self._mounted_concurrently
+        return f"{mount.name}@{step.id}" if copied else mount.name
 
     def _content(self, step: Step, mount: AnyMount) -> WorkspaceContent:
         """The folder and content of the step's mount."""
         if isinstance(mount, ScratchMount):
             content = self.scratch_caches.content(step, mount)
             return WorkspaceContent(mount.name, content.folder, content.tree)
-        return self._contents[_copy_name(step, mount) if self._has_own_copy(step, mount) else mount.name]
+        return self._contents[self._content_name(step, mount)]
 
     def _rules_of(self, mount: AnyMount) -> ContentRules:
         return self._rules[mount.name] if isinstance(mount, Mount) else KEEP_EVERYTHING
@@ -205,9 +204,9 @@ class Workspaces:
         """Restore the workspaces that a local step mounted read-only and changed. Returns their names."""
         changed = []
         for mount in workspace_mounts(step):
-            content = self._content(step, mount)
             if mount.mode == "rw":
                 continue
+            content = self._content(step, mount)
             if await self._differs(content, self._rules_of(mount)):
                 changed.append(mount.name)
                 await self._restore(content.tree.digest, content.folder)
@@ -254,15 +253,10 @@ class Workspaces:
 
     def summary(self, plan: Plan) -> dict[str, tuple[str, str]]:
         """Each workspace of the run by name: the digest of its newest snapshot, and its folder, empty if evicted."""
-        places = [self._contents[workspace.name] for workspace in plan.workspaces if workspace.name in self._contents]
+        names = [workspace.name for workspace in plan.workspaces if workspace.name in self._contents]
+        contents = {name: self._contents[name] for name in names}
         evicted = self._persistent.evicted
-        return {
-            content.name: (content.tree.digest, "" if content.name in evicted else content.folder) for content in places
-        }
-
-
-def _copy_name(step: Step, mount: Mount) -> str:
-    return f"{mount.name}@{step.id}"
+        return {name: (each.tree.digest, "" if name in evicted else each.folder) for name, each in contents.items()}
 
 
 def _mounted_concurrently(plan: Plan) -> frozenset[tuple[str, str]]:

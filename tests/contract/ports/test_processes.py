@@ -11,8 +11,7 @@ import anyio
 import pytest
 
 from senro.adapters.process import LocalProcesses
-from senro.adapters.process.environment import child_environment
-from senro.adapters.process.local import _exit_code
+from senro.adapters.process.local import _exit_code, child_environment
 from senro.adapters.process.output import Delivery, Pump
 from senro.adapters.process.start_errors import start_error_message
 from senro.ports.processes import Command, ProcessEnd, Processes
