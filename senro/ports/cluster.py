@@ -84,11 +84,6 @@ class Logs(Protocol):
 class ExecSession(Protocol):
     """One running exec. One task may call `receive` while one other sends: read while writing, always."""
 
-    @property
-    def subprotocol(self) -> str:
-        """`v5.channel.k8s.io` or `v4.channel.k8s.io`, as the server chose."""
-        ...
-
     async def send(self, data: bytes | memoryview) -> None:
         """Send to the command's stdin; returns when the transport took it. At most 128 KiB a call is sensible.
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from senro.domain.kube.event import ClusterEvent, ObjectReference
 from senro.domain.verdict import (
     Answer,
-    Cancelled,
     Ending,
     Exited,
     Infra,
@@ -33,7 +32,6 @@ NAMES: dict[type, str] = {
     Ending: "ending",
     Exited: "exited",
     Infra: "infra",
-    Cancelled: "cancelled",
     TimedOut: "timed_out",
 }
 

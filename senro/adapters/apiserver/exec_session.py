@@ -49,7 +49,6 @@ class WebSocketExec:
         stream: httpcore.AsyncNetworkStream,
         protocol: ExecProtocol,
         *,
-        subprotocol: str,
         idle_seconds: float,
         clock: Clock,
     ) -> None:
@@ -61,7 +60,6 @@ class WebSocketExec:
         self._room: memoryview | None = None
         self._broken: ssl.SSLError | None = None
         self._protocol = protocol
-        self._subprotocol = subprotocol
         self._framing = Framing(operation)
         self._idle = idle_seconds
         self._clock = clock
@@ -75,11 +73,6 @@ class WebSocketExec:
         self._answered: set[bytes] = set()
         self._error: ProtocolError | None = None
         self._dead: str | None = None
-
-    @property
-    def subprotocol(self) -> str:
-        """What the server chose, which is what was offered."""
-        return self._subprotocol
 
     async def send(self, data: bytes | memoryview) -> None:
         """Send to stdin, in messages of at most MESSAGE_BYTES."""

@@ -63,7 +63,6 @@ class Execs:
                 operation,
                 answer.extensions["network_stream"],
                 ExecProtocol(operation, subprotocol=subprotocol, stdin=stdin),
-                subprotocol=subprotocol,
                 idle_seconds=idle_seconds,
                 clock=self._clock,
             )

@@ -37,7 +37,7 @@ from senro.domain.run.conclusion import (
 )
 from senro.domain.run.outcome import Outcome
 from senro.domain.transfer.scripts import sentinel_name
-from senro.domain.verdict import Cancelled, Exited, Infra, Pending, PendingKind, TimedOut
+from senro.domain.verdict import Exited, Infra, Pending, PendingKind, TimedOut
 
 LOG_DRAIN_SECONDS = 20.0
 """How long the end of the log is awaited after the answer is settled."""
@@ -183,5 +183,5 @@ async def _wait_for_answer(observer: PodObserver) -> SettledAnswer:
     """Wait for the settled answer of the pod and return it."""
     await observer.until(lambda _: False)
     answer = observer.answer
-    assert isinstance(answer, Exited | Infra | Cancelled | TimedOut)  # noqa: S101 - all answers that are settled
+    assert isinstance(answer, Exited | Infra | TimedOut)  # noqa: S101 - all answers that are settled
     return answer

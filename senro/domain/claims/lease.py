@@ -32,7 +32,6 @@ class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
     holder_identity: str = ""
     lease_duration_seconds: int | None = None
     acquire_time: str | None = None
-    renew_time: str | None = None
     lease_transitions: int = 0
 
 

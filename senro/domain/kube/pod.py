@@ -35,7 +35,6 @@ class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     resource_version: str = ""
-    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     deletion_grace_period_seconds: int | None = None
     owner_references: tuple[OwnerReference, ...] = ()
@@ -100,7 +99,6 @@ class ContainerStateTerminated(msgspec.Struct, frozen=True, gc=False, rename="ca
     """
 
     exit_code: int | None = None
-    signal: int = 0
     reason: str = ""
     message: str = ""
     started_at: str | None = None
@@ -123,10 +121,6 @@ class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
     container_id: str = msgspec.field(name="containerID", default="")
-    image_id: str = msgspec.field(name="imageID", default="")
-    restart_count: int = 0
-    ready: bool = False
-    started: bool | None = None
 
 
 class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):

@@ -2,7 +2,7 @@
 
 `conclude` is the only place that turns evidence into an `Outcome`. The rules, in the order in which they apply:
 
-1. The settled answer stands: an exit code stays the command's own, a cancellation and a timeout stay what they are.
+1. The settled answer stands: an exit code stays the command's own, a timeout stays a timeout.
 2. A step whose container was never released by its upload did not run.
 3. A failed download changes a success: to `failed` if the step left what cannot be kept, to the cluster's failure
    `transfer` (code kept, did run) if the files were lost. To a command that failed it adds a message.
@@ -19,10 +19,10 @@ from senro.domain.errors import AlreadyExists, ClusterError
 from senro.domain.kube.pod import Pod
 from senro.domain.run.deletion import Deletion, may_still_start
 from senro.domain.run.outcome import Outcome, outcome_of
-from senro.domain.verdict import Cancelled, DidRun, Exited, Infra, InfraKind, Note, TimedOut
+from senro.domain.verdict import DidRun, Exited, Infra, InfraKind, Note, TimedOut
 from senro.domain.verdict.creation import infra_from_error
 
-SettledAnswer = Exited | Infra | Cancelled | TimedOut
+SettledAnswer = Exited | Infra | TimedOut
 """The answers that end an attempt."""
 
 DOWNLOAD_HINT = "Look at what the step left in its workspace; the coordinator's copy is as it was before."

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from senro.domain.pipeline.retry import Retry
-from senro.domain.verdict import INFRA_KINDS, NOTES, Cancelled, Exited, Infra, Note, TimedOut
+from senro.domain.verdict import INFRA_KINDS, NOTES, Exited, Infra, Note, TimedOut
 
 OutcomeKind = Literal["succeeded", "failed", "timed_out", "cancelled", "infra"]
 """`succeeded` and `failed` are the command's own; `infra` is what the cluster did to it."""
@@ -38,7 +38,7 @@ class Outcome:
     log_reason: str = ""
 
 
-def outcome_of(answer: Exited | Infra | Cancelled | TimedOut, *, node: str = "") -> Outcome:
+def outcome_of(answer: Exited | Infra | TimedOut, *, node: str = "") -> Outcome:
     """The outcome that a settled answer means. `node` is where the pod ran, where that is known."""
     match answer:
         case Exited(code=code, notes=notes, message=message):
@@ -64,8 +64,6 @@ def outcome_of(answer: Exited | Infra | Cancelled | TimedOut, *, node: str = "")
                 hint=answer.hint,
                 node=answer.node or node,
             )
-        case Cancelled():
-            return Outcome(kind="cancelled", node=node)
     return Outcome(kind="timed_out", node=node, hint="Raise the step's timeout, or make it faster.")
 
 

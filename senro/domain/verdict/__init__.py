@@ -7,13 +7,13 @@ headings of docs/design/pod-states.md.
 
 from __future__ import annotations
 
-from senro.domain.verdict.answers import Answer, Cancelled, Ending, Exited, Infra, Pending, Running, TimedOut
+from senro.domain.verdict.answers import Answer, Ending, Exited, Infra, Pending, Running, TimedOut
 from senro.domain.verdict.event_reads import wants_events
 from senro.domain.verdict.fold import observe
 from senro.domain.verdict.kind_table import INFRA_KINDS, NOTES
 from senro.domain.verdict.kinds import DidRun, InfraKind, Note, PendingKind
 from senro.domain.verdict.memory import Memory
-from senro.domain.verdict.observation import Finish, Observation
+from senro.domain.verdict.observation import Observation
 from senro.domain.verdict.patience import Patience, give_up
 from senro.domain.verdict.signals.container_state import hides_eviction
 
@@ -21,11 +21,9 @@ __all__ = [
     "INFRA_KINDS",
     "NOTES",
     "Answer",
-    "Cancelled",
     "DidRun",
     "Ending",
     "Exited",
-    "Finish",
     "Infra",
     "InfraKind",
     "Memory",

@@ -83,18 +83,11 @@ class Infra:
 
 
 @dataclass(frozen=True, slots=True)
-class Cancelled:
-    """The run cancelled the step before its finish was seen. Nothing retries it."""
-
-    settled: ClassVar[bool] = True
-
-
-@dataclass(frozen=True, slots=True)
 class TimedOut:
     """The step ran longer than it may, by the coordinator's clock or by the pod's own deadline."""
 
     settled: ClassVar[bool] = True
 
 
-Answer = Pending | Running | Ending | Exited | Infra | Cancelled | TimedOut
+Answer = Pending | Running | Ending | Exited | Infra | TimedOut
 """The closed set."""

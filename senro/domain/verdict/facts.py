@@ -131,7 +131,7 @@ def gather_facts(memory: Memory, observation: Observation, pod: Pod) -> Facts:
             target = condition
     # Recording node-lost, docs/design/pod-states.md#row-84-ready: the node controller sets Ready to False, gives no
     # reason, and leaves ContainersReady as it was.
-    silent = observation.node_silent or (ready.status == "False" and not ready.reason and containers_ready == "True")
+    silent = ready.status == "False" and not ready.reason and containers_ready == "True"
     shown = disruption_of(observation, pod, step=memory.step, ready=ready, target=target, silent=silent)
     state = status.state
     runs = state.running is not None

@@ -14,17 +14,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from senro.domain.verdict.answers import Answer, Cancelled, Exited, Infra, TimedOut
+from senro.domain.verdict.answers import Answer, Infra, TimedOut
 from senro.domain.verdict.facts import gather_facts
 from senro.domain.verdict.kinds import DidRun, InfraKind
-from senro.domain.verdict.rules_ended import failed_start, finished, framed, past_deadline, without_end
+from senro.domain.verdict.rules_ended import failed_start, finished, past_deadline, without_end
 from senro.domain.verdict.rules_running import alive
 from senro.domain.verdict.signals.container_state import end_of, failed_init
 
 if TYPE_CHECKING:
     from senro.domain.verdict.facts import Facts
     from senro.domain.verdict.memory import Memory
-    from senro.domain.verdict.observation import Finish, Observation
+    from senro.domain.verdict.observation import Observation
 
 
 def observe(memory: Memory, observation: Observation) -> tuple[Answer, Memory]:
@@ -36,10 +36,10 @@ def observe(memory: Memory, observation: Observation) -> tuple[Answer, Memory]:
     if memory.answer.settled:  # row 0
         return memory.answer, memory
     pod = observation.pod
-    if memory.pending_exit is None and (observation.cancelled or observation.timed_out):
-        return _settled(memory, 1, Cancelled() if observation.cancelled else TimedOut())
+    if memory.pending_exit is None and observation.timed_out:
+        return _settled(memory, 1, TimedOut())
     if pod is None or (pod.uid and pod.uid != memory.uid):
-        return _settled(memory, 2, _gone(memory, observation.finish))
+        return _settled(memory, 2, _gone(memory))
     if not pod.uid:
         return memory.answer, memory
     facts = gather_facts(memory, observation, pod)
@@ -53,9 +53,6 @@ def _settled(memory: Memory, rule: int, answer: Answer) -> tuple[Answer, Memory]
 
 def _judged(facts: Facts) -> tuple[int, Answer]:
     """Rows 3 to 14: the number of the one that decides, and its answer."""
-    finish = facts.observation.finish
-    if finish is not None:  # rows 7 and 8
-        return framed(facts, finish)
     init = failed_init(facts.pod)
     if init is not None:  # row 3
         return failed_start(facts, *init)
@@ -69,22 +66,18 @@ def _judged(facts: Facts) -> tuple[int, Answer]:
     return 10, without_end(facts)
 
 
-def _gone(memory: Memory, finish: Finish | None) -> Answer:
+def _gone(memory: Memory) -> Answer:
     """Row 2. A finish that was held is believed now: the word that it waited for will not come any more.
 
-    Without one, a step that was only seen waiting may have started since: nobody can tell. A result frame is a finish
-    that was seen, unless the disruption was seen before it.
+    Without one, a step that was only seen waiting may have started since: nobody can tell.
     """
     if memory.pending_exit is not None:
         return memory.pending_exit
     disruption = memory.disruption
-    if finish is not None and disruption is None:
-        return Exited(finish.code)
     return Infra(
         kind=InfraKind.VANISHED if disruption is None else disruption.kind,
-        did_run=DidRun.YES if memory.ran or finish is not None else DidRun.MAYBE,
+        did_run=DidRun.YES if memory.ran else DidRun.MAYBE,
         may_be_alive=memory.silent_since is not None,
         message="the pod is gone, and nothing said why" if disruption is None else disruption.message,
         node=memory.node,
-        code=None if finish is None else finish.code,
     )

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from senro.domain.verdict.answers import Answer, Infra
     from senro.domain.verdict.disruption import Disruption
     from senro.domain.verdict.facts import Facts
-    from senro.domain.verdict.observation import Finish
 
 TIE = timedelta(seconds=5)
 """How far the clocks of node and apiserver may differ: a finish that is less than this before a disruption proves
@@ -32,14 +31,6 @@ Typically 1 to 3, longer with a slow unmount
 
 _OTHERS_LIVE = "ContainersNotReady"
 """Ready.reason while other containers of the pod live on: a kubelet that ends the pod says PodFailed instead."""
-
-
-def framed(facts: Facts, finish: Finish) -> tuple[int, Answer]:
-    """Rows 7 and 8 for a step that has a result frame: the frame is the finish, and no phase is waited for."""
-    verdict = Exited(finish.code)
-    if facts.disruption is None:
-        return 8, verdict
-    return 7, _against(facts, facts.disruption, finish.finished_at, verdict)
 
 
 def failed_start(facts: Facts, name: str, terminated: ContainerStateTerminated) -> tuple[int, Answer]:
@@ -100,8 +91,7 @@ def _against(facts: Facts, disruption: Disruption, finished_at: str | None, verd
             return verdict
     if disruption.deadline:
         return past_deadline(facts)
-    tied = facts.infra(disruption.kind, notes=() if facts.disrupted_before else (Note.TIE,))
-    return tied if tied.code is not None else replace(tied, code=verdict.code)
+    return facts.infra(disruption.kind, notes=() if facts.disrupted_before else (Note.TIE,))
 
 
 def past_deadline(facts: Facts) -> Answer:

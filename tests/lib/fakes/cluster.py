@@ -24,7 +24,7 @@ import anyio
 from senro.domain.claims.lease import Lease, decode_lease
 from senro.domain.errors import ApiError, ClusterError, ErrorResponse, StreamBroken
 from senro.domain.kube.event import ClusterEvent
-from senro.domain.kube.exec_protocol import V4, V5, Ended, ExecEvent, ExecFailure, ExecResult, Stderr, Stdout
+from senro.domain.kube.exec_protocol import Ended, ExecEvent, ExecFailure, ExecResult, Stderr, Stdout
 from senro.domain.kube.pod import Pod, pod_from
 from senro.domain.kube.status import api_error
 from senro.ports.clock import Clock
@@ -173,10 +173,6 @@ class FakeExec:
         self._far = far
         self.broken: ClusterError | None = None
         self.over = anyio.Event()
-
-    @property
-    def subprotocol(self) -> str:
-        return V5 if self._far.stdin else V4
 
     async def send(self, data: bytes | memoryview) -> None:
         if self.over.is_set():

@@ -24,7 +24,6 @@ from senro.domain.pipeline.retry import Retry
 from senro.domain.run.outcome import outcome_of, repeats
 from senro.domain.verdict import (
     INFRA_KINDS,
-    Cancelled,
     DidRun,
     Exited,
     Infra,
@@ -44,7 +43,7 @@ T = TypeVar("T")
 
 START = Memory.start(uid=UID, own_deadline=3)
 RETRY = Retry(attempts=9, on="infra")
-ENDS = (Exited, Infra, Cancelled, TimedOut)
+ENDS = (Exited, Infra, TimedOut)
 
 
 def there_is_always_an_answer(choose: Choose) -> None:
@@ -197,15 +196,14 @@ def events_make_no_success(choose: Choose) -> None:
 
 
 def what_the_run_ended_is_its_own(choose: Choose) -> None:
-    """What was cancelled or timed out before its finish was seen is never the cluster's doing, nor an exit."""
-    cancelled = choose(MAYBE)
+    """What was timed out before its finish was seen is never the cluster's doing, nor an exit."""
     memory = START
     for observation in some_observations(choose):
         settled, held = memory.answer.settled, memory.pending_exit
-        ended = replace(observation, cancelled=cancelled, timed_out=not cancelled)
+        ended = replace(observation, timed_out=True)
         answer, memory = observe(memory, ended)
         if not settled and held is None:
-            assert answer == (Cancelled() if cancelled else TimedOut())
+            assert answer == TimedOut()
 
 
 TENTHS = tuple(tenth / 10 for tenth in range(-50, 51))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from senro.domain.kube.event import ClusterEvent, ObjectReference
 from senro.domain.kube.pod import pod_from
-from senro.domain.verdict import Finish, Observation
+from senro.domain.verdict import Observation
 from senro.domain.verdict.signals.known_states import ROWS, Where
 from tests.lib.verdict.observations import NODE, UID
 
@@ -187,7 +187,7 @@ def some_events(choose: Choose) -> tuple[ClusterEvent, ...] | None:
 
 
 def some_observations(choose: Choose) -> list[Observation]:
-    """What is seen of a pod one after another, by a clock that does not go back; the last may have a frame."""
+    """What is seen of a pod one after another, by a clock that does not go back."""
     at, count = 0.0, choose((1, 2, 3, 4))
     seen = []
     for index in range(count):
@@ -198,9 +198,7 @@ def some_observations(choose: Choose) -> list[Observation]:
                 pod=None if gone else pod_from(a_pod(choose)),
                 at=at,
                 deletion_asked=choose(MAYBE),
-                node_silent=choose((False, False, True)),
                 events=some_events(choose),
-                finish=Finish(choose((0, 3)), choose(TIMES)) if choose((False,) * 9 + (True,)) else None,
             )
         )
     return seen

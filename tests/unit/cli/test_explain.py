@@ -18,7 +18,6 @@ from senro.cli.pod_documents import read_sightings
 from senro.domain.kube.event import ClusterEvent, ObjectReference
 from senro.domain.kube.pod import pod_from
 from senro.domain.verdict import (
-    Cancelled,
     Ending,
     Exited,
     Infra,
@@ -175,7 +174,7 @@ def test_observations_with_their_own_times() -> None:
     soon, late = (Observation(pod=pod_from(held), at=at) for at in (0.0, 20.0))
     assert classify([soon]).answer == Running(finishing=True)
     assert classify([soon, late]).answer == Exited(3)
-    assert classify([Observation(pod=pod_from(RUNS), at=0.0, cancelled=True)]).answer == Cancelled()
+    assert classify([Observation(pod=pod_from(RUNS), at=0.0, timed_out=True)]).answer == TimedOut()
 
 
 def test_words_for_every_answer() -> None:

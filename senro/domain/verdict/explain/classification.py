@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from senro.domain.verdict import (
     Answer,
-    Cancelled,
     Ending,
     Exited,
     Infra,
@@ -73,7 +72,6 @@ _WORDS: dict[type, str] = {
     Ending: "ending",
     Exited: "exited",
     Infra: "infra",
-    Cancelled: "cancelled",
     TimedOut: "timed_out",
 }
 

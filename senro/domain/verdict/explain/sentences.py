@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from senro.domain.verdict.answers import Answer, Cancelled, Ending, Exited, Infra, Pending, Running, TimedOut
+from senro.domain.verdict.answers import Answer, Ending, Exited, Infra, Pending, Running, TimedOut
 from senro.domain.verdict.kind_table import INFRA_KINDS, NOTES, PENDING_KINDS
 from senro.domain.verdict.kinds import DidRun, Note
 from senro.domain.verdict.patience import gives_up_after
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from senro.domain.verdict.memory import Memory
 
 RULES = {
-    1: "The run had cancelled it, or its timeout had passed, before its finish was seen.",
+    1: "Its timeout had passed before its finish was seen.",
     2: "The pod is gone: a disruption that was seen before names the cause, else it vanished.",
     3: "An init container failed, so the step never starts.",
     4: "The container's end is made up or missing: nobody saw it end.",
@@ -60,8 +60,6 @@ def sentence(answer: Answer, memory: Memory) -> str:
             return " ".join([verdict, *(NOTES[note].sentence for note in notes)])
         case Infra():
             return _of_infra(answer)
-        case Cancelled():
-            return "The run cancelled it."
         case TimedOut():
             return "It ran longer than it may, and was ended."
         case never:

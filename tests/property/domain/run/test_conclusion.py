@@ -21,7 +21,7 @@ from senro.domain.run.conclusion import (
     keeps_workspaces,
 )
 from senro.domain.run.deletion import Deletion, claims_are_unused, may_still_start
-from senro.domain.verdict import Cancelled, DidRun, Exited, Infra, InfraKind, Note, Running, TimedOut
+from senro.domain.verdict import DidRun, Exited, Infra, InfraKind, Note, Running, TimedOut
 
 DELETIONS: tuple[Deletion, ...] = ("deleted", "forced", "already_gone", "unconfirmed")
 
@@ -63,7 +63,7 @@ INFRAS = st.builds(
     node=st.sampled_from(["", "n1"]),
     code=st.none() | st.integers(0, 255),
 )
-ANSWERS = EXITS | INFRAS | st.just(Cancelled()) | st.just(TimedOut())
+ANSWERS = EXITS | INFRAS | st.just(TimedOut())
 FAILURES = st.builds(
     DownloadFailure, st.sampled_from(["lost", "refused"]), refused=st.booleans(), repeatable=st.booleans()
 )
@@ -94,10 +94,10 @@ def test_a_command_that_failed_stays_failed(evidence: Evidence, code: int) -> No
     assert (outcome.kind, outcome.code) == ("failed", code)
 
 
-@given(EVIDENCE, st.sampled_from([(Cancelled(), "cancelled"), (TimedOut(), "timed_out")]))
-def test_a_cancellation_and_a_timeout_stand(evidence: Evidence, settled: tuple[Cancelled | TimedOut, str]) -> None:
-    """A settled cancellation or timeout is the outcome, whatever else happened."""
-    assert conclude(replace(evidence, answer=settled[0])).kind == settled[1]
+@given(EVIDENCE)
+def test_a_timeout_stands(evidence: Evidence) -> None:
+    """A settled timeout is the outcome, whatever else happened."""
+    assert conclude(replace(evidence, answer=TimedOut())).kind == "timed_out"
 
 
 @given(EVIDENCE, st.booleans())
@@ -174,11 +174,11 @@ def test_a_deletion_by_this_run_ends_every_doubt(evidence: Evidence) -> None:
         (Exited(1), True, True),
         (Exited(1), False, False),
         (Exited(128, (Note.START_ERROR,)), True, False),
-        (Cancelled(), True, False),
+        (TimedOut(), True, False),
         (Infra(InfraKind.EVICTED, DidRun.YES), True, False),
     ],
 )
-def test_whose_changes_are_downloaded(answer: Exited | Infra | Cancelled, *, last: bool, kept: bool) -> None:
+def test_whose_changes_are_downloaded(answer: Exited | Infra | TimedOut, *, last: bool, kept: bool) -> None:
     """Changes are downloaded after a success, and after the last attempt's failure of a command that ran."""
     assert keeps_workspaces(answer, last=last) is kept
 

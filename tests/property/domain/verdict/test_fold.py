@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from senro.domain.kube.pod import Pod, decode_pod, pod_from
 from senro.domain.verdict import (
-    Cancelled,
     Ending,
     Exited,
     Infra,
@@ -92,10 +91,8 @@ def observations(pods: st.SearchStrategy[Pod | None]) -> st.SearchStrategy[list[
         Observation,
         pod=pods,
         at=st.floats(0, 500),
-        cancelled=st.just(False),
         timed_out=st.just(False),
         deletion_asked=st.booleans(),
-        node_silent=st.booleans(),
         events=st.none() | st.just(()),
     )
     return st.lists(one, min_size=1, max_size=6).map(lambda seen: sorted(seen, key=lambda each: each.at))
@@ -132,14 +129,11 @@ def test_total_and_settled_for_ever(seen: list[Observation], own_deadline: int |
         patience.verdict(answer, observation.at)
 
 
-@given(seen=ANY, begins=st.integers(0, 6), timed_out=st.booleans())
-def test_cancelled_is_never_the_clusters_doing(seen: list[Observation], begins: int, timed_out: bool) -> None:
-    """What was cancelled or timed out before its finish was seen is exactly that, and nothing settles otherwise."""
+@given(seen=ANY, begins=st.integers(0, 6))
+def test_a_timeout_is_never_the_clusters_doing(seen: list[Observation], begins: int) -> None:
+    """What was timed out before its finish was seen is exactly that, and nothing settles otherwise."""
     assume(begins < len(seen))
-    ended = [
-        replace(each, cancelled=not timed_out, timed_out=timed_out) if index >= begins else each
-        for index, each in enumerate(seen)
-    ]
+    ended = [replace(each, timed_out=True) if index >= begins else each for index, each in enumerate(seen)]
     memory = Memory.start(uid=UID)
     for observation in ended[:begins]:
         _, memory = observe(memory, observation)
@@ -148,9 +142,7 @@ def test_cancelled_is_never_the_clusters_doing(seen: list[Observation], begins: 
     if before.answer.settled:
         assert answer == before.answer
     elif before.pending_exit is None:
-        assert answer == (TimedOut() if timed_out else Cancelled())
-    else:
-        assert not isinstance(answer, Cancelled)
+        assert answer == TimedOut()
 
 
 def stamp(moment: datetime) -> str:

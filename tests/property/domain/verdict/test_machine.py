@@ -12,7 +12,6 @@ from senro.domain.kube.event import ClusterEvent
 from senro.domain.kube.pod import object_from, pod_from
 from senro.domain.verdict import (
     Answer,
-    Cancelled,
     DidRun,
     Ending,
     Exited,
@@ -22,6 +21,7 @@ from senro.domain.verdict import (
     Observation,
     Pending,
     Running,
+    TimedOut,
     observe,
     wants_events,
 )
@@ -49,7 +49,7 @@ class ClusterMachine(RuleBasedStateMachine):
         super().__init__()
         self.memory = Memory.start(uid=UID)
         self.answer: Answer = self.memory.answer
-        self.cancelled = False
+        self.timed_out = False
         self.sign_was_seen = False
         self.finish_was_seen = False
 
@@ -208,8 +208,8 @@ class ClusterMachine(RuleBasedStateMachine):
     # What the run does
 
     @rule()
-    def cancel(self) -> None:
-        self.cancelled = True
+    def time_out(self) -> None:
+        self.timed_out = True
 
     @rule()
     def poll(self) -> None:
@@ -218,8 +218,8 @@ class ClusterMachine(RuleBasedStateMachine):
         if before.settled:
             assert self.answer == before
             return
-        if self.cancelled:
-            assert isinstance(self.answer, Cancelled) or held is not None
+        if self.timed_out:
+            assert isinstance(self.answer, TimedOut) or held is not None
         self._agree()
         self.sign_was_seen = self.sign_was_seen or self.memory.disruption is not None
         state = self.cluster.state or {}
@@ -228,11 +228,11 @@ class ClusterMachine(RuleBasedStateMachine):
     def _observe(self) -> None:
         document = self.cluster.document()
         pod = None if document is None else pod_from(document)
-        observation = Observation(pod=pod, at=self.cluster.now, cancelled=self.cancelled)
+        observation = Observation(pod=pod, at=self.cluster.now, timed_out=self.timed_out)
         answer, memory = observe(self.memory, observation)
         if self.reads_events and wants_events(answer, memory, observation.at, pod):
             events = tuple(object_from(event, ClusterEvent) for event in self.cluster.events())
-            again = Observation(pod=pod, at=self.cluster.now, cancelled=self.cancelled, events=events)
+            again = Observation(pod=pod, at=self.cluster.now, timed_out=self.timed_out, events=events)
             answer, memory = observe(self.memory, again)
         self.answer, self.memory = answer, memory
 
@@ -256,7 +256,7 @@ class ClusterMachine(RuleBasedStateMachine):
             case Pending():
                 assert "running" not in (cluster.state or {})
             case _:
-                assert self.cancelled
+                assert self.timed_out
 
     def _agree_on(self, answer: Infra) -> None:
         cluster, process = self.cluster, self.cluster.process
@@ -316,7 +316,7 @@ MOVES: dict[str, tuple[int, dict[str, tuple[object, ...]]]] = {
     "remove": (2, {}),
     "force_delete": (1, {}),
     "collect": (1, {}),
-    "cancel": (1, {}),
+    "time_out": (1, {}),
 }
 
 STEPS = 40

@@ -37,7 +37,6 @@ def session_over(
         ASKED,
         stream,
         ExecProtocol(ASKED, subprotocol=subprotocol, stdin=stdin),
-        subprotocol=subprotocol,
         idle_seconds=idle,
         clock=clock or FakeClock(),
     )

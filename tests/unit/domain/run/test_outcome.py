@@ -12,7 +12,7 @@ from senro.domain.run.outcome import (
     repeats,
 )
 from senro.domain.run.state import final_state
-from senro.domain.verdict import INFRA_KINDS, NOTES, Cancelled, DidRun, Exited, Infra, InfraKind, Note, TimedOut
+from senro.domain.verdict import INFRA_KINDS, NOTES, DidRun, Exited, Infra, InfraKind, Note, TimedOut
 
 SLOW_HINT = "Raise the step's timeout, or make it faster."
 
@@ -77,7 +77,6 @@ TABLE: list[tuple[Any, Outcome, str]] = [
         ),
         "failed",
     ),
-    (Cancelled(), Outcome(kind="cancelled", node="n1"), "cancelled"),
     (TimedOut(), Outcome(kind="timed_out", hint=SLOW_HINT, node="n1"), "timed_out"),
 ]
 

@@ -13,13 +13,10 @@ import pytest
 from senro.domain.kube.event import ClusterEvent, ObjectReference
 from senro.domain.kube.pod import pod_from
 from senro.domain.verdict import (
-    INFRA_KINDS,
     Answer,
-    Cancelled,
     DidRun,
     Ending,
     Exited,
-    Finish,
     Infra,
     InfraKind,
     Memory,
@@ -48,6 +45,7 @@ from tests.lib.verdict.observations import (
 RUNS = observation_of(pod_document(running()))
 WAITS = observation_of(pod_document(waiting_for(), phase="Pending"))
 GONE = observation_of(None, 1.0)
+SILENT = pod_document(running(), ready="", conditions=(condition("ContainersReady", "True"),))
 DELETED = {"deletionTimestamp": "2026-11-29T10:00:40Z", "deletionGracePeriodSeconds": 30}
 DISRUPTED = condition("DisruptionTarget", "True", "EvictionByEvictionAPI", "2026-11-29T10:00:10Z", "evicting")
 FAILED = observation_of(pod_document(terminated(3), ready="PodFailed"))
@@ -68,26 +66,24 @@ def ran(answer: Answer) -> DidRun:
 
 
 def test_settled_stands() -> None:
-    """Row 0: after an answer has settled, no deletion, no 404 and no cancellation changes it."""
+    """Row 0: after an answer has settled, no deletion, no 404 and no timeout changes it."""
     done = observation_of(pod_document(terminated(), phase="Succeeded"))
-    assert last(done, GONE, replace(RUNS, cancelled=True)) == Exited(0)
+    assert last(done, GONE, replace(RUNS, timed_out=True)) == Exited(0)
 
 
 @pytest.mark.parametrize("before", [WAITS, RUNS])
-def test_cancelled_and_timed_out(before: Observation) -> None:
-    """Row 1: what the coordinator ended is Cancelled or TimedOut, whatever the pod shows from then on."""
-    after = observation_of(pod_document(terminated(143), phase="Failed"), 1.0, deletion_asked=True)
-    assert last(before, replace(after, cancelled=True)) == Cancelled()
-    assert last(before, replace(after, timed_out=True)) == TimedOut()
-    assert last(before, replace(after, cancelled=True, timed_out=True)) == Cancelled()
-    assert last(before, replace(GONE, cancelled=True)) == Cancelled()
+def test_timed_out(before: Observation) -> None:
+    """Row 1: a step that the coordinator timed out is TimedOut, whatever the pod shows from then on."""
+    after = observation_of(pod_document(terminated(143), phase="Failed"), 1.0, deletion_asked=True, timed_out=True)
+    assert last(before, after) == TimedOut()
+    assert last(before, replace(GONE, timed_out=True)) == TimedOut()
 
 
-def test_finish_before_cancellation() -> None:
-    """Row 1: a finish that was seen before the cancellation keeps its verdict, though it was still held."""
-    cancelled = observation_of(pod_document(terminated(3), phase="Failed"), 1.0, cancelled=True, timed_out=True)
-    assert last(FAILED, cancelled) == Exited(3)
-    assert last(FAILED, replace(GONE, cancelled=True)) == Exited(3)
+def test_finish_before_the_timeout() -> None:
+    """Row 1: a finish that was seen before the timeout keeps its verdict, although it was still held."""
+    late = observation_of(pod_document(terminated(3), phase="Failed"), 1.0, timed_out=True)
+    assert last(FAILED, late) == Exited(3)
+    assert last(FAILED, replace(GONE, timed_out=True)) == Exited(3)
 
 
 def test_gone() -> None:
@@ -105,7 +101,7 @@ def test_gone() -> None:
 
 def test_gone_from_a_silent_node() -> None:
     """Row 2: what is gone from a node that was silent may be alive there."""
-    answer = last(replace(RUNS, node_silent=True), GONE)
+    answer = last(observation_of(SILENT), GONE)
     assert isinstance(answer, Infra)
     assert answer.may_be_alive
 
@@ -611,7 +607,7 @@ def test_collected_while_running() -> None:
     assert ran(last(observation_of(unplaced))) is DidRun.NO
     by_condition = last(RUNS, observation_of(pod_document(running(), phase="Failed", conditions=(collected,))))
     assert (kind_of(by_condition), ran(by_condition)) == (InfraKind.NODE_LOST, DidRun.YES)
-    answer = last(observation_of(pod_document(running(), phase="Failed"), node_silent=True))
+    answer = last(observation_of({**SILENT, "status": {**SILENT["status"], "phase": "Failed"}}))
     assert isinstance(answer, Infra)
     assert (answer.kind, answer.may_be_alive) == (InfraKind.NODE_LOST, True)
 
@@ -639,9 +635,6 @@ def test_deadline_that_is_ending() -> None:
     assert last(observation_of(before)) == Ending(InfraKind.EVICTED, "the kubelet is ending the pod (PodFailed)")
 
 
-SILENT = pod_document(running(), ready="", conditions=(condition("ContainersReady", "True"),))
-
-
 def test_silent_node() -> None:
     """Row 12: a silent node has six unbroken minutes; then its step may be alive there, and the node is named."""
     assert last(observation_of(SILENT), observation_of(SILENT, 359.0)) == Running()
@@ -657,12 +650,10 @@ def test_silent_node() -> None:
     assert last(observation_of(SILENT), back, observation_of(SILENT, 301.0), observation_of(SILENT, 660.0)) == Running()
 
 
-def test_silent_node_by_its_node_object() -> None:
-    """Row 12: the Node's own word counts as the pod's does, for a step that waits too."""
-    silent = [replace(observation_of(pod_document(running()), at), node_silent=True) for at in (0.0, 360.0)]
-    assert kind_of(last(*silent)) is InfraKind.NODE_LOST
-    waits = [replace(observation_of(pod_document(waiting_for()), at), node_silent=True) for at in (0.0, 360.0)]
-    assert ran(last(*waits)) is DidRun.MAYBE
+def test_silent_node_of_a_waiting_step() -> None:
+    """Row 12: a step that waited when the node fell silent may have run since."""
+    waits = pod_document(waiting_for(), ready="", conditions=(condition("ContainersReady", "True"),))
+    assert ran(last(observation_of(waits), observation_of(waits, 360.0))) is DidRun.MAYBE
 
 
 def test_taken_from_a_silent_node() -> None:
@@ -826,46 +817,6 @@ def test_names_of_the_containers() -> None:
     """The step's and the stage's containers are found by the names that the memory was made with."""
     document = pod_document(running(), others=({"name": "work", "state": terminated(5)},), phase="Failed")
     assert fold(Memory.start(uid=UID, step="work"), (observation_of(document),)) == [Exited(5)]
-
-
-@pytest.mark.parametrize("kind", list(InfraKind))
-def test_every_kind_has_its_meaning(kind: InfraKind) -> None:
-    """Every kind of Infra says what a person can do, in one sentence."""
-    meaning = INFRA_KINDS[kind]
-    assert meaning.hint.endswith(".")
-    assert Infra(kind, DidRun.NO).hint == meaning.hint
-
-
-# Result frames
-
-
-def test_a_result_frame_is_the_finish() -> None:
-    """A frame ends the step at once, though its container still runs, or its pod is gone."""
-    for document in (pod_document(running()), pod_document(waiting_for()), pod_document(terminated(1), phase="Failed")):
-        assert last(observation_of(document, finish=Finish(0))) == Exited(0)
-    assert last(RUNS, observation_of(None, 1.0, finish=Finish(2))) == Exited(2)
-
-
-def test_a_result_frame_and_a_disruption() -> None:
-    """A frame after a disruption proves nothing, one well before it does, and the clocks decide as for any finish."""
-    taken = pod_document(running(), conditions=(DISRUPTED,))
-    late, unknown = Finish(0, "2026-11-29T10:00:09Z"), Finish(0)
-    for finish in (late, unknown):
-        tied = last(observation_of(taken, finish=finish))
-        assert isinstance(tied, Infra)
-        assert (tied.kind, tied.notes, tied.code) == (InfraKind.EVICTED, (Note.TIE,), 0)
-    assert last(observation_of(taken, finish=Finish(0, "2026-11-29T10:00:04Z"))) == Exited(0)
-    after = last(observation_of(taken), observation_of(taken, 1.0, finish=Finish(0, "2026-11-29T10:00:04Z")))
-    assert isinstance(after, Infra)
-    assert after.notes == ()
-    gone = last(observation_of(taken), observation_of(None, 1.0, finish=unknown))
-    assert isinstance(gone, Infra)
-    assert (gone.kind, gone.code) == (InfraKind.EVICTED, 0)
-
-
-def test_cancelled_before_its_frame() -> None:
-    """Row 1: a step that was cancelled before its frame was seen is cancelled."""
-    assert last(RUNS, observation_of(pod_document(running()), 1.0, cancelled=True, finish=Finish(0))) == Cancelled()
 
 
 # Restarts that somebody else asked for

@@ -14,7 +14,6 @@ from senro.domain.verdict import (
     INFRA_KINDS,
     NOTES,
     Answer,
-    Cancelled,
     DidRun,
     Ending,
     Exited,
@@ -172,7 +171,6 @@ SENTENCES: list[tuple[Answer, Memory, str, str]] = [
             "next try would end alike."
         ),
     ),
-    (Cancelled(), NOTHING, "The run cancelled it.", ""),
     (
         TimedOut(),
         NOTHING,
