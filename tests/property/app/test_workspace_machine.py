@@ -1,6 +1,6 @@
-"""A workspace through any sequence of local and pod steps, with any edits: what the ledger says is what a step sees.
+"""A workspace through random sequences of local and pod steps: each step sees the snapshot that the ledger names.
 
-Pods are the product's own scripts under a shell and a tar of this machine, with volumes in a temporary folder.
+Pods are senro's own scripts, run by a shell and a tar of this machine, with volumes in a temporary folder.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ DEEDS: dict[str, Callable[[Path, Path, Any], object]] = {
 
 
 def edit(folder: Path, edits: list[Edit]) -> None:
-    """What a step does to a folder; what cannot be done is not."""
+    """Apply a step's edit to a folder; an impossible edit is ignored."""
     for what, path, how in edits:
         place = folder / path
         if not os.path.realpath(place.parent).startswith(os.path.realpath(folder)):
@@ -112,7 +112,7 @@ def edit(folder: Path, edits: list[Edit]) -> None:
 
 
 def expected(folder: Path, rules: ContentRules) -> tuple[Tree, int]:
-    """What a folder holds by its rules, and how much of it does not travel. Raises `TreeError` for what is refused."""
+    """The tree of a folder by its rules, and how many entries it omits. Raises `TreeError` for refused links."""
     excludes = compile_excludes(rules.exclude)
     entries: list[Entry] = []
     lost = 0
@@ -146,7 +146,7 @@ class WorkspaceMachine(RuleBasedStateMachine):
 
     @initialize(rules=RULES, edits=EDITS)
     def begin(self, rules: tuple[list[str], str], edits: list[Edit]) -> None:
-        """A workspace with a first content, where that is one that can be taken."""
+        """Open a workspace with an initial content that is valid."""
         exclude, how = rules
         (self.top / "src").mkdir()
         edit(self.top / "src", edits)
@@ -174,20 +174,20 @@ class WorkspaceMachine(RuleBasedStateMachine):
 
     @rule(edits=EDITS)
     def local_step(self, edits: list[Edit]) -> None:
-        """A step of this machine works on the folder itself; what it left is kept, or refused and undone."""
+        """A local step works on the folder itself; its changes are kept, or refused and undone."""
         self.attempts += 1
         edit(self.folder, edits)
         self.judge(self.folder, lambda: self.app.workspaces.keep(self.here, self.attempts), self.here)
 
     @rule(edits=EDITS)
     def local_step_again(self, edits: list[Edit]) -> None:
-        """What an attempt did that another one follows is undone before that one."""
+        """The changes of an attempt are undone before the next attempt."""
         edit(self.folder, edits)
         self.run(lambda: self.app.workspaces.prepare(self.here, again=True))
 
     @rule(edits=EDITS, machine=st.sampled_from(MACHINES))
     def pod_step(self, edits: list[Edit], machine: tuple[str, str]) -> None:
-        """A pod sees what the ledger says, and what it left comes back, or is refused and nothing changes."""
+        """A pod sees the content of the ledger's snapshot; its changes are downloaded, or refused with no effect."""
         self.attempts += 1
         root = self.top / f"pod{self.attempts}"
         root.mkdir()
@@ -200,7 +200,7 @@ class WorkspaceMachine(RuleBasedStateMachine):
 
     @rule()
     def socket_of_a_daemon(self) -> None:
-        """A local step that leaves a socket behind changes nothing that travels."""
+        """A socket that a local step leaves does not change the snapshot."""
         before = self.digest
         folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -213,7 +213,7 @@ class WorkspaceMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_next_step_sees_what_the_ledger_says(self) -> None:
-        """The folder holds exactly the tree of the digest: no excluded name, no fifo, no link that is not told."""
+        """The folder has exactly the tree of the digest: no excluded name, no fifo, no unknown link."""
         if not hasattr(self, "content_rules"):
             return
         assert read_folder_as_is(self.folder).digest == self.digest
@@ -232,7 +232,7 @@ class WorkspaceMachine(RuleBasedStateMachine):
         return [event.digest for event in self.app.ledger.events if isinstance(event, kinds)][-1]
 
     def judge(self, folder: Path, keep: Callable[[], Awaitable[None]], step: Step) -> None:
-        """What a step left in the folder is kept as the rules say, or refused by name and put back."""
+        """Check that the changes of a step are kept by the rules, or refused by name and undone."""
         before = self.digest
         refused = None
         try:
@@ -253,7 +253,7 @@ class WorkspaceMachine(RuleBasedStateMachine):
         assert event.omitted == lost
 
     async def stage(self, image: Image) -> None:
-        """The product's archive, through the product's script."""
+        """Send senro's archive through senro's script."""
         pieces = []
         parts = [each.packed for each in self.app.workspaces.transfers(self.there)]
         async with self.app.services.trees.pack(parts, sentinel=sentinel_name(NONCE)) as archive:
@@ -264,7 +264,7 @@ class WorkspaceMachine(RuleBasedStateMachine):
             assert image.released()
 
     async def read_back(self, image: Image) -> None:
-        """As `senro.app.pod.download` does it."""
+        """Download as `senro.app.pod.download` does."""
         mounts = [each for each in self.app.workspaces.transfers(self.there) if each.returns]
         rules = {each.index: each.rules for each in mounts}
         told = remote_excludes([one.exclude for one in rules.values()], ("0",))

@@ -24,7 +24,7 @@ async def refusal(reference: SecretReference | None, environ: dict[str, str] | N
 
 
 async def test_each_reference_gives_its_value(tmp_path: Path) -> None:
-    """A file byte for byte, a variable with whatever bytes it has, a value as it is."""
+    """A file is read byte for byte, a variable with all of its bytes, a value is returned as it is."""
     path = tmp_path / "token"
     path.write_bytes(VALUE)
     references: dict[str, SecretReference] = {
@@ -43,7 +43,7 @@ async def test_each_reference_gives_its_value(tmp_path: Path) -> None:
 
 
 async def test_a_secret_without_a_reference_is_read_from_its_variable() -> None:
-    """`SENRO_SECRET_<NAME>`; a reference goes before it."""
+    """A secret without a reference is read from `SENRO_SECRET_<NAME>`; a reference takes precedence."""
     environ = {"SENRO_SECRET_KUBE_CONFIG": "from the environment"}
     assert await ReferencedSecrets({}, environ).read("Kube-Config") == b"from the environment"
     source = ReferencedSecrets({"Kube-Config": secret.value("from the program")}, environ)
@@ -55,12 +55,12 @@ async def test_a_secret_without_a_reference_is_read_from_its_variable() -> None:
     [("Kubeconfig", "KUBECONFIG"), ("kube.config-2", "KUBE_CONFIG_2"), ("A_b", "A_B"), ("...x", "___X")],
 )
 def test_the_name_of_the_variable(name: str, variable: str) -> None:
-    """Upper case, and `_` for what is no letter or digit."""
+    """The variable's name is in upper case, with `_` for all characters but letters and digits."""
     assert variable_name(name) == f"SENRO_SECRET_{variable}"
 
 
-async def test_a_variable_that_is_missing_is_told_with_its_fix() -> None:
-    """Not set, or empty, which is how a pipeline of CI passes what it does not have."""
+async def test_missing_variable_is_refused_with_its_fix() -> None:
+    """A variable that is missing or empty, as CI systems pass missing values, is refused with its fix."""
     fix = "set SENRO_SECRET_TOKEN, or pass secrets={'Token': senro.secret.file(...)} to the run"
     wanted = ("secret Token", "missing", f"the variable SENRO_SECRET_TOKEN is not set; {fix}")
     assert await refusal(None) == wanted
@@ -70,8 +70,8 @@ async def test_a_variable_that_is_missing_is_told_with_its_fix() -> None:
     assert message.startswith("the variable OTHER is not set; set OTHER, ")
 
 
-async def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    """The path and the system's words; a folder and a path that can be no file as well."""
+async def test_unreadable_file_is_refused(tmp_path: Path) -> None:
+    """The refusal has the path and the system's message, also for a folder and an invalid path."""
     gone = tmp_path / "gone"
     assert await refusal(FileSecret(str(gone))) == (
         "secret Token",
@@ -82,8 +82,8 @@ async def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     assert (await refusal(FileSecret("a\0b")))[1] == "unreadable"
 
 
-async def test_what_no_secret_can_hold_is_refused(tmp_path: Path) -> None:
-    """More than a MiB, from wherever; a file is not read further than it takes to know, endless ones included."""
+async def test_too_large_value_is_refused(tmp_path: Path) -> None:
+    """A value of more than a MiB is refused, whatever its source; an endless file is not read further."""
     path = tmp_path / "large"
     path.write_bytes(bytes(LARGEST))
     assert len(await ReferencedSecrets({"Token": FileSecret(str(path))}, {}).read("Token")) == LARGEST
@@ -92,8 +92,8 @@ async def test_what_no_secret_can_hold_is_refused(tmp_path: Path) -> None:
         assert await refusal(reference) == ("secret Token", "size", message)
 
 
-async def test_no_value_shows() -> None:
-    """Neither in the source's repr nor in a reference's."""
+async def test_repr_shows_no_value() -> None:
+    """The repr of the source and of a reference shows no value."""
     references = {"Token": secret.value("hunter2hunter2")}
     assert repr(ReferencedSecrets(references, {"X": "hunter2hunter2"})) == "<ReferencedSecrets ['Token']>"
     assert "hunter2" not in repr(references)

@@ -1,6 +1,6 @@
-"""Whole runs of the engine against a cluster in memory, with whatever befalls their pods.
+"""Runs of the engine against a cluster in memory, with failures of their pods.
 
-More than 500 lines: orders, removals, limits and cancellations share the same sites, failures and moments.
+More than 500 lines: outcomes, deletions, limits and cancellations share the same sites and moments.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def unreachable() -> ClusterError:
 
 
 def silent() -> dict[str, Any]:
-    """A pod whose kubelet says nothing any more: not ready, no reason, its containers ready as they were."""
+    """A pod whose kubelet does not report any more: not ready, without a reason, its containers unchanged."""
     return {
         **running(),
         "conditions": [
@@ -67,8 +67,8 @@ def _is_gone(site: Site, name: str) -> bool:
     return ("ci", name) not in site.cluster.pods
 
 
-async def test_a_pod_and_a_secret_come_and_go(tmp_path: Path) -> None:
-    """The ordinary run: one pod, its Secret owned by it, both gone in the end, nothing to tell."""
+async def test_pod_and_secret_are_created_and_deleted(tmp_path: Path) -> None:
+    """A normal run creates one pod and its Secret, deletes both, and leaves nothing to report."""
     site = Site(tmp_path, pod_plan(secrets={"TOKEN": "Token"}), secrets=TOKEN)
     assert await site.run() == "succeeded"
     assert site.nothing_left
@@ -77,14 +77,14 @@ async def test_a_pod_and_a_secret_come_and_go(tmp_path: Path) -> None:
 
 
 async def reach(condition: Callable[[], object]) -> None:
-    """Let the others go on until they came so far, for ten seconds at most."""
+    """Let other tasks run until the condition holds, for at most ten seconds."""
     with anyio.fail_after(10):
         while not condition():
             await anyio.lowlevel.checkpoint()
 
 
 async def run_concurrently(*tasks: Callable[[], Coroutine[Any, Any, object]]) -> None:
-    """All of them at once, for twenty seconds at most."""
+    """Run all of them at the same time, for at most twenty seconds."""
     with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
             for task in tasks:
@@ -92,7 +92,7 @@ async def run_concurrently(*tasks: Callable[[], Coroutine[Any, Any, object]]) ->
 
 
 class TestOwner:
-    """Giving the Secret its owner says nothing of the step."""
+    """Setting the Secret's owner does not affect the step."""
 
     @pytest.mark.parametrize(
         "error",
@@ -103,8 +103,8 @@ class TestOwner:
         ids=["403", "503"],
     )
     @pytest.mark.parametrize("code", [0, 3])
-    async def test_a_patch_that_fails(self, tmp_path: Path, error: ClusterError, code: int) -> None:
-        """The step's own outcome stands, its command ran once, and a note names the Secret that has no owner."""
+    async def test_failed_patch_is_noted(self, tmp_path: Path, error: ClusterError, code: int) -> None:
+        """The step's outcome stays, its command ran once, and a note names the Secret without an owner."""
         site = Site(tmp_path, pod_plan(secrets={"TOKEN": "Token"}), secrets=TOKEN, course=stays(waiting(), running()))
         failing(site, "own_secret", error)
 
@@ -128,8 +128,8 @@ class TestOwner:
         assert site.cluster.calls.count("create_pod") == 1
         assert site.nothing_left
 
-    async def test_a_step_that_ends_before_it_is_owned(self, tmp_path: Path) -> None:
-        """Nobody waits for the patch: the Secret is deleted with its pod."""
+    async def test_step_may_end_before_the_patch(self, tmp_path: Path) -> None:
+        """The attempt does not wait for the patch: the Secret is deleted with its pod."""
         site = Site(tmp_path, pod_plan(secrets={"TOKEN": "Token"}), secrets=TOKEN)
         site.cluster.hang("own_secret")
         with anyio.fail_after(20):
@@ -138,10 +138,10 @@ class TestOwner:
 
 
 class TestRemoval:
-    """What is left in the cluster, and what follows from it."""
+    """What remains in the cluster, and its consequences."""
 
-    async def test_a_secret_that_stays_does_not_stop_a_retry(self, tmp_path: Path) -> None:
-        """Its remedy is told, the pod was put away, and so the step is repeated."""
+    async def test_remaining_secret_allows_a_retry(self, tmp_path: Path) -> None:
+        """The command to delete the Secret is reported; the pod is gone, so the step is retried."""
         plan = pod_plan(secrets={"TOKEN": "Token"}, retry=retry.on_infra(attempts=2))
         site = Site(tmp_path, plan, secrets=TOKEN, course=in_turn(stays(DISRUPTED, ended(1)), runs_for()))
         site.cluster.fail("own_secret", refused("own", 403, "Forbidden", "no"))
@@ -154,8 +154,8 @@ class TestRemoval:
         assert remedy.startswith("kubectl --namespace ci delete secret ")
         assert any("cannot delete secrets" in message and remedy in message for _, message in site.app.reporter.notes)
 
-    async def test_a_pod_that_stays_stops_a_retry(self, tmp_path: Path) -> None:
-        """It may still be at work: nothing is repeated beside it, and its remedy is told."""
+    async def test_remaining_pod_prevents_a_retry(self, tmp_path: Path) -> None:
+        """A pod that remains may still run: the step is not retried, and the command to delete it is reported."""
         site = Site(
             tmp_path, pod_plan(retry=retry.on_infra(attempts=2)), course=in_turn(stays(DISRUPTED, ended(1)), runs_for())
         )
@@ -176,7 +176,7 @@ class TestRemoval:
         ],
         ids=["waits", "is held by its stage", "was released", "is over"],
     )
-    async def test_a_pod_that_stays_and_waits(
+    async def test_remaining_pending_pod_prevents_a_retry(
         self,
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
@@ -184,7 +184,7 @@ class TestRemoval:
         stage: Mapping[str, Any] | None,
         did_run: str,
     ) -> None:
-        """What it waited for may come: its command may begin yet, on whichever node, unless something holds it."""
+        """A pending pod that remains may still start on some node, unless a missing object prevents it."""
         stages = [{"name": "senro-stage", "state": stage}] if stage else []
         status = {**waiting("ErrImagePull"), "initContainerStatuses": stages, **shown}
         site = Site(tmp_path, pod_plan(retry=retry.on_infra(attempts=2)), course=in_turn(stays(status)))
@@ -202,8 +202,8 @@ class TestRemoval:
         assert (outcome.kind, outcome.did_run, outcome.may_be_alive) == ("infra", did_run, did_run == "maybe")
         assert len(site.app.recorder.leftovers) == 1
 
-    async def test_a_pod_that_was_never_created(self, tmp_path: Path) -> None:
-        """A refusal leaves nothing behind, so nothing is said of a pod; the Secret that was there is gone."""
+    async def test_refused_pod_leaves_nothing(self, tmp_path: Path) -> None:
+        """A refused create leaves no pod to report; the Secret is deleted."""
         site = Site(tmp_path, pod_plan(secrets={"TOKEN": "Token"}), secrets=TOKEN)
         site.cluster.fail("create_pod", refused("create pod", 403, "Forbidden", "cannot create pods"))
         before = site.clock.monotonic()
@@ -228,10 +228,10 @@ class TestRemoval:
             ("forced", False, 1),
         ],
     )
-    async def test_a_step_on_a_silent_node(
+    async def test_step_on_a_silent_node_may_be_alive(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, goes: str, unsafe: bool, attempts: int
     ) -> None:
-        """An object that others removed, or that went by force, says nothing of the process: it may be alive."""
+        """A pod that another client removed, or that was deleted by force, may still run on a silent node."""
         monkeypatch.setattr(pod_attempt, "LOG_DRAIN_SECONDS", 0.01)  # its log never ends
         monkeypatch.setattr("senro.app.runtime.shutdown.FORCE_SECONDS", 0.0)
         plan = pod_plan(retry=retry.on_infra(attempts=2, unsafe=unsafe))
@@ -263,11 +263,11 @@ class TestRemoval:
 
 
 class TestLimits:
-    """Places among the jobs and among the pods of a target."""
+    """The limits of jobs and of a target's pods."""
 
     @pytest.mark.parametrize("order", [("a", "b", "c"), ("c", "a", "b"), ("b", "c", "a")])
-    async def test_a_step_that_waits_for_its_target_takes_no_job(self, tmp_path: Path, order: tuple[str, ...]) -> None:
-        """Two jobs, one pod at a time: while the second pod waits for the first, a local step runs."""
+    async def test_waiting_for_the_pod_limit_takes_no_job(self, tmp_path: Path, order: tuple[str, ...]) -> None:
+        """With two jobs and one pod at a time, a local step runs while the second pod waits for the first."""
         pipeline = Pipeline("release")
         workflow = pipeline.workflow("build")
         one = target(max_pods=1)
@@ -297,8 +297,8 @@ class TestLimits:
                 group.start_soon(end_pods_after_c)
                 assert await site.run() == "succeeded"
 
-    async def test_no_more_pods_than_a_target_takes(self, tmp_path: Path) -> None:
-        """`max_pods` counts pods until they are seen gone, not until their step ended."""
+    async def test_max_pods_counts_until_deletion(self, tmp_path: Path) -> None:
+        """`max_pods` counts pods until they are seen gone, not until their step has ended."""
         pipeline = Pipeline("release")
         workflow = pipeline.workflow("w")
         for name in ("a", "b", "c"):
@@ -321,7 +321,7 @@ class TestLimits:
 
 
 class Bursts(RecordingReporter):
-    """A reporter that fails at one of its methods."""
+    """A reporter that fails in one of its methods."""
 
     def __init__(self, method: str, when: Callable[..., bool]) -> None:
         super().__init__()
@@ -342,8 +342,8 @@ BURSTS: list[tuple[str, Callable[..., bool]]] = [
 
 
 @pytest.mark.parametrize(("method", "when"), BURSTS, ids=["running", "waiting", "log", "note"])
-async def test_a_reporter_that_fails_leaves_no_pod(tmp_path: Path, method: str, when: Callable[..., bool]) -> None:
-    """Its error comes out, after everything that was created is gone, also beside other steps."""
+async def test_failing_reporter_leaves_no_pod(tmp_path: Path, method: str, when: Callable[..., bool]) -> None:
+    """Its error is raised after everything was deleted, also with concurrent steps."""
     pipeline = Pipeline("release")
     pipeline.workflow("build").step("make", ["make"], on=target(), secrets={"TOKEN": "Token"})
     pipeline.workflow("build2").step("long", ["long"], on=target())
@@ -366,8 +366,8 @@ async def test_a_reporter_that_fails_leaves_no_pod(tmp_path: Path, method: str, 
     assert site.nothing_left
 
 
-async def test_a_ledger_that_fails_midway_leaves_no_pod(tmp_path: Path) -> None:
-    """A full disk: the store's error comes out, and the pod is deleted although its deletion cannot be recorded."""
+async def test_failing_ledger_leaves_no_pod(tmp_path: Path) -> None:
+    """The store's error is raised, and the pod is deleted although the deletion cannot be recorded."""
     site = Site(tmp_path, pod_plan(), course=stays(waiting(), running()))
 
     async def fill() -> None:
@@ -382,14 +382,14 @@ async def test_a_ledger_that_fails_midway_leaves_no_pod(tmp_path: Path) -> None:
 
 
 class TestCancellation:
-    """A run that somebody ends, by its own means or by cancelling the task that it runs in."""
+    """A run that is cancelled, by `cancel` or by the cancellation of its task."""
 
     @pytest.mark.parametrize("how", ["engine", "task"])
     @pytest.mark.parametrize(("status", "ran"), [(waiting(), "maybe"), (running(), "yes")], ids=["waiting", "running"])
     async def test_a_cancelled_attempt_says_whether_it_ran(
         self, tmp_path: Path, how: str, status: dict[str, Any], ran: str
     ) -> None:
-        """`yes` where it was seen running, else `maybe`: the coordinator may not have looked since."""
+        """`did_run` is `yes` if the step was seen running, else `maybe`: it may have started since."""
         site = Site(tmp_path, pod_plan(), course=stays(status))
 
         async def cancel() -> None:
@@ -407,7 +407,7 @@ class TestCancellation:
         assert site.nothing_left
 
     async def test_a_cancelled_local_step_ran(self, tmp_path: Path) -> None:
-        """Its process was started."""
+        """`did_run` is `yes` for a local step, whose process was started."""
         site = Site(tmp_path, pod_plan(on=local()), scripts={("make",): [Hang()]})
         async with anyio.create_task_group() as group:
             group.start_soon(site.run)
@@ -415,8 +415,8 @@ class TestCancellation:
             site.engine.cancel()
         assert [(outcome.kind, outcome.did_run) for outcome in site.outcomes] == [("cancelled", "yes")]
 
-    async def test_the_second_attempt_that_never_ran(self, tmp_path: Path) -> None:
-        """What the first attempt did says nothing of the second."""
+    async def test_second_attempt_that_never_ran(self, tmp_path: Path) -> None:
+        """The first attempt does not affect `did_run` of the second."""
         site = Site(
             tmp_path,
             pod_plan(retry=retry.on_infra(attempts=2)),
@@ -440,10 +440,10 @@ class TestCancellation:
         ]
 
     @pytest.mark.parametrize("others", [False, True], ids=["alone", "beside"])
-    async def test_background_removals_are_hurried(
+    async def test_cancellation_shortens_background_deletions(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: bool
     ) -> None:
-        """A pod that ended well is put away while the run goes on; once the caller cancels, it is hurried."""
+        """The pod of a success is deleted in the background; a cancellation of the caller shortens that."""
         monkeypatch.setattr(shutdown, "FORCE_SECONDS", 0.0)
         pipeline = Pipeline("release")
         pipeline.workflow("build").step("make", ["make"], on=target(grace=3600))
@@ -472,19 +472,19 @@ class TestCancellation:
 
 
 class TestTimeout:
-    """A step's timeout counts from its container's start, as far as that can be believed."""
+    """The timeout of a step counts from its container's start, as far as that is plausible."""
 
     @pytest.mark.parametrize(
         ("ran", "hidden", "left"),
         [(90, 100, 30), (100, 100, 20), (500, 100, 20), (-50, 100, 120), (300, 300, 0), (0, 0, 120)],
         ids=["late", "all of it", "a clock ahead", "a clock behind", "long over", "at once"],
     )
-    async def test_first_seen_running_late(self, tmp_path: Path, ran: int, hidden: int, left: int) -> None:
-        """After an outage the step has what is left of its 120 s, at least what was not hidden from us, at most all."""
+    async def test_timeout_after_an_outage(self, tmp_path: Path, ran: int, hidden: int, left: int) -> None:
+        """A step that is seen running late has the rest of its 120 s, but not less than the unobserved gap allows."""
         seen: list[float] = []
 
         class Late:
-            """A watch that sees nothing for a while, then the pod as it is, once a second."""
+            """A watch that shows nothing for a while, then the pod once a second."""
 
             def __init__(self, namespace: str, name: str, uid: str) -> None:
                 self._where, self._uid, self._looks = (namespace, name), uid, 0

@@ -1,4 +1,4 @@
-"""A coordinator that is killed at any moment leaves its persistent workspace whole, or evicted."""
+"""A coordinator that is killed at any moment leaves its persistent workspace complete or evicted."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ BOUND = 60
 KILLS = 60 if os.environ.get("SENRO_TEST_PROFILE") == "soak" else 4
 
 
-async def test_killed_at_any_moment(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
-    """Whenever the process is killed, the next run finds every file of one state, and nothing lies beside it."""
+async def test_killed_run_leaves_one_state(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+    """Whenever the process is killed, the next run finds all files of one state, and no leftovers."""
     make_project(tmp_path)
     randomness = random.Random(20261129)
     found = []

@@ -22,7 +22,7 @@ OUT = Workspace("my-out")
 
 
 class Does:
-    """`Processes` that does to the folders of a step what the test says, and prints what it says."""
+    """A `Processes` that changes the folders of a step and prints output as the test says."""
 
     def __init__(
         self, end: ProcessEnd, *printed: tuple[str, bytes], writes: dict[str, str | None] | None = None
@@ -82,8 +82,8 @@ class Scene:
         return self.does.command
 
 
-async def test_a_command_runs_with_what_its_step_asked_for(tmp_path: Path) -> None:
-    """Its words, its timeout, its variables, the folders of its workspaces, the files of its secrets, and who it is."""
+async def test_command_gets_arguments_timeout_and_environment(tmp_path: Path) -> None:
+    """The command gets its arguments, timeout and variables, the folders of workspaces, and the files of secrets."""
     scene = Scene(
         tmp_path,
         Does(ProcessEnd(code=0)),
@@ -119,8 +119,8 @@ async def test_a_command_runs_with_what_its_step_asked_for(tmp_path: Path) -> No
         ("/tmp", "/tmp"),
     ],
 )
-async def test_a_workdir_is_mapped(tmp_path: Path, workdir: str | None, folder: str) -> None:
-    """At or under a mount's path it is the workspace's folder; else it is relative to where the plan runs."""
+async def test_workdir_is_mapped(tmp_path: Path, workdir: str | None, folder: str) -> None:
+    """A workdir at or below a mount is mapped to the workspace's folder; others are relative to the base."""
     scene = Scene(tmp_path, Does(ProcessEnd(code=0)), workdir=workdir)
     await scene.run()
     expected = Path(folder.replace("WS", str(scene.place("src"))))
@@ -143,13 +143,13 @@ ENDS: list[tuple[ProcessEnd, Outcome]] = [
 
 
 @pytest.mark.parametrize(("end", "outcome"), ENDS, ids=range(len(ENDS)))
-async def test_what_it_ended_with_is_the_outcome(tmp_path: Path, end: ProcessEnd, outcome: Outcome) -> None:
-    """Code, timeout, a command that never started, something that could not be ended."""
+async def test_process_end_becomes_the_outcome(tmp_path: Path, end: ProcessEnd, outcome: Outcome) -> None:
+    """The outcome has the exit code or timeout, and errors of starting and ending the command."""
     assert await Scene(tmp_path, Does(end)).run() == outcome
 
 
-async def test_output_is_cut_into_lines_and_masked(tmp_path: Path) -> None:
-    """Both streams apart, each line whole in log and report, a value that is printed in pieces masked in both."""
+async def test_output_is_split_into_lines_and_masked(tmp_path: Path) -> None:
+    """The lines of both streams are logged and reported whole; a secret that is printed in pieces is masked."""
     printed = [("stdout", b"one\ntoken=hun"), ("stderr", b"err\xff\n"), ("stdout", b"ter2hunter2\nend")]
     scene = Scene(tmp_path, Does(ProcessEnd(code=0), *printed), values={"Token": b"hunter2hunter2"})
     await scene.run()
@@ -167,8 +167,8 @@ async def test_output_is_cut_into_lines_and_masked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "last", "kept"), [(0, False, True), (0, True, True), (3, False, False), (3, True, True)]
 )
-async def test_what_it_wrote_is_kept(tmp_path: Path, code: int, last: bool, kept: bool) -> None:
-    """After a success, and after a last failure; only what is mounted read-write."""
+async def test_changes_are_kept(tmp_path: Path, code: int, last: bool, kept: bool) -> None:
+    """Changes are kept after a success and after the last attempt, in read-write mounts only."""
     scene = Scene(tmp_path, Does(ProcessEnd(code=code), writes={"SENRO_WORKSPACE_MY_OUT": None}))
     await scene.run(last=last)
     assert scene.kept == (["my-out"] if kept else [])
@@ -176,8 +176,8 @@ async def test_what_it_wrote_is_kept(tmp_path: Path, code: int, last: bool, kept
 
 
 @pytest.mark.parametrize("target", [None, "/etc/passwd"], ids=["file", "link"])
-async def test_a_read_only_workspace_is_put_right(tmp_path: Path, target: str | None) -> None:
-    """A step that wrote to it has failed, whatever it wrote, and the workspace is as it was."""
+async def test_change_of_a_read_only_workspace_fails_the_step(tmp_path: Path, target: str | None) -> None:
+    """A step that changed a read-only workspace has failed, and the workspace is restored."""
     scene = Scene(tmp_path, Does(ProcessEnd(code=0), writes={"SENRO_WORKSPACE_SRC": target}))
     outcome = await scene.run()
     assert (outcome.kind, outcome.code) == ("failed", 0)
@@ -187,8 +187,8 @@ async def test_a_read_only_workspace_is_put_right(tmp_path: Path, target: str | 
     assert scene.kept == []
 
 
-async def test_a_failure_that_wrote_to_a_read_only_workspace_stays_one(tmp_path: Path) -> None:
-    """Its own code is the news; the workspace is put right all the same."""
+async def test_failure_with_a_changed_read_only_workspace(tmp_path: Path) -> None:
+    """A failed step keeps its exit code, and the read-only workspace is restored."""
     scene = Scene(tmp_path, Does(ProcessEnd(code=3), writes={"SENRO_WORKSPACE_SRC": None}))
     outcome = await scene.run()
     assert (outcome.kind, outcome.code, outcome.message) == ("failed", 3, "")
@@ -196,8 +196,8 @@ async def test_a_failure_that_wrote_to_a_read_only_workspace_stays_one(tmp_path:
 
 
 @pytest.mark.parametrize("code", [0, 3])
-async def test_what_no_snapshot_can_hold_is_refused(tmp_path: Path, code: int) -> None:
-    """A link out of the workspace: the step failed, its code is kept, the workspace is as it was before."""
+async def test_unstorable_workspace_fails_the_step(tmp_path: Path, code: int) -> None:
+    """A link out of the workspace fails the step, which keeps its code; the workspace is restored."""
     scene = Scene(tmp_path, Does(ProcessEnd(code=code), writes={"SENRO_WORKSPACE_MY_OUT": "/etc/passwd"}))
     outcome = await scene.run()
     assert (outcome.kind, outcome.code) == ("failed", code)

@@ -1,4 +1,4 @@
-"""The words of obstore's exceptions, as stores gave rise to them, and what they come to."""
+"""Texts of obstore exceptions, as real stores cause them, and how they are classified."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ METADATA = "Error performing PUT http://169.254.169.254/latest/api/token in 1ms"
 
 
 def answered(status: str, code: str = "") -> str:
-    """The words of a request that the store answered."""
+    """The text of an obstore exception for an answer with this HTTP status and error code."""
     body = f'<?xml version="1.0"?> <Error><Code>{code}</Code><Message>secret words</Message></Error>' if code else ""
     return f"Generic S3 error: {REQUEST} - Server returned non-2xx status code: {status}: {body}"
 
 
 def unsent(kind: str, source: str = "") -> str:
-    """The words of a request that did not cross."""
+    """The text of an obstore exception for a request that failed in transit."""
     return f"Generic S3 error: {REQUEST} - HTTP error: error sending request  Debug source: kind: {kind}, {source}"
 
 
@@ -62,8 +62,8 @@ CASES: list[tuple[type[Exception], str, str, str]] = [
 
 
 @pytest.mark.parametrize(("kind_of", "text", "kind", "message"), CASES)
-def test_what_it_comes_to(kind_of: type[Exception], text: str, kind: str, message: str) -> None:
-    """Each failure is of its kind, in words of our own: neither a request nor a store's prose is in them."""
+def test_failures_are_classified(kind_of: type[Exception], text: str, kind: str, message: str) -> None:
+    """Each failure has its kind and a message that quotes neither the request nor the store."""
     failure = classify_failure(kind_of(text), timeout=7.0)
     assert failure.kind == kind
     assert message in failure.message

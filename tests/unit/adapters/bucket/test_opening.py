@@ -1,4 +1,4 @@
-"""Who pays for obstore, and who does not."""
+"""Opens stores with obstore, and calls them in threads."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from senro.domain.errors import ConfigurationError
 pytestmark = pytest.mark.anyio
 
 
-def test_obstore_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it is asked for and not installed, the extra is named."""
+def test_missing_obstore_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If obstore is needed and not installed, the refusal names the extra."""
     monkeypatch.setitem(sys.modules, "obstore", None)
     environ = {"SENRO_REMOTE_SCRATCH": "s3://bucket/prefix"}
     location = read_location(environ)
@@ -31,8 +31,8 @@ def test_obstore_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("given", [True, False])
-def test_the_environment_of_the_process(monkeypatch: pytest.MonkeyPatch, given: bool) -> None:
-    """What is given wins over the process's own variables; obstore takes the rest from there, as docs say."""
+def test_given_variables_override_the_process_environment(monkeypatch: pytest.MonkeyPatch, given: bool) -> None:
+    """Variables that are passed take precedence; obstore takes the others from the process, as documented."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "PROCESS")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     environ = {"SENRO_REMOTE_SCRATCH": "s3://bucket/prefix", "SENRO_REMOTE_SCRATCH_REGION": "eu-central-1"}
@@ -46,21 +46,21 @@ def test_the_environment_of_the_process(monkeypatch: pytest.MonkeyPatch, given: 
     assert f"Credential={'GIVEN' if given else 'PROCESS'}%2F" in signed
 
 
-def test_it_is_loaded_when_it_is_used() -> None:
-    """Neither `import senro` nor a run's own modules load it."""
+def test_obstore_is_imported_lazily() -> None:
+    """Neither `import senro` nor the modules of a run import obstore."""
     program = "import sys, senro.api.wiring, senro.adapters.bucket; sys.exit('obstore' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0
 
 
-async def test_a_call_in_a_thread() -> None:
-    """Its value and its error come to whoever waits."""
+async def test_thread_returns_and_raises() -> None:
+    """The caller gets the value or the error of the call."""
     assert await run_in_daemon_thread(lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
         await run_in_daemon_thread(lambda: 1 // 0)
 
 
-async def test_a_call_that_is_left_behind() -> None:
-    """Whoever is cancelled goes at once; the call ends by itself, and nobody is told."""
+async def test_cancelled_call_continues_alone() -> None:
+    """A cancelled caller returns at once; the call ends by itself and its result is dropped."""
     may_end, ended = threading.Event(), threading.Event()
 
     def call() -> None:
@@ -74,8 +74,8 @@ async def test_a_call_that_is_left_behind() -> None:
     assert await anyio.to_thread.run_sync(ended.wait, 20)
 
 
-def test_a_call_that_outlives_its_loop() -> None:
-    """The loop that started it is over when it ends: nothing is raised anywhere."""
+def test_call_may_outlive_the_event_loop() -> None:
+    """A call that ends after its event loop raises nothing."""
     may_end, threads = threading.Event(), []
 
     def call() -> None:
@@ -92,8 +92,8 @@ def test_a_call_that_outlives_its_loop() -> None:
     assert not threads[0].is_alive()
 
 
-def test_a_process_does_not_wait_for_it() -> None:
-    """A call that hangs keeps no process from ending."""
+def test_process_exits_during_a_call() -> None:
+    """A call that hangs does not keep the process alive."""
     program = """
 import anyio, threading
 from senro.adapters.bucket.threads import run_in_daemon_thread

@@ -1,4 +1,4 @@
-"""How often a store is asked, in a shared folder: each request to a real one is a way there and back."""
+"""How many requests a store gets, counted in a shared folder: with a real store each is a round trip."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def store(shared: Path) -> BucketScratchStore:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """The requests to read, by obstore's names."""
+    """The read requests so far, by the names of the obstore functions."""
     counted: Counter[str] = Counter()
 
     def counting(name: str) -> Any:
@@ -58,8 +58,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counted
 
 
-async def test_found_and_restored(store: BucketScratchStore, asked: Counter[str], tmp_path: Path) -> None:
-    """Its record is asked for once, with one request, and then its archive."""
+async def test_record_is_read_once(store: BucketScratchStore, asked: Counter[str], tmp_path: Path) -> None:
+    """The record is read by one request, then the archive."""
     await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
     asked.clear()
     assert await store.find("c", "k") is not None
@@ -69,8 +69,8 @@ async def test_found_and_restored(store: BucketScratchStore, asked: Counter[str]
     assert read_folder(tmp_path / "y") == SMALL
 
 
-async def test_what_was_found_serves_once(store: BucketScratchStore, shared: Path, tmp_path: Path) -> None:
-    """A second restore looks again: whoever is gone by then is does not exist any more."""
+async def test_second_restore_reads_the_record_again(store: BucketScratchStore, shared: Path, tmp_path: Path) -> None:
+    """A second restore reads the record again: the entry may not exist any more."""
     await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
     await store.find("c", "k")
     await store.restore("c", "k", str(tmp_path / "y"))
@@ -80,15 +80,15 @@ async def test_what_was_found_serves_once(store: BucketScratchStore, shared: Pat
 
 
 @pytest.mark.parametrize("size", [0, 1, LARGEST - 1, LARGEST, LARGEST + 1, 4 * LARGEST])
-async def test_of_any_size(store: BucketScratchStore, shared: Path, size: int) -> None:
-    """An object is read as far as it may be, an empty one too."""
+async def test_get_reads_at_most_the_limit(store: BucketScratchStore, shared: Path, size: int) -> None:
+    """An object of any size is read up to the limit, an empty one too."""
     (shared / "x").write_bytes(bytes(size))
     assert await store._bucket.get("x", LARGEST) == bytes(min(size, LARGEST))
     assert await store._bucket.get("y", LARGEST) is None
 
 
 async def of_one_second(store: BucketScratchStore, shared: Path, tmp_path: Path, count: int) -> None:
-    """So many entries that the store received in the same second, each made an hour after the next."""
+    """This many entries that the store received in the same second, each made an hour after the next."""
     folder = folder_with(tmp_path / "x")
     for number in range(count):
         await store.save("c", entry(f"k{number:02}", -number), SMALL, str(folder))
@@ -96,10 +96,10 @@ async def of_one_second(store: BucketScratchStore, shared: Path, tmp_path: Path,
         os.utime(path, (1e9, 1e9))
 
 
-async def test_told_apart_together(
+async def test_records_of_one_second_are_read_concurrently(
     store: BucketScratchStore, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The records of entries of one second are asked for several at a time, and no more than that."""
+    """The records of entries of the same second are read concurrently, at most `RECORDS_AT_ONCE` at a time."""
     count = 2 * RECORDS_AT_ONCE + 1
     await of_one_second(store, shared, tmp_path, count)
     under_way, most, full = 0, 0, anyio.Event()
@@ -123,10 +123,10 @@ async def test_told_apart_together(
     assert newest([*found]) == [f"k{number:02}" for number in range(count)]
 
 
-async def test_told_apart_by_nobody(
+async def test_unavailable_store_ends_the_reads(
     store: BucketScratchStore, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A store that fails meanwhile is unavailable, and the rest is not asked for."""
+    """If the store fails meanwhile, it is unavailable, and the other records are not read."""
     await of_one_second(store, shared, tmp_path, 2 * RECORDS_AT_ONCE)
     asked = 0
 

@@ -1,6 +1,6 @@
-"""The scratch caches of a run: what is restored, what is saved, and what is said of what is not.
+"""The scratch caches of a run: what is restored, saved and recorded.
 
-More than 500 lines: one scene of two stores in memory serves all of it.
+More than 500 lines: all tests share one scene of two stores in memory.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ GONE = StoreUnavailable("s3://b/p", "the connection failed")
 
 
 def plan_of(*steps: tuple[str, bool, tuple[str, ...]], **fields: Any) -> Plan:
-    """Steps of the workflow `w` that mount the cache: name, whether in a pod, needs."""
+    """A plan whose steps mount the cache: for each step its name, whether it runs in a pod, and its needs."""
     pipeline = Pipeline("p")
     workflow = pipeline.workflow("w")
     for name, pod, needs in steps:
@@ -58,7 +58,7 @@ def plan_of(*steps: tuple[str, bool, tuple[str, ...]], **fields: Any) -> Plan:
 
 
 class Scene:
-    """The caches of a run of the plan, over stores in memory."""
+    """The caches of a run of the plan, with stores in memory."""
 
     def __init__(self, folder: Path, plan: Plan, *, shared: bool = True, key: str = "k") -> None:
         self.path = folder
@@ -77,7 +77,7 @@ class Scene:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """The run, to the end of what it shares."""
+        """Run the body, then wait for the saves to the shared store."""
         object.__setattr__(self.app.services, "scratch", self.services)
         async with anyio.create_task_group() as group:
             await self.scratch_caches.open(self.plan, group)
@@ -87,7 +87,7 @@ class Scene:
         return next(planned.step for planned in self.plan.steps if planned.step.id == f"w.{name}")
 
     async def start(self, name: str) -> Path:
-        """Prepare the step; the folder that it starts from."""
+        """Prepare the step. Returns the folder from which it starts."""
         step = self.step(name)
         await self.scratch_caches.prepare(step)
         (mount,) = step.mounts
@@ -98,14 +98,14 @@ class Scene:
         return Path(content.folder)
 
     async def returns(self, name: str, tree: Tree = NEW, contents: dict[str, bytes] | None = None) -> None:
-        """The step's pod succeeds and the tree comes back, if it is asked for."""
+        """Let the step's pod succeed; download the tree if a download is wanted."""
         folder = await self.scratch_caches.download_folder(self.step(name), 1, "c")
         if folder:
             make_folder(Path(folder), tree, contents or {"new": b"new"})
             await self.scratch_caches.save_download(self.step(name), 1, "c", CacheContent(folder, tree))
 
     async def save(self, store: FakeScratchStore, key: str, hours: float = 0.0) -> None:
-        """Put the tree OLD into a store, made so many hours after the others."""
+        """Save the tree OLD to a store, as made this many hours after the others."""
         self.folders += 1
         folder = self.path / f"made{self.folders}"
         make_folder(folder, OLD, {"old": b"old"})
@@ -125,8 +125,8 @@ class Scene:
 POD = plan_of(("a", True, ()))
 
 
-async def test_nothing_fits(tmp_path: Path) -> None:
-    """An empty folder, said so; what comes back is saved in both stores."""
+async def test_a_miss_starts_empty_and_saves(tmp_path: Path) -> None:
+    """Without a matching entry the step starts from an empty folder, and its content is saved to both stores."""
     scene = Scene(tmp_path, POD)
     async with scene.open():
         assert read_folder(await scene.start("a")) == Tree()
@@ -139,8 +139,8 @@ async def test_nothing_fits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["local", "remote"])
-async def test_the_key_itself(tmp_path: Path, where: str) -> None:
-    """An entry under the key is restored, from here if it is here; nothing is read back and nothing saved again."""
+async def test_exact_entry_is_restored(tmp_path: Path, where: str) -> None:
+    """An entry of the key is restored, from the local store if it is there; nothing is downloaded or saved."""
     scene = Scene(tmp_path, POD)
     await scene.save(scene.remote, "k")
     if where == "local":
@@ -156,8 +156,8 @@ async def test_the_key_itself(tmp_path: Path, where: str) -> None:
     assert scene.remote.asked == ([] if where == "local" else ["find", "restore"])
 
 
-async def test_the_newest_under_a_prefix_in_either_store(tmp_path: Path) -> None:
-    """The newest of both is restored, and is kept here when it came from there."""
+async def test_newest_entry_of_a_prefix_is_restored(tmp_path: Path) -> None:
+    """The newest entry of both stores is restored, and saved locally if it is from the shared store."""
     scene = Scene(tmp_path, POD)
     await scene.save(scene.local, "k-1", hours=1)
     await scene.save(scene.remote, "k-2", hours=2)
@@ -172,7 +172,7 @@ async def test_the_newest_under_a_prefix_in_either_store(tmp_path: Path) -> None
 
 
 async def test_restored_once_a_run(tmp_path: Path) -> None:
-    """However many steps begin at once, the stores are asked once, and each step starts from the same."""
+    """If several steps start at the same time, the stores are read once and all start from the same content."""
     plan = plan_of(*((name, True, ()) for name in "abcdef"))
     scene = Scene(tmp_path, plan)
     await scene.save(scene.local, "k")
@@ -183,8 +183,8 @@ async def test_restored_once_a_run(tmp_path: Path) -> None:
     assert scene.kinds == ["ScratchRestored"]
 
 
-async def test_the_next_best(tmp_path: Path) -> None:
-    """An entry that is damaged is passed over, said so, and the next one is restored; never more than five."""
+async def test_damaged_entries_are_skipped(tmp_path: Path) -> None:
+    """A damaged entry is noted and the next one is tried; at most five are tried."""
     scene = Scene(tmp_path, POD)
     for hour in range(8):
         await scene.save(scene.local, f"k-{hour}", hours=hour)
@@ -206,8 +206,8 @@ async def test_the_next_best(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [StoreError("/cache", "No space left"), TreeError("f", "io", "Too many open files")])
-async def test_an_entry_that_cannot_be_had_now(tmp_path: Path, error: Exception) -> None:
-    """What this machine lacks while an entry is restored, or kept here, fails no step: said so, the next is tried."""
+async def test_local_errors_skip_an_entry(tmp_path: Path, error: Exception) -> None:
+    """An error of this machine during a restore or a local save is noted and fails no step."""
     scene = Scene(tmp_path, POD)
     await scene.save(scene.local, "k")
     await scene.save(scene.remote, "k")
@@ -218,8 +218,8 @@ async def test_an_entry_that_cannot_be_had_now(tmp_path: Path, error: Exception)
     assert all(str(error) in event.message for event in scene.events if isinstance(event, Noted))
 
 
-async def test_no_entry_can_be_had_now(tmp_path: Path) -> None:
-    """Where none can be, the step starts from nothing."""
+async def test_local_errors_of_all_entries_start_empty(tmp_path: Path) -> None:
+    """If no entry can be restored, the step starts from an empty folder."""
     scene = Scene(tmp_path, POD, shared=False)
     await scene.save(scene.local, "k")
     scene.local.fails = {"restore": [TreeError("f", "io", "Too many open files")]}
@@ -229,7 +229,7 @@ async def test_no_entry_can_be_had_now(tmp_path: Path) -> None:
 
 
 async def test_unavailable_from_the_start(tmp_path: Path) -> None:
-    """A shared store that did not answer at the start is told once and is asked nothing."""
+    """A shared store that did not answer at the start is noted once and not used."""
     scene = Scene(tmp_path, POD, shared=False)
     object.__setattr__(scene.services, "unavailable", GONE)
     async with scene.open():
@@ -243,7 +243,7 @@ async def test_unavailable_from_the_start(tmp_path: Path) -> None:
 
 
 async def test_unavailable_midway(tmp_path: Path) -> None:
-    """A shared store that fails at any time is told once, and asked nothing more; the run goes on."""
+    """A shared store that fails during the run is noted once and not used any more; the run continues."""
     for call in ("find", "find_by_prefix", "save"):
         (tmp_path / call).mkdir()
         scene = Scene(tmp_path / call, POD)
@@ -260,8 +260,8 @@ async def test_unavailable_midway(tmp_path: Path) -> None:
         )
 
 
-async def test_told_once(tmp_path: Path) -> None:
-    """Two requests that were on their way when the store went away are one line and one event."""
+async def test_unavailability_is_recorded_once(tmp_path: Path) -> None:
+    """Two concurrent requests that fail cause one note and one event."""
     scene = Scene(tmp_path, POD)
     async with scene.open():
         for _ in range(2):
@@ -270,8 +270,8 @@ async def test_told_once(tmp_path: Path) -> None:
     assert scene.kinds == ["RemoteCacheDisabled"]
 
 
-async def test_what_a_person_reads(tmp_path: Path) -> None:
-    """Each thing that happens to a cache is a line: where it is from, under which key, and what was not saved."""
+async def test_notes_of_the_reporter(tmp_path: Path) -> None:
+    """Each event of a cache is one note: where it was restored from, its key, and what was not saved."""
     scene = Scene(tmp_path, plan_of(("a", True, ()), ("b", True, ())))
     await scene.save(scene.remote, "k-1")
     async with scene.open():
@@ -286,8 +286,8 @@ async def test_what_a_person_reads(tmp_path: Path) -> None:
     ]
 
 
-async def test_read_only(tmp_path: Path) -> None:
-    """A shared store that may only be read is not saved to, and nothing is said of that."""
+async def test_read_only_store_is_not_saved_to(tmp_path: Path) -> None:
+    """Nothing is saved to a read-only shared store, and no note says so."""
     scene = Scene(tmp_path, POD)
     scene.remote.read_only = True
     async with scene.open():
@@ -297,8 +297,8 @@ async def test_read_only(tmp_path: Path) -> None:
     assert scene.remote.asked == ["find", "find_by_prefix"]
 
 
-async def test_the_first_that_comes_back(tmp_path: Path) -> None:
-    """Of pods that share one, the first that comes back is saved; of each other one the ledger says so."""
+async def test_first_download_is_saved(tmp_path: Path) -> None:
+    """Of several pods the content that is downloaded first is saved; the others are recorded as not saved."""
     scene = Scene(tmp_path, plan_of(("a", True, ()), ("b", True, ()), ("d", True, ())), shared=False)
     async with scene.open():
         for name in "abd":
@@ -316,8 +316,8 @@ async def test_the_first_that_comes_back(tmp_path: Path) -> None:
     assert said == [(step, "the content from w.b was saved first") for step in ("w.a", "w.d")]
 
 
-async def test_not_come_back(tmp_path: Path) -> None:
-    """Nothing is saved of what did not come back, and the next step that succeeds may be saved."""
+async def test_lost_download_is_not_saved(tmp_path: Path) -> None:
+    """A content that could not be downloaded is not saved, and a later step may be."""
     scene = Scene(tmp_path, plan_of(("a", True, ()), ("b", True, ())), shared=False)
     async with scene.open():
         await scene.start("a")
@@ -332,8 +332,8 @@ async def test_not_come_back(tmp_path: Path) -> None:
     assert (lost.step, lost.attempt, lost.reason) == ("w.a", 2, "it was not downloaded: the pod went away")
 
 
-async def test_another_run_was_faster(tmp_path: Path) -> None:
-    """A key that got an entry meanwhile keeps it, here and there; the ledger says whose is not saved, and why."""
+async def test_entry_of_another_run_is_kept(tmp_path: Path) -> None:
+    """If another run has saved the key meanwhile, its entry stays in both stores, and that is recorded."""
     for store in ("local", "remote"):
         (tmp_path / store).mkdir()
         scene = Scene(tmp_path / store, POD)
@@ -347,8 +347,8 @@ async def test_another_run_was_faster(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [StoreError("/cache", "No space left"), TreeError("f", "changed", "it changed")])
-async def test_it_cannot_be_kept(tmp_path: Path, error: Exception) -> None:
-    """A full disk keeps nothing, fails no step, and lets another step's be saved."""
+async def test_full_disk_saves_nothing(tmp_path: Path, error: Exception) -> None:
+    """A full disk fails no step, and a later step may be saved."""
     scene = Scene(tmp_path, plan_of(("a", True, ()), ("b", True, ())), shared=False)
     scene.local.fails = {"save": [error]}
     async with scene.open():
@@ -361,8 +361,8 @@ async def test_it_cannot_be_kept(tmp_path: Path, error: Exception) -> None:
     assert lost.reason == str(error)
 
 
-async def test_a_damaged_entry_there(tmp_path: Path) -> None:
-    """What cannot be shared for another reason than the store itself is said of the one entry; the store is used on."""
+async def test_error_of_one_shared_entry_is_recorded(tmp_path: Path) -> None:
+    """An error of one entry of the shared store is recorded, and the store is still used."""
     scene = Scene(tmp_path, POD)
     scene.remote.fails = {"save": [StoreError("s3://b/p/scratch/c/entry/k.json", "this is not an entry of senro")]}
     async with scene.open():
@@ -371,8 +371,8 @@ async def test_a_damaged_entry_there(tmp_path: Path) -> None:
     assert scene.kinds == ["ScratchMissed", "ScratchSaved", "ScratchNotSaved"]
 
 
-async def test_the_copy_here_cannot_be_kept(tmp_path: Path) -> None:
-    """An entry from the shared store is used also where it cannot be kept here."""
+async def test_shared_entry_is_used_without_a_local_copy(tmp_path: Path) -> None:
+    """An entry of the shared store is used also if it cannot be saved locally."""
     scene = Scene(tmp_path, POD)
     await scene.save(scene.remote, "k")
     scene.local.fails = {"save": [StoreError("/cache", "No space left")]}
@@ -384,8 +384,8 @@ async def test_the_copy_here_cannot_be_kept(tmp_path: Path) -> None:
 HAND_OVER = plan_of(("a", False, ()), ("b", True, ("a",)), ("d", False, ("b",)), ("e", False, ("d",)))
 
 
-async def test_handed_over(tmp_path: Path) -> None:
-    """A pod starts from what the local step before it left, a local step from what came back from the pod before it."""
+async def test_content_passes_between_local_steps_and_pods(tmp_path: Path) -> None:
+    """A pod starts from what the local step before it left, a local step from what was downloaded from the pod."""
     scene = Scene(tmp_path, HAND_OVER)
     async with scene.open():
         folder = await scene.start("a")
@@ -403,8 +403,8 @@ async def test_handed_over(tmp_path: Path) -> None:
         assert tree == OLD
 
 
-async def test_handed_over_with_an_entry(tmp_path: Path) -> None:
-    """With an entry under the key nothing is saved, but what came back is handed on all the same."""
+async def test_content_is_passed_on_with_an_exact_entry(tmp_path: Path) -> None:
+    """With an exact entry nothing is saved, but downloads are passed on to local steps all the same."""
     scene = Scene(tmp_path, HAND_OVER)
     await scene.save(scene.local, "k")
     async with scene.open():
@@ -417,8 +417,8 @@ async def test_handed_over_with_an_entry(tmp_path: Path) -> None:
     assert scene.kinds == ["ScratchRestored"]
 
 
-async def test_a_pod_that_nothing_came_back_from(tmp_path: Path) -> None:
-    """The next local step goes on with what the last one left."""
+async def test_without_a_download_the_local_content_stays(tmp_path: Path) -> None:
+    """Without a download the next local step continues with the content of the last one."""
     scene = Scene(tmp_path, HAND_OVER)
     async with scene.open():
         make_folder(await scene.start("a"), OLD, {"old": b"old"})
@@ -426,8 +426,8 @@ async def test_a_pod_that_nothing_came_back_from(tmp_path: Path) -> None:
         assert read_folder(await scene.start("d")) == OLD
 
 
-async def test_the_last_of_several_pods(tmp_path: Path) -> None:
-    """A local step after several pods starts from what came back last; the pods did not see each other's."""
+async def test_last_download_is_passed_on(tmp_path: Path) -> None:
+    """A local step after several pods starts from the last download; pods do not see each other's changes."""
     scene = Scene(tmp_path, plan_of(("a", True, ()), ("b", True, ("a",)), ("d", False, ("a", "b"))))
     async with scene.open():
         await scene.start("a")
@@ -437,8 +437,8 @@ async def test_the_last_of_several_pods(tmp_path: Path) -> None:
         assert read_folder(await scene.start("d")) == NEW
 
 
-async def test_what_a_pod_cannot_be_given(tmp_path: Path) -> None:
-    """What a local step left and nobody can read is not given to the pod after it, which starts from nothing."""
+async def test_unreadable_local_content_starts_a_pod_empty(tmp_path: Path) -> None:
+    """If what a local step left cannot be read, the pod after it starts from an empty folder."""
     scene = Scene(tmp_path, HAND_OVER)
     async with scene.open():
         make_folder(await scene.start("a"), OLD, {"old": b"old"})
@@ -457,8 +457,8 @@ async def test_what_a_pod_cannot_be_given(tmp_path: Path) -> None:
     assert scene.kinds == ["ScratchMissed", "ScratchNotSaved", "Noted"]
 
 
-async def test_no_snapshot(tmp_path: Path) -> None:
-    """A local step whose changes are not kept works in a copy, and nothing of it is saved."""
+async def test_no_snapshot_step_works_in_a_copy(tmp_path: Path) -> None:
+    """A local step whose changes are not kept works in a copy, of which nothing is saved."""
     scene = Scene(tmp_path, plan_of(("a", False, ()), ("b", False, ("a",)), no_snapshot=True))
     async with scene.open():
         folder = await scene.start("a")
@@ -469,8 +469,8 @@ async def test_no_snapshot(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("moment", ["walked", "copied"])
-async def test_no_snapshot_beside_a_writer(tmp_path: Path, moment: str) -> None:
-    """A step whose changes are not kept, beside one that writes, is not failed by it: it starts from nothing, told."""
+async def test_no_snapshot_step_concurrent_to_a_writer(tmp_path: Path, moment: str) -> None:
+    """If the copy fails because another step writes, the step starts from an empty folder, and that is noted."""
     pipeline = Pipeline("p")
     workflow = pipeline.workflow("w")
     workflow.step("a", ["true"], mounts=[CACHE.at("/c")], on=local())
@@ -497,8 +497,8 @@ async def test_no_snapshot_beside_a_writer(tmp_path: Path, moment: str) -> None:
     assert (step, "old: " in note) == ("w.b", True)
 
 
-async def test_read_once_for_all_pods(tmp_path: Path) -> None:
-    """What local steps left is read for the first pod after them, and again only after another local step."""
+async def test_local_content_is_walked_once_for_all_pods(tmp_path: Path) -> None:
+    """What local steps left is walked for the first pod after them, and again only after another local step."""
     steps = (("a", False, ()), *((pod, True, ("a",)) for pod in "bcd"), ("e", False, ("b", "c", "d")))
     scene = Scene(tmp_path, plan_of(*steps, ("f", True, ("e",)), ("g", True, ("e",))), shared=False)
     async with scene.open():
@@ -521,8 +521,8 @@ async def test_read_once_for_all_pods(tmp_path: Path) -> None:
         assert len(walked) == 2
 
 
-async def test_a_local_step_writes_on_while_it_is_shared(tmp_path: Path) -> None:
-    """What is shared is what was saved here, whatever later local steps do to their folder."""
+async def test_shared_save_uses_the_local_entry(tmp_path: Path) -> None:
+    """The shared store gets what was saved locally, even if later local steps change their folder meanwhile."""
     scene = Scene(tmp_path, plan_of(("a", False, ()), ("b", False, ("a",))))
     async with scene.open():
         folder = await scene.start("a")
@@ -533,8 +533,8 @@ async def test_a_local_step_writes_on_while_it_is_shared(tmp_path: Path) -> None
     assert tree == OLD
 
 
-async def test_cancelled_while_it_is_saved(tmp_path: Path) -> None:
-    """A save that is cancelled leaves the key to another step."""
+async def test_cancelled_save_frees_the_key(tmp_path: Path) -> None:
+    """After a cancelled save another step's content may be saved."""
     scene = Scene(tmp_path, plan_of(("a", True, ()), ("b", True, ())), shared=False)
     async with scene.open():
         await scene.start("a")
@@ -547,8 +547,8 @@ async def test_cancelled_while_it_is_saved(tmp_path: Path) -> None:
     assert scene.kinds == ["ScratchMissed", "ScratchSaved"]
 
 
-async def test_no_store(tmp_path: Path) -> None:
-    """A plan with caches needs a store for them; one without needs none."""
+async def test_plan_with_caches_needs_a_store(tmp_path: Path) -> None:
+    """A plan with caches needs a store; one without caches does not."""
     scene = Scene(tmp_path, POD)
     async with anyio.create_task_group() as group:
         with pytest.raises(RuntimeError, match="there is no store"):

@@ -1,4 +1,4 @@
-"""A plan's keys, evaluated on a folder."""
+"""The keys of a plan's caches, evaluated on a folder."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ pytestmark = pytest.mark.anyio
 
 
 def plan_of(*caches: ScratchCache) -> Plan:
-    """A step that mounts the caches."""
+    """A plan with a step that mounts the caches."""
     pipeline = Pipeline("p")
     pipeline.workflow("w").step("s", ["true"], mounts=[cache.at(f"/{cache.name}") for cache in caches])
     return pipeline.build()
 
 
 def write(folder: Path, *paths: str, content: str = "1") -> None:
-    """Files of this content."""
+    """Create files with this content."""
     for path in paths:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(content)
 
 
-async def test_keys_and_prefixes(tmp_path: Path) -> None:
-    """Each call is replaced by the hash of its files; restore keys are evaluated too."""
+async def test_calls_are_replaced_by_hashes(tmp_path: Path) -> None:
+    """Each call is replaced by the hash of its files, in the key and in restore keys."""
     write(tmp_path, "go.sum")
     write(tmp_path, "a/go.sum", content="2")
     caches = (
@@ -50,8 +50,8 @@ async def test_keys_and_prefixes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("run_dir", ["runs/deep", "./runs/deep", "absolute"])
-async def test_what_counts_nowhere(tmp_path: Path, run_dir: str) -> None:
-    """The folder of the runs, `.git` and `node_modules` hold no file that a key is made of, wherever they lie."""
+async def test_excluded_folders_are_ignored(tmp_path: Path, run_dir: str) -> None:
+    """Files of the runs, of `.git` and of `node_modules` are not part of a key."""
     write(tmp_path, "go.sum", "sub/go.sum")
     plan = plan_of(ScratchCache("a", key="{{ hash_files('**/go.sum') }}"))
     run_dir = str(tmp_path / "runs" / "deep") if run_dir == "absolute" else run_dir
@@ -62,8 +62,8 @@ async def test_what_counts_nowhere(tmp_path: Path, run_dir: str) -> None:
 
 
 @pytest.mark.parametrize("run_dir", [".", "absolute", "../{}"])
-async def test_runs_beside_the_files(tmp_path: Path, run_dir: str) -> None:
-    """Where runs are made among the files themselves, their folders count nowhere either, however that is written."""
+async def test_run_folders_among_the_files_are_ignored(tmp_path: Path, run_dir: str) -> None:
+    """Folders of runs among the files are not part of a key, however the run directory is written."""
     write(tmp_path, "go.sum", "sub/go.sum")
     plan = plan_of(ScratchCache("a", key="{{ hash_files('**/go.sum') }}"))
     run_dir = str(tmp_path) if run_dir == "absolute" else run_dir.format(tmp_path.name)
@@ -72,8 +72,8 @@ async def test_runs_beside_the_files(tmp_path: Path, run_dir: str) -> None:
     assert await evaluate_keys(plan, FolderKeyFiles(), str(tmp_path), run_dir) == before
 
 
-async def test_one_walk(tmp_path: Path) -> None:
-    """However many caches there are, the folder is read once; a key is made of the files of its own calls alone."""
+async def test_folder_is_read_once(tmp_path: Path) -> None:
+    """The folder is read once for all caches; a key depends on the files of its own calls only."""
     write(tmp_path, "go.sum")
     write(tmp_path, "a/go.sum", content="2")
     asked: list[tuple[str, ...]] = []
@@ -94,22 +94,22 @@ async def test_one_walk(tmp_path: Path) -> None:
     assert keys == {"a": CacheKeys(one, ("a-", both)), "b": CacheKeys(two + one)}
 
 
-async def test_without_a_call(tmp_path: Path) -> None:
-    """Where no key is made of files, no folder is read."""
+async def test_keys_without_files_read_no_folder(tmp_path: Path) -> None:
+    """Without a call of `hash_files` no folder is read."""
     keys = await evaluate_keys(plan_of(ScratchCache("a", key="k")), FolderKeyFiles(), str(tmp_path / "gone"), "runs")
     assert keys == {"a": CacheKeys("k")}
 
 
-async def test_one_file_is_enough(tmp_path: Path) -> None:
-    """Of several patterns of one call, one that matches is enough: projects have one of several lock files."""
+async def test_one_matching_pattern_is_enough(tmp_path: Path) -> None:
+    """Of several patterns of one call one has to match: projects have one of several lock files."""
     write(tmp_path, "yarn.lock")
     cache = ScratchCache("a", key="{{ hash_files('package-lock.json', 'yarn.lock') }}")
     keys = await evaluate_keys(plan_of(cache), FolderKeyFiles(), str(tmp_path), "runs")
     assert keys["a"].key == hash_of({"yarn.lock": digest_of(b"1")})
 
 
-async def test_calls_that_hash_nothing(tmp_path: Path) -> None:
-    """Each one is told, once, naming the first cache that has it; so is a file that cannot be read."""
+async def test_calls_without_files_are_refused(tmp_path: Path) -> None:
+    """Each call that matches no file is refused once, with the first cache that has it; so is an unreadable file."""
     (tmp_path / "circle").symlink_to("circle")
     caches = (
         ScratchCache("a", key="{{ hash_files('go.sum') }}", restore_keys=["{{ hash_files('*.lock') }}"]),

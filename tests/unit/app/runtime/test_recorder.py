@@ -34,8 +34,8 @@ def app(tmp_path: Path) -> App:
     return App(tmp_path, pod_plan(), secrets={"Token": SECRET, "Word": b"build.make", "Field": b"attempt"})
 
 
-async def test_an_event_is_written_folded_and_told(app: App) -> None:
-    """The ledger has it, the progress knows it, the reporter hears of it."""
+async def test_event_is_written_folded_and_reported(app: App) -> None:
+    """An event is appended to the ledger, folded into the progress, and reported."""
     await app.recorder.record(began("build.make"))
     app.clock.move(2.5)
     await app.recorder.record(ended("build.make", "recovered", 2))
@@ -60,8 +60,8 @@ async def test_an_event_is_written_folded_and_told(app: App) -> None:
     ],
     ids=lambda event: type(event).__name__,
 )
-async def test_no_secret_is_in_a_ledger(app: App, event: Event) -> None:
-    """What was said is masked whatever JSON makes of it; steps, fields and digests stay what they are."""
+async def test_ledger_contains_no_secret(app: App, event: Event) -> None:
+    """Quoted texts are masked before JSON escapes them; steps, fields and digests stay unchanged."""
     await app.recorder.record(event)
     (line,) = app.ledger.lines
     assert b"hunter2" not in line
@@ -71,8 +71,8 @@ async def test_no_secret_is_in_a_ledger(app: App, event: Event) -> None:
     assert "hunter2" not in repr(app.recorder.progress) + repr(app.reporter.notes)
 
 
-async def test_a_text_that_is_no_unicode_is_written(app: App) -> None:
-    """A file name of other bytes, quoted in a message, breaks no ledger."""
+async def test_undecodable_text_is_written(app: App) -> None:
+    """A quoted file name with undecodable bytes does not break the ledger."""
     await app.recorder.note("a workspace could not be packed: caf\udce9: it changed", step="build.make")
     (event,) = app.ledger.events
     assert event == Noted(
@@ -83,15 +83,15 @@ async def test_a_text_that_is_no_unicode_is_written(app: App) -> None:
     assert app.reporter.notes == [("build.make", "a workspace could not be packed: caf\ufffd: it changed")]
 
 
-async def test_a_cancellation_is_told(app: App) -> None:
-    """The reporter hears why the run ends."""
+async def test_cancellation_is_reported(app: App) -> None:
+    """The reporter gets the reason of a cancellation."""
     await app.recorder.record(CancelRequested(at=AT, reason="SIGINT was received"))
     assert app.reporter.notes == [("", "cancelling: SIGINT was received")]
     assert app.recorder.progress.cancelling
 
 
-async def test_an_event_that_was_begun_is_written_when_cancelled(app: App) -> None:
-    """A line is in the ledger, whole, and folded, or not at all."""
+async def test_cancelled_record_is_complete_or_absent(app: App) -> None:
+    """A cancelled `record` has written and folded the whole event, or nothing."""
     with anyio.CancelScope() as scope:
         scope.cancel()
         await app.recorder.record(began("build.make"))
@@ -99,8 +99,8 @@ async def test_an_event_that_was_begun_is_written_when_cancelled(app: App) -> No
     assert app.recorder.progress.steps["build.make"].state == "running"
 
 
-async def test_what_could_not_be_written_did_not_happen(app: App) -> None:
-    """A full disk is raised, and neither progress nor reporter knows of the event."""
+async def test_failed_write_changes_no_progress(app: App) -> None:
+    """An error of the ledger is raised, and neither progress nor reporter gets the event."""
     app.ledger.broken = StoreError("events.jsonl", "no space left on device")
     with pytest.raises(StoreError):
         await app.recorder.record(ended("build.make", "failed"))
@@ -108,8 +108,8 @@ async def test_what_could_not_be_written_did_not_happen(app: App) -> None:
     assert app.reporter.states == []
 
 
-async def test_who_waits_for_progress_is_woken(app: App) -> None:
-    """`until` returns at the event that fulfils it, at once where it is fulfilled."""
+async def test_until_returns_when_the_condition_holds(app: App) -> None:
+    """`until` returns at the event that fulfils the condition, at once if it is fulfilled."""
     reached = anyio.Event()
 
     async def wait() -> None:
@@ -127,7 +127,7 @@ async def test_who_waits_for_progress_is_woken(app: App) -> None:
 
 
 async def test_seconds_run_from_the_first_attempt_to_the_end(app: App) -> None:
-    """None before the first attempt; growing while it runs, across attempts; still once it ended."""
+    """`seconds` is None before the first attempt, grows across attempts, and stops at the end of the step."""
     assert app.recorder.seconds("build.make") is None
     await app.recorder.record(began("build.make"))
     app.clock.move(3)

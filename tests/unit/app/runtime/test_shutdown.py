@@ -32,7 +32,7 @@ async def loop_time() -> LoopTime:
 
 
 class Job:
-    """A cleanup that does not end by itself."""
+    """A cleanup that never ends by itself."""
 
     def __init__(self, cleanup_scopes: CleanupScopes, seconds: float) -> None:
         self._cleanup_scopes = cleanup_scopes
