@@ -1,4 +1,4 @@
-"""`senro.classify`: why a pod came to its answer, from what the apiserver said of it."""
+"""`senro.classify`: explains the result of the step in a pod, from the pod's states."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from senro.domain.verdict import Memory, Observation
 from senro.domain.verdict.explain.classification import Classification, classified
 
 PodLike: TypeAlias = Mapping[str, Any] | bytes | str | Pod
-"""A pod: the decoded JSON of the API, its text, or what `senro.domain.kube.pod` decoded."""
+"""A pod: the JSON of the API, decoded or not, or a decoded `senro.domain.kube.pod.Pod`."""
 
-Sighting: TypeAlias = PodLike | Observation | None
-"""A pod as it was seen once; None where the apiserver answered 404."""
+ObservedPod: TypeAlias = PodLike | Observation | None
+"""One state of a pod. None means that the apiserver answered 404."""
 
 
 class NotAPodError(SenroError):
-    """What should be a pod is none. `message` says what it is instead."""
+    """A value is no pod of the API. `message`: what it is instead."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -34,32 +34,32 @@ class NotAPodError(SenroError):
 
 
 def classify(
-    seen: PodLike | Iterable[Sighting],
+    pods: PodLike | Iterable[ObservedPod],
     *,
     container: str | None = None,
     own_deadline: int | None = None,
     events: bytes | Iterable[Mapping[str, Any] | ClusterEvent] | None = None,
 ) -> Classification:
-    """What became of the step in a pod, and why: the answer, its evidence, the rows of the table, what to do.
+    """Returns the result of the step in a pod, with its evidence, the matching rows of the table and what to do.
 
-    `seen` is one pod, or everything that was seen of one in order. One state says less than the states before it do: a
-    finish that was seen before a deletion is believed, one that is first seen together with it is not. No time passes
-    between pods; an `Observation` has its own.
+    `pods`: one state of a pod, or its states in order. Several states give a more precise answer than the last alone:
+    an exit that was observed before a deletion counts, one that is first observed together with it does not. All
+    states but an `Observation` have the same time.
+    `container`: the step's container; by default `step`, else the pod's first container.
+    `own_deadline`: the activeDeadlineSeconds that is the step's timeout, so that DeadlineExceeded means `timed_out`;
+    by default that of the pod, if senro created it.
+    `events`: the Events about the pod, as the JSON text of an EventList or as its items. Without them the exit code 0
+    of some pods has the note `disruption-unchecked`.
 
-    `container` is the one whose end counts (default: `step`, else the first of the pod's). `own_deadline` is the
-    activeDeadlineSeconds that the run asked for, so that the pod's DeadlineExceeded is a timeout (default: the pod's,
-    where senro made the pod). `events` are the Events about it, an EventList's text or its items; without them a 0 of
-    some pods carries the note `disruption-unchecked`.
-
-    Raises `NotAPodError` where something in `seen` is no pod with a uid, or nothing is. Any other JSON has an answer.
+    Raises `NotAPodError` if `pods` holds no pod, or a value that is no pod with a uid.
     """
-    if isinstance(seen, Mapping | bytes | str | Pod):
-        seen = (seen,)
-    read = _events(events)
+    if isinstance(pods, Mapping | bytes | str | Pod):
+        pods = (pods,)
+    known_events = _events(events)
     observations = []
-    for sighting in seen:
-        observation = sighting if isinstance(sighting, Observation) else Observation(pod=_pod(sighting), at=0.0)
-        observations.append(replace(observation, events=read) if observation.events is None else observation)
+    for state in pods:
+        observation = state if isinstance(state, Observation) else Observation(pod=_pod(state), at=0.0)
+        observations.append(replace(observation, events=known_events) if observation.events is None else observation)
     first = next((each.pod for each in observations if each.pod is not None), None)
     if first is None:
         raise NotAPodError("there is no pod in it")
@@ -86,13 +86,13 @@ def _pod(value: PodLike | None) -> Pod | None:
         raise NotAPodError(f"it is no JSON: {printable(str(error))}") from error
     if not pod.uid:
         kind = value.get("kind") if isinstance(value, Mapping) else None
-        told = f"it is a {printable(kind)}, and no pod" if isinstance(kind, str) and kind != "Pod" else "it is no pod"
-        raise NotAPodError(f"{told}: a pod of the API has a metadata.uid (kubectl get pod NAME -o json)")
+        found = f"it is a {printable(kind)}, and no pod" if isinstance(kind, str) and kind != "Pod" else "it is no pod"
+        raise NotAPodError(f"{found}: a pod of the API has a metadata.uid (kubectl get pod NAME -o json)")
     return pod
 
 
 def _container(pod: Pod) -> str:
-    """The step's container in a pod of senro's; in another's the first, as kubectl takes it."""
+    """Returns `step` if the pod has such a container, else the name of its first one, as kubectl chooses it."""
     names = [container.name for container in pod.spec.containers]
     return names[0] if names and STEP_CONTAINER not in names else STEP_CONTAINER
 

@@ -1,4 +1,4 @@
-"""`senro demo`: the whole thing, on the embedded cluster."""
+"""`senro demo`: runs an example pipeline on the embedded cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMESPACE = "demo"
 
 
 def run_demo(*, run_dir: str | None, plain: bool) -> int:
-    """Start a cluster in this process, run the demo's pipeline on it over TLS, and return the exit code."""
+    """Starts an embedded cluster in this process, runs the example pipeline on it, and returns the exit code."""
     plan = demo_pipeline(IMAGE, NAMESPACE).build()
     with DevClusterThread(namespaces=(NAMESPACE,)) as cluster:
         click.echo(
@@ -23,9 +23,9 @@ def run_demo(*, run_dir: str | None, plain: bool) -> int:
             f"Two steps run here and three in pods; the first pod of {EVICTED_STEP} will be evicted.\n"
         )
         cluster.faults.fail_pod(step=EVICTED_STEP, reason="Evicted", at="running")
-        # The user's own cluster has no part in this.
-        own = {name: value for name, value in os.environ.items() if not name.startswith("SENRO_K8S_")}
-        environ = {**own, **cluster.environment()}
+        # The variables of the user's own cluster must not take part.
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("SENRO_K8S_")}
+        environ = {**inherited, **cluster.environment()}
         code = run_plan(plan, run_dir=run_dir, jobs=None, plain=plain, quiet=False, environ=environ)
     if code == 0:
         click.echo(

@@ -1,4 +1,4 @@
-"""The pipeline of `senro demo`: two machines, four workspaces' journeys, and one thing that goes wrong."""
+"""The pipeline of `senro demo`: local steps and pods that share a workspace, and a pod that is evicted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ chmod +x dist/app
 _TEST = """
 echo "testing in the pod $(hostname), where the workspace is read-only"
 test "$(wc -l < dist/app)" -eq 3 && test -x dist/app
-if touch dist/app 2>/dev/null; then echo "(nothing keeps it so here: the pods are plain processes)"; fi
+if touch dist/app 2>/dev/null; then echo "(read-only mounts are not enforced here: the pods are plain processes)"; fi
 echo "3 tests passed"
 """
 
@@ -45,7 +45,7 @@ ls -l dist
 
 
 def demo_pipeline(image: str, namespace: str) -> Pipeline:
-    """The pipeline, for pods of `image` in `namespace`."""
+    """Returns the pipeline, with pods of `image` in `namespace`."""
     pod = Pod(image, namespace=namespace, grace=2)
     project = Workspace("project")
     at = project.at("/project")

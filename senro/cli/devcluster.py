@@ -1,4 +1,4 @@
-"""`senro devcluster`: the embedded cluster in a terminal of its own."""
+"""`senro devcluster`: serves the embedded cluster."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import click
 from senro.devcluster import IMAGE, DevCluster, serve
 
 NAMESPACES = ("ci", "default")
+"""The namespaces of the cluster."""
 
 
 def serve_devcluster(port: int) -> int:
-    """Serve until SIGINT or SIGTERM; returns the exit code."""
+    """Serves on 127.0.0.1 until SIGINT or SIGTERM, on a free port if `port` is 0. Returns the exit code."""
 
     def announce(cluster: DevCluster) -> None:
         for name, value in cluster.environment().items():
@@ -20,7 +21,8 @@ def serve_devcluster(port: int) -> int:
         click.echo(
             f"# An embedded Kubernetes cluster ({cluster.mode}) with the namespaces {' and '.join(NAMESPACES)}.\n"
             f"# Its image: {IMAGE}\n"
-            "# Its pods are processes of this machine; it keeps nothing and is no place for untrusted commands.\n"
+            "# Its pods are processes of this machine: do not run untrusted commands.\n"
+            "# Its state is lost when it stops.\n"
             "# Paste the lines above in another terminal. Ctrl-C stops it.",
         )
 

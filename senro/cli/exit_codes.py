@@ -8,10 +8,10 @@ SUCCESS: Final = 0
 """The command did what was asked; the run succeeded."""
 
 FAILED: Final = 1
-"""The run failed; of `ws diff`: something differs."""
+"""The run failed, or `ws diff` found a difference."""
 
 REFUSED: Final = 2
-"""Wrong usage, or senro refused before anything started."""
+"""The usage was wrong, or senro refused before it started anything."""
 
 CANCELLED: Final = 130
 """The run was cancelled, or Ctrl-C ended the command."""

@@ -1,4 +1,4 @@
-"""From `FILE[:NAME]` to a pipeline."""
+"""Loads the pipeline that `FILE[:NAME]` names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from senro.domain.plan.pipeline import Pipeline
 
 
 class LoadError(SenroError):
-    """A pipeline file cannot be used. `path` is the file, `message` says what is wrong and where."""
+    """A file cannot be used.
+
+    `path`: the file.
+    `message`: what is wrong, and in which line.
+    """
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(path, message)
@@ -25,15 +29,15 @@ class LoadError(SenroError):
 
 
 def load_pipeline(reference: str) -> Pipeline:
-    """The pipeline that `FILE` or `FILE:NAME` means. Raises `LoadError`.
+    """Imports the file and returns the pipeline that `FILE` or `FILE:NAME` names. Raises `LoadError`.
 
-    The file is imported as a module, with its own folder first on the path, as Python does for a script. NAME is a
-    variable of it or the name of a pipeline; it may be left out where the file holds one pipeline.
+    The file is imported as a module, with its folder first on `sys.path`, as Python does for a script. NAME is a
+    variable of the module or the name of a pipeline, and may be omitted if the module has one pipeline.
     """
     path, _, name = reference.rpartition(":") if _has_name(reference) else (reference, "", "")
     file = Path(path)
     if not file.is_file():
-        raise LoadError(path, "there is no such file; give the path of a Python file that makes a senro.Pipeline")
+        raise LoadError(path, "there is no such file; write the path of a Python file that defines a senro.Pipeline")
     found = _pipelines(_import(file))
     if name:
         return _named(path, name, found)
@@ -45,7 +49,7 @@ def load_pipeline(reference: str) -> Pipeline:
 
 
 def _named(path: str, name: str, found: list[tuple[str, Pipeline]]) -> Pipeline:
-    """A variable goes before the name of a pipeline, which several may share."""
+    """Returns the pipeline in the variable `name`, else the one pipeline of that name. Raises `LoadError`."""
     named = [entry for entry in found if entry[0] == name] or [entry for entry in found if entry[1].name == name]
     if not named:
         raise LoadError(path, f"it has no pipeline {name!r}; {_choices(found)}")
@@ -64,7 +68,7 @@ def _has_name(reference: str) -> bool:
 
 def _choices(found: list[tuple[str, Pipeline]]) -> str:
     names = ", ".join(sorted({variable for variable, _ in found}))
-    return f"it has: {names}" if names else "it makes no senro.Pipeline in a variable of the module"
+    return f"it has: {names}" if names else "no variable of the module is a senro.Pipeline"
 
 
 def _pipelines(module: ModuleType) -> list[tuple[str, Pipeline]]:
@@ -81,14 +85,14 @@ def _import(file: Path) -> ModuleType:
     try:
         specification.loader.exec_module(module)
     except SystemExit as error:
-        raise LoadError(str(file), f"it ends the program with {error.code!r} when it is imported") from error
+        raise LoadError(str(file), f"it ended the program with {error.code!r} while it was imported") from error
     except Exception as error:
         raise LoadError(str(file), _where(error, file)) from error
     return module
 
 
 def _where(error: Exception, file: Path) -> str:
-    """The error and the last line of the user's own file that led to it; the rest of the traceback is ours."""
+    """Returns the error with the last line of `file` in its traceback; the rest of the traceback is senro's."""
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == file.absolute()]
     line = own[-1].lineno if own else None
     words = str(error)

@@ -8,7 +8,7 @@ from senro.cli.pipeline_file import load_pipeline
 
 
 def show_plan(reference: str, *, pods: bool) -> int:
-    """Print the plan, or the pods that it would create."""
+    """Prints the plan, or with `pods` the manifests of its pods. Returns the exit code."""
     from senro.cli.plan_text import plan_text, pods_text  # noqa: PLC0415 - YAML is only needed here
 
     plan = load_pipeline(reference).build()

@@ -1,4 +1,4 @@
-"""A plan as a person reads it, and its pods as the apiserver would get them."""
+"""The text of a plan, and the manifests of its pods as YAML."""
 
 from __future__ import annotations
 
@@ -15,52 +15,54 @@ from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.step_mounts import claims_by_name
 from senro.domain.pipeline.targets import Pod
 from senro.domain.pipeline.workspace import AnyMount, Mount, Workspace
-from senro.domain.plan.plan import Plan
+from senro.domain.plan.plan import Plan, PlannedStep
 
 RUN_ID = "20260101T000000Z-000000"
-"""Stands for the run's id, which a plan has not got yet; so do the nonce and the number of bytes to stage."""
+"""Placeholder for the run's id, which is not known before a run."""
 
 NONCE = "0" * 16
+"""Placeholder for the nonce of an attempt."""
 
 
 def plan_text(plan: Plan) -> str:
-    """The steps in the order in which they may start, with what matters of each."""
+    """Returns the plan as text: the steps in topological order, then the workspaces and the scratch caches."""
     lines = [f"pipeline {plan.name}: {len(plan.steps)} step{'' if len(plan.steps) == 1 else 's'}"]
     for planned in plan.steps:
-        step = planned.step
-        lines += ["", f"{step.id}  ({_where(step)})", f"  {shlex.join(step.command)}"]
-        if planned.needs:
-            lines.append(f"  needs      {', '.join(planned.needs)}")
-        lines += [f"  mounts     {_mount(step, mount)}" for mount in step.mounts]
-        lines += _promised(step)
-        if step.workdir:
-            lines.append(f"  workdir    {step.workdir}")
-        if step.env:
-            lines.append(f"  env        {', '.join(sorted(step.env))}")
-        lines += [f"  secret     {name} as a file, named by ${variable}" for variable, name in step.secrets.items()]
-        if step.timeout is not None:
-            lines.append(f"  timeout    {step.timeout:g} s")
-        if step.retry is not None:
-            lines.append(f"  retry      {_retry(step.retry)}")
-        if step.continue_on_error:
-            lines.append("  a failure does not stop what needs it")
+        lines += ["", *_step_lines(planned)]
     if plan.workspaces or plan.scratches:
         lines.append("")
     claims = {name: claim for planned in plan.steps for name, claim in claims_by_name(planned.step).items()}
     lines += [f"workspace {one.name}: {_content(one, claims.get(one.name, ''))}" for one in plan.workspaces]
-    lines += [f"scratch cache {cache.name}: under {cache.key}" for cache in plan.scratches]
+    lines += [f"scratch cache {cache.name}: key {cache.key}" for cache in plan.scratches]
     return "\n".join(lines) + "\n"
 
 
-def _promised(step: Step) -> Iterator[str]:
+def _step_lines(planned: PlannedStep) -> Iterator[str]:
+    step = planned.step
+    yield f"{step.id}  ({_where(step)})"
+    yield f"  {shlex.join(step.command)}"
+    if planned.needs:
+        yield f"  needs      {', '.join(planned.needs)}"
+    yield from (f"  mounts     {_mount(step, mount)}" for mount in step.mounts)
     if step.no_snapshot:
-        yield "  nothing that it does to its mounts is kept: later steps see them as they were before"
+        yield "  changes to its mounts are discarded: later steps see them as they were before"
     if step.pure:
-        yield "  pure: what it leaves follows from its command, image, variables and mounts"
+        yield "  pure: its results depend only on its command, image, variables and mounts"
+    if step.workdir:
+        yield f"  workdir    {step.workdir}"
+    if step.env:
+        yield f"  env        {', '.join(sorted(step.env))}"
+    yield from (f"  secret     {name} as a file, named by ${variable}" for variable, name in step.secrets.items())
+    if step.timeout is not None:
+        yield f"  timeout    {step.timeout:g} s"
+    if step.retry is not None:
+        yield f"  retry      {_retry(step.retry)}"
+    if step.continue_on_error:
+        yield "  a failure does not stop the steps that need it"
 
 
 def pods_text(plan: Plan) -> str:
-    """One YAML document for each pod of a first attempt, and for each Secret with its values left out."""
+    """Returns a YAML document for the pod of each step's first attempt, preceded by its Secret without the values."""
     documents: list[Any] = []
     for planned in plan.steps:
         step = planned.step
@@ -73,8 +75,8 @@ def pods_text(plan: Plan) -> str:
     if not documents:
         return "# no step runs in a pod\n"
     head = (
-        "# The run's id, the attempt's nonce and what is derived of them are known when it runs;\n"
-        "# activeDeadlineSeconds grows by a second for each MiB that is staged.\n"
+        "# The run's id, the attempt's nonce and the names derived from them are placeholders;\n"
+        "# a run adds a second to activeDeadlineSeconds for each MiB that it uploads.\n"
     )
     return head + yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True, width=120)
 
@@ -89,13 +91,13 @@ def _mount(step: Step, mount: AnyMount) -> str:
 
 def _content(workspace: Workspace, claim: str) -> str:
     if claim:
-        return f"the claim {claim}, which senro neither carries nor keeps"
+        return f"the claim {claim}, which senro neither transfers nor stores"
     first = f"from {workspace.path}" if workspace.path is not None else "empty at first"
     if workspace.scope == "step":
         return f"{first}, a fresh copy for each step"
     if workspace.bounds is not None:
         age, size = workspace.bounds
-        return f"{first}, kept for later runs for {age:g} s and up to {size} bytes"
+        return f"{first}, kept for later runs, at most {age:g} s and {size} bytes"
     return first
 
 
@@ -105,5 +107,5 @@ def _where(step: Step) -> str:
 
 
 def _retry(retry: Retry) -> str:
-    on = {"infra": "what the cluster did to it", "failure": "its own failure", "any": "any failure"}[retry.on]
+    on = {"infra": "infrastructure failures", "failure": "failures of its command", "any": "any failure"}[retry.on]
     return f"{retry.attempts} attempts, on {on}"

@@ -1,122 +1,87 @@
-"""From the JSON that people have at hand to pods as they were seen, for `senro explain`.
+"""Reads the JSON that kubectl prints about pods, the input of `senro explain`.
 
-It may be one pod or several documents behind one another (`kubectl get pod NAME -o json`, with `--watch` too), a list
-(`kubectl get pods,events -o json`), an array of sightings in order, or a recording of apiserver traffic as they lie
-under tests/contract/recordings. Pods are told apart by uid; what was seen of one stays in order.
+Accepted are documents one after another (`kubectl get pod NAME -o json`, also with `--watch` and
+`--output-watch-events`), lists (`kubectl get pods,events -o json`), and arrays of pods in order, in which null stands
+for a pod that is gone. Pods are told apart by uid; the states of one pod keep their order.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from senro.api.classify import NotAPodError
 from senro.domain.kube.event import ClusterEvent
-from senro.domain.kube.pod import object_from, pod_from
+from senro.domain.kube.pod import Pod, object_from, pod_from
 from senro.domain.text.printable import printable
-from senro.domain.verdict import Observation
 
 
 @dataclass(slots=True)
-class Sightings:
-    """One pod: everything that was seen of it, in order."""
+class _Collector:
+    """Collects the pods and Events of documents.
 
-    observations: list[Observation] = field(default_factory=list)
+    `pods`: the states of each pod in order, by uid; None stands for a pod that is gone.
+    `events`: the Events.
+    `latest`: the uid of the pod that was added last.
+    `problem`: why the first document that was ignored is no pod; empty if there was none.
+    """
 
-
-@dataclass(slots=True)
-class _Reading:
-    """What was found so far. `latest` is the uid of the pod seen last, which a 404 without a name is about."""
-
-    pods: dict[str, Sightings] = field(default_factory=dict)
+    pods: dict[str, list[Pod | None]] = field(default_factory=dict)
     events: list[ClusterEvent] = field(default_factory=list)
     latest: str = ""
-    refused: str = ""
+    problem: str = ""
 
-    def see(self, value: object, *, at: float = 0.0, ours: bool = False) -> None:
-        """Take one document, whatever it is."""
+    def add(self, value: object) -> None:
+        """Adds the pods and Events of one document. Null means that the latest pod is gone."""
         if value is None:
             if self.latest:
-                self.pods[self.latest].observations.append(Observation(pod=None, at=at, deletion_asked=ours))
+                self.pods[self.latest].append(None)
         elif isinstance(value, list):
             for part in value:
-                self.see(part, at=at, ours=ours)
+                self.add(part)
         elif isinstance(value, dict):
-            self._see_object(value, at=at, ours=ours)
+            self._add_object(value)
         else:
-            self.refused = self.refused or f"{printable(json.dumps(value)[:40])} is no object of the API"
+            self._ignore(f"{printable(json.dumps(value)[:40])} is no object of the API")
 
-    def _see_object(self, value: dict[str, Any], *, at: float, ours: bool) -> None:
+    def _add_object(self, value: dict[str, Any]) -> None:
         kind = value.get("kind")
-        if isinstance(value.get("exchanges"), list):
-            self._see_recording(value["exchanges"])
-        elif isinstance(value.get("items"), list):
-            self.see(value["items"], at=at, ours=ours)
+        if isinstance(value.get("items"), list):
+            self.add(value["items"])
         elif isinstance(value.get("object"), dict) and isinstance(value.get("type"), str):
-            self.see(value["object"], at=at, ours=ours)
+            self.add(value["object"])
             if value["type"] == "DELETED":
-                self.see(None, at=at, ours=ours)
-        elif "pod" in value and "metadata" not in value:
-            moment = value.get("at")
-            self.see(
-                value["pod"],
-                at=float(moment) if isinstance(moment, int | float) else at,
-                ours=value.get("deletion_asked") is True,
-            )
+                self.add(None)
         elif isinstance(value.get("involvedObject"), dict):
             self.events.append(object_from(value, ClusterEvent))
         elif kind == "Pod" or (kind is None and ("status" in value or "spec" in value)):
-            self._see_pod(value, at=at, ours=ours)
+            pod = pod_from(value)
+            if pod.uid:
+                self.latest = pod.uid
+                self.pods.setdefault(pod.uid, []).append(pod)
+            else:
+                self._ignore("a pod without metadata.uid was never on a cluster")
         else:
-            told = f"kind {printable(kind)}" if isinstance(kind, str) else "an object without a kind"
-            self.refused = self.refused or f"{told} is no pod"
+            name = f"kind {printable(kind)}" if isinstance(kind, str) else "an object without a kind"
+            self._ignore(f"{name} is no pod")
 
-    def _see_pod(self, value: dict[str, Any], *, at: float, ours: bool) -> None:
-        pod = pod_from(value)
-        if not pod.uid:
-            self.refused = self.refused or "a pod without metadata.uid was never on a cluster"
-            return
-        self.latest = pod.uid
-        seen = self.pods.setdefault(pod.uid, Sightings())
-        seen.observations.append(Observation(pod=pod, at=at, deletion_asked=ours))
-
-    def _see_recording(self, exchanges: list[Any]) -> None:
-        """Answers to POST, GET and DELETE of pods, 404s and watches. What it deletes itself is its own doing."""
-        deleted: set[str] = set()
-        names: dict[str, str] = {}
-        for exchange in exchanges:
-            request, response = _part(exchange, "request"), _part(exchange, "response")
-            path, document = str(request.get("path", "")), response.get("json")
-            moment = response.get("at")
-            at = float(moment) if isinstance(moment, int | float) else 0.0
-            if request.get("method") == "DELETE":
-                deleted.add(path)
-            if isinstance(document, dict) and document.get("kind") == "Pod":
-                place = _path_of(document, path)
-                self.see(document, at=at, ours=place in deleted)
-                names[place] = self.latest
-            elif response.get("status") == 404 and path in names:
-                self.latest = names[path]
-                self.see(None, at=at, ours=path in deleted)
-            elif isinstance(document, dict) and document.get("kind") == "EventList":
-                self.see(document)
-            elif path.endswith("/pods"):
-                for watched_at, watched in _watched(response.get("chunks")):
-                    self.see(watched, at=watched_at)
+    def _ignore(self, problem: str) -> None:
+        self.problem = self.problem or problem
 
 
-def read_sightings(text: str) -> tuple[list[Sightings], tuple[ClusterEvent, ...]]:
-    """Every pod in `text` in the order of its first sighting, and the Events in it. Raises `NotAPodError`."""
-    reading = _Reading()
+def read_pods(text: str) -> tuple[list[list[Pod | None]], tuple[ClusterEvent, ...]]:
+    """Returns the states of each pod in `text`, in order of first appearance, and the Events.
+
+    Raises `NotAPodError` if the text is no JSON or holds no pod.
+    """
+    collector = _Collector()
     for document in _documents(text):
-        reading.see(document)
-    if not reading.pods:
-        raise NotAPodError(reading.refused or "there is no pod in it")
-    return list(reading.pods.values()), tuple(reading.events)
+        collector.add(document)
+    if not collector.pods:
+        raise NotAPodError(collector.problem or "there is no pod in it")
+    return list(collector.pods.values()), tuple(collector.events)
 
 
 def _documents(text: str) -> Iterator[object]:
@@ -132,38 +97,7 @@ def _documents(text: str) -> Iterator[object]:
 
 
 def _next(text: str, place: int) -> int:
-    """The next place that holds no white space; also what `kubectl --watch` and JSON lines put between documents."""
+    """Returns the index of the next document: skips white space, record separators (RFC 7464) and a BOM."""
     while place < len(text) and text[place] in " \t\r\n\x1e\ufeff":
         place += 1
     return place
-
-
-def _part(value: object, key: str) -> Mapping[str, Any]:
-    part = value.get(key) if isinstance(value, dict) else None
-    return part if isinstance(part, dict) else {}
-
-
-def _path_of(document: dict[str, Any], path: str) -> str:
-    """The pod's own path, whichever path it was answered on."""
-    name = f"/{pod_from(document).name}"
-    return path if path.endswith(name) else path + name
-
-
-def _watched(chunks: object) -> Iterator[tuple[float, object]]:
-    rest = b""
-    for chunk in chunks if isinstance(chunks, list) else ():
-        try:
-            *lines, rest = (rest + base64.b64decode(_text(chunk, "base64"))).split(b"\n")
-        except binascii.Error:
-            return
-        moment = chunk.get("at")
-        for line in lines:
-            try:
-                yield (float(moment) if isinstance(moment, int | float) else 0.0), json.loads(line)
-            except ValueError:
-                return
-
-
-def _text(value: object, key: str) -> str:
-    part = value.get(key) if isinstance(value, dict) else None
-    return part if isinstance(part, str) else ""

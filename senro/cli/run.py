@@ -10,7 +10,7 @@ from senro.domain.plan.plan import Plan
 
 
 def run_file(reference: str, *, run_dir: str | None, jobs: int | None, plain: bool, quiet: bool) -> int:
-    """Build the pipeline, run it, and return the exit code."""
+    """Builds and runs the pipeline that `reference` (FILE[:NAME]) names. Returns the exit code."""
     return run_plan(load_pipeline(reference).build(), run_dir=run_dir, jobs=jobs, plain=plain, quiet=quiet)
 
 
@@ -23,8 +23,8 @@ def run_plan(
     quiet: bool,
     environ: dict[str, str] | None = None,
 ) -> int:
-    """Run a plan in front of a person, and return the exit code."""
-    from senro.api.run import DEFAULT_RUN_DIR, run_sync  # noqa: PLC0415 - `plan` needs no client
+    """Runs a plan and reports to stdout. SIGINT and SIGTERM cancel the run. Returns the exit code."""
+    from senro.api.run import DEFAULT_RUN_DIR, run_sync  # noqa: PLC0415 - slow to import; a refused pipeline does not need it
     from senro.api.wiring import system_clock  # noqa: PLC0415 - as above
     from senro.cli.reporters import choose  # noqa: PLC0415 - as above
 

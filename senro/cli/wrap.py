@@ -1,4 +1,4 @@
-"""Lines of a width that people can read, whatever is in them."""
+"""Wraps text into lines of a readable width."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import textwrap
 from senro.domain.text.printable import printable
 
 WIDTH = 100
-"""Columns: what a terminal beside an editor has."""
+"""The maximum width of a line, in columns."""
 
 
-def wrapped(text: str, indent: str, hanging: str | None = None) -> list[str]:
-    """The text in lines of at most `WIDTH`, control sequences written out; a word longer than that stays whole."""
+def wrap(text: str, indent: str, hanging: str | None = None) -> list[str]:
+    """Returns `text` in lines of at most `WIDTH` columns, with control characters escaped.
+
+    `indent` precedes the first line and `hanging`, by default `indent`, the others. A longer word is not broken.
+    """
     return textwrap.wrap(
         printable(" ".join(text.split())),
         WIDTH,

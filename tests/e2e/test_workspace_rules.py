@@ -245,7 +245,7 @@ def test_no_snapshot_is_said_in_the_plan(bench: Bench) -> None:
         "p.workflow('w').step('try', ['true'], mounts=[senro.Workspace('code').at('/w')], no_snapshot=True)\n"
     )
     done = bench.cli("plan", "pipeline.py")
-    assert "nothing that it does to its mounts is kept: later steps see them as they were before" in done.stdout
+    assert "changes to its mounts are discarded: later steps see them as they were before" in done.stdout
 
 
 def test_a_pure_step_with_a_claim_is_refused(bench: Bench) -> None:
@@ -263,7 +263,7 @@ def test_a_pure_step_with_a_claim_is_refused(bench: Bench) -> None:
     assert refused.returncode != 0
     assert "w.make: the step is pure, but mounts the workspace cache" in refused.stderr
     assert "stands for the claim senro-build-cache" in refused.stderr
-    assert "pure: what it leaves follows from its command" in bench.cli("plan", "carrying.py").stdout
+    assert "pure: its results depend only on its command" in bench.cli("plan", "carrying.py").stdout
 
 
 def test_nothing_ran_where_a_first_content_is_refused(bench: Bench) -> None:

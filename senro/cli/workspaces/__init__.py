@@ -1,3 +1,3 @@
-"""`senro ws`: the workspaces of runs that were, from their ledgers and the content store alone."""
+"""`senro ws`: the workspaces of earlier runs, read from ledgers and the content store."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`senro ws diff`: what differs between the workspaces of two runs, from the indexes of their snapshots alone."""
+"""`senro ws diff`: compares the workspaces of two runs by the indexes of their snapshots."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from senro.domain.tree.tree import Entry
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A workspace in two runs, by the digest of its newest snapshot in each; empty where a run has none of the name."""
+    """A workspace in two runs.
+
+    `before`, `after`: the digest of its newest snapshot in each run; empty if the run has no such workspace.
+    `changes`: the paths that differ, if both runs have the workspace.
+    """
 
     name: str
     before: str
@@ -24,31 +28,34 @@ class Difference:
 
     @property
     def equal(self) -> bool:
-        """Whether both have it and it holds the same."""
+        """Whether both runs have the workspace, with the same content."""
         return self.before == self.after
 
 
 async def differences(stored: Stored, before: str, after: str, name: str | None) -> list[Difference]:
-    """Each workspace that either run has, or the one called `name`, sorted.
+    """Returns the difference of each workspace that a run has, or of the one called `name`, sorted by name.
 
-    Raises `StoreError` for an index that is not held any more; equal digests need none.
+    Raises `UnknownNameError`, and `StoreError` if a snapshot is no longer in the store; equal digests need none.
     """
     (_, old), (_, new) = await stored.run(before), await stored.run(after)
     names = sorted(old.workspaces.keys() | new.workspaces.keys())
     if name is not None:
-        for told in (old, new):
-            snapshots_of(told, name)
+        for history in (old, new):
+            snapshots_of(history, name)
         names = [name]
     return [await _difference(stored, one, _newest(old, one), _newest(new, one)) for one in names]
 
 
-def as_text(found: Sequence[Difference]) -> list[str]:
-    """For a person: a line for each path that differs."""
+def to_text(found: Sequence[Difference]) -> list[str]:
+    """Returns lines of text: one for each workspace, and one for each path that differs."""
     return [line for one in found for line in _lines(one)] or ["neither run has a workspace"]
 
 
-def as_json(found: Sequence[Difference]) -> dict[str, Any]:
-    """For a program; keys are only ever added. A byte of a path that is not UTF-8 is a lone surrogate, as in Python."""
+def to_json(found: Sequence[Difference]) -> dict[str, Any]:
+    """Returns a JSON object. Later versions add keys and never remove one.
+
+    A byte of a path that is not UTF-8 is a lone surrogate, as in Python.
+    """
     return {
         "equal": all(one.equal for one in found),
         "workspaces": [
@@ -72,8 +79,8 @@ def as_json(found: Sequence[Difference]) -> dict[str, Any]:
     }
 
 
-def _newest(told: History, name: str) -> str:
-    return told.workspaces[name][-1].digest if name in told.workspaces else ""
+def _newest(history: History, name: str) -> str:
+    return history.workspaces[name][-1].digest if name in history.workspaces else ""
 
 
 async def _difference(stored: Stored, name: str, before: str, after: str) -> Difference:
@@ -115,9 +122,9 @@ def _detail(change: Change) -> str:
 def _entry(entry: Entry | None) -> dict[str, Any] | None:
     if entry is None:
         return None
-    told: dict[str, Any] = {"kind": entry.kind}
+    fields: dict[str, Any] = {"kind": entry.kind}
     if entry.kind == "file":
-        told |= {"size": entry.size, "digest": entry.digest, "executable": entry.executable}
+        fields |= {"size": entry.size, "digest": entry.digest, "executable": entry.executable}
     if entry.kind == "link":
-        told["target"] = entry.target
-    return told
+        fields["target"] = entry.target
+    return fields

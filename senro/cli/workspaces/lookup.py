@@ -1,8 +1,8 @@
-"""From the names that a person writes to a run, a workspace of it, and what the store holds."""
+"""Finds the runs and workspaces that a user names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from senro.cli.reporters.text import plural
@@ -20,54 +20,55 @@ STATES: Mapping[RunState | None, str] = {
     "cancelled": "cancelled",
     None: "not ended",
 }
-"""What people read in the column of a run's state."""
+"""The words for the state of a run."""
 
 
 class UnknownNameError(SenroError):
-    """What was asked for is not there. `asked` is what was written, `problem` says what there is."""
+    """A run or workspace does not exist.
 
-    def __init__(self, kind: str, asked: str, problem: str) -> None:
-        super().__init__(kind, asked, problem)
+    `kind`: `run` or `workspace`.
+    `name`: the name that was given.
+    `problem`: why it names none, and which names there are.
+    """
+
+    def __init__(self, kind: str, name: str, problem: str) -> None:
+        super().__init__(kind, name, problem)
         self.kind = kind
-        self.asked = asked
+        self.name = name
         self.problem = problem
 
     def __str__(self) -> str:
-        return f"{self.kind} `{self.asked}`: {self.problem}"
+        return f"{self.kind} `{self.name}`: {self.problem}"
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The runs of a folder, and the store that keeps their snapshots."""
+    """The runs of a folder, and the store that holds their snapshots."""
 
     runs: Runs
     content: ContentStore
 
-    async def ids(self) -> Sequence[str]:
-        """The ids of all runs, the oldest first."""
-        return await self.runs.ids()
-
-    async def run(self, asked: str) -> tuple[str, History]:
-        """The id and the history of a run. Raises `UnknownNameError` with the nearest known."""
-        run = _name("run", asked, choose_run(asked, await self.runs.ids()))
+    async def run(self, reference: str) -> tuple[str, History]:
+        """Returns the id and the history of the run that `reference` names. Raises `UnknownNameError`."""
+        run = _name("run", reference, choose_run(reference, await self.runs.ids()))
         return run, await self.runs.history(run)
 
 
-def snapshots_of(history: History, asked: str) -> tuple[SnapshotRecord, ...]:
-    """The snapshots of a workspace, the newest last. Raises `UnknownNameError` with the nearest known."""
-    return history.workspaces[_name("workspace", asked, choose_workspace(asked, list(history.workspaces)))]
+def snapshots_of(history: History, name: str) -> tuple[SnapshotRecord, ...]:
+    """Returns the snapshots of a workspace, the newest last. Raises `UnknownNameError`."""
+    return history.workspaces[_name("workspace", name, choose_workspace(name, list(history.workspaces)))]
 
 
-def omitted(snapshot: SnapshotRecord) -> str:
-    """What a snapshot does not carry of what was there, in words; empty where that is nothing."""
+def describe_omitted(snapshot: SnapshotRecord) -> str:
+    """Returns how many files of the folder a snapshot omits, and some of them; empty if it omits none."""
     if not snapshot.omitted:
         return ""
     more = snapshot.omitted - len(snapshot.omitted_sample)
-    named = "; ".join(snapshot.omitted_sample) + (f"; and {more} more" if more > 0 else "")
-    return f"{plural(snapshot.omitted, 'thing')} could not be taken: {named}"
+    sample = "; ".join(snapshot.omitted_sample) + (f"; and {more} more" if more > 0 else "")
+    return f"the snapshot omits {plural(snapshot.omitted, 'file')}: {sample}"
 
 
-def _name(kind: str, asked: str, chosen: Chosen) -> str:
+def _name(kind: str, name: str, chosen: Chosen) -> str:
     if not chosen.name:
-        raise UnknownNameError(kind, asked, chosen.problem)
+        raise UnknownNameError(kind, name, chosen.problem)
     return chosen.name

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 from senro.api.classify import NotAPodError, classify
-from senro.cli.explain import explained, to_json
-from senro.cli.pod_documents import read_sightings
+from senro.cli.explain import to_json, to_text
+from senro.cli.pod_documents import read_pods
 from senro.domain.kube.event import decode_events
 from senro.domain.kube.pod import Pod, decode_pod, pod_from
 from senro.domain.verdict import Memory, Observation, observe, wants_events
@@ -41,7 +41,7 @@ def check(data: bytes) -> Feature:
         features += [memory.rule, type(memory.answer).__name__, str(getattr(memory.answer, "kind", ""))]
     told = classify(known)
     assert json.loads(json.dumps(to_json(told)))["pod"] == known.name
-    assert all(line.isprintable() for line in explained(told).splitlines())
+    assert all(line.isprintable() for line in to_text(told).splitlines())
     return tuple(features)
 
 
@@ -53,7 +53,7 @@ def _decoded(data: bytes) -> Pod | None:
         pod = None
     refused = ""
     try:
-        read_sightings(data.decode("utf-8", "replace"))
+        read_pods(data.decode("utf-8", "replace"))
     except NotAPodError as error:
         refused = str(error)
     assert refused.isprintable()

@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from senro.api.classify import classify
-from senro.cli.explain import explained, to_json
+from senro.cli.explain import to_json, to_text
 from senro.domain.kube.pod import (
     Container,
     ContainerState,
@@ -58,7 +58,7 @@ def there_is_always_an_answer(choose: Choose) -> None:
         if isinstance(answer, ENDS):
             outcome_of(answer)
     told = classify(seen)
-    assert explained(told)
+    assert to_text(told)
     assert msgspec.json.encode(to_json(told))
 
 

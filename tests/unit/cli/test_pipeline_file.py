@@ -82,19 +82,19 @@ def test_neighbours_are_imported_as_by_a_script() -> None:
     [
         (TWO, "", "release.py: which pipeline? Write release.py:NAME; it has: a, b"),
         (TWO, ":c", "release.py: it has no pipeline 'c'; it has: a, b"),
-        ("x = 1\n", "", "release.py: it makes no senro.Pipeline in a variable of the module"),
+        ("x = 1\n", "", "release.py: no variable of the module is a senro.Pipeline"),
         (
             "x = 1\n",
             ":p",
-            "release.py: it has no pipeline 'p'; it makes no senro.Pipeline in a variable of the module",
+            "release.py: it has no pipeline 'p'; no variable of the module is a senro.Pipeline",
         ),
         (
             TWO.replace("second", "first"),
             ":first",
             "release.py: several pipelines are called 'first'; write release.py:VARIABLE; it has: a, b",
         ),
-        ("import sys\n\nsys.exit(3)\n", "", "release.py: it ends the program with 3 when it is imported"),
-        ("raise SystemExit('no')\n", "", "release.py: it ends the program with 'no' when it is imported"),
+        ("import sys\n\nsys.exit(3)\n", "", "release.py: it ended the program with 3 while it was imported"),
+        ("raise SystemExit('no')\n", "", "release.py: it ended the program with 'no' while it was imported"),
         ("x = 1\ny = (\n", "", "release.py: line 2: SyntaxError: '(' was never closed"),
         ("x = 1\n  y = 2\n", "", "release.py: line 2: IndentationError: unexpected indent"),
         ("x = 1\n\nx / 0\n", "", "release.py: line 3: ZeroDivisionError: division by zero"),
@@ -124,7 +124,7 @@ def test_a_mistake_in_another_file_is_told_of_that_file() -> None:
 
 def test_what_is_no_file_is_told_so() -> None:
     """A missing file and a folder, with what to give instead."""
-    wanted = "there is no such file; give the path of a Python file that makes a senro.Pipeline"
+    wanted = "there is no such file; write the path of a Python file that defines a senro.Pipeline"
     assert refusal("gone.py") == f"gone.py: {wanted}"
     assert refusal("gone.py:p") == f"gone.py: {wanted}"
     Path("folder.py").mkdir()

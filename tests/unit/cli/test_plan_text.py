@@ -25,21 +25,21 @@ build.make  (local)
   mounts     tools at /tools (ro)
   workdir    /src
   env        A, CC
-  retry      3 attempts, on its own failure
+  retry      3 attempts, on failures of its command
 
 build.lint  (local)
   lint
   needs      build.make
   mounts     src at /src (ro)
   retry      2 attempts, on any failure
-  a failure does not stop what needs it
+  a failure does not stop the steps that need it
 
 deploy.apply  (pod in ci, {IMAGE})
   helm upgrade '$HOME'
   needs      build.make, build.lint
   secret     Kubeconfig as a file, named by $KUBECONFIG
   timeout    90.5 s
-  retry      4 attempts, on what the cluster did to it
+  retry      4 attempts, on infrastructure failures
 
 workspace src: from .
 workspace tools: empty at first, a fresh copy for each step

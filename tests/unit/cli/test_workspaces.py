@@ -121,9 +121,9 @@ def test_workspaces_are_listed(place: Place) -> None:
     assert done.exit_code == 0
     head, columns, row, note = done.stdout.splitlines()
     assert head == f"run {SECOND} of release: succeeded"
-    assert columns.split() == ["WORKSPACE", "SNAPSHOT", "FILES", "SIZE", "AS", "IT", "WAS"]
+    assert columns.split() == ["WORKSPACE", "SNAPSHOT", "FILES", "SIZE", "STATE"]
     assert row.split() == ["src", TREE_NEW.digest[:19], "3", "files", "14", "B", "after", "build.make"]
-    assert note == "src: 7 things could not be taken: pipe: a fifo; dev: a block device; and 5 more"
+    assert note == "src: the snapshot omits 7 files: pipe: a fifo; dev: a block device; and 5 more"
     first = place.senro("ws", "ls", "20261129").stdout.splitlines()
     assert first[2].split()[-2:] == ["at", "first"]
 
@@ -134,7 +134,7 @@ def test_entries_are_listed(place: Place) -> None:
     assert done.exit_code == 0
     assert done.stdout.splitlines() == [
         f"src, after build.make: 3 files, 14 B, {TREE_NEW.digest}",
-        "7 things could not be taken: pipe: a fifo; dev: a block device; and 5 more",
+        "the snapshot omits 7 files: pipe: a fifo; dev: a block device; and 5 more",
         "F   4  a",
         "D   -  d",
         "X  10  d/run",
@@ -200,8 +200,8 @@ def test_a_workspace_is_pulled(place: Place) -> None:
     assert read_folder(place.folder / "src") == TREE_NEW
     assert done.stdout.splitlines() == [
         "src, after build.make: 3 files, 14 B, in ./src",
-        "When it was taken, 7 things could not be taken: pipe: a fifo; dev: a block device; and 5 more.",
-        "A snapshot has no owners, times, extended attributes and no modes but the owner's x.",
+        "the snapshot omits 7 files: pipe: a fifo; dev: a block device; and 5 more",
+        "A snapshot has no owners, times or extended attributes, and of the modes only the owner's x.",
     ]
     assert place.senro("ws", "pull", FIRST, "src", "deep/down/x").exit_code == 0
     assert read_folder(place.folder / "deep" / "down" / "x") == TREE_OLD
@@ -249,7 +249,7 @@ def test_the_working_folder_is_not_replaced(place: Place, destination: str, forc
     destination = destination.format(here=place.folder.name, above=place.folder.parent.name)
     done = place.senro("ws", "pull", "latest", "src", destination, *force)
     assert done.exit_code == 2
-    assert f"{destination}: this is, or holds, the working folder" in done.stderr
+    assert f"{destination}: this is or contains the working folder" in done.stderr
     assert read_folder_as_is(place.folder) == before
 
 
@@ -373,7 +373,7 @@ def test_what_was_not_used_for_long_goes(place: Place) -> None:
     assert (done.exit_code, done.stderr) == (0, "")
     dropped, why, run = done.stdout.splitlines()
     assert dropped.startswith("dropped 1 snapshot; freed ")
-    assert "one that did not end well lets go of it when its folder is removed" in why
+    assert "the folder of a run that did not succeed can be removed to release its snapshots" in why
     assert run == f"  {FIRST}  failed  {place.folder / '.senro' / 'runs' / FIRST}"
     assert place.senro("ws", "pull", FIRST, "src", "x").exit_code == 0
     gone = place.senro("ws", "pull", SECOND, "src", "y")
@@ -385,7 +385,7 @@ def test_until_it_fits(place: Place) -> None:
     """By size the longest unused go; where what is needed takes more, that is said."""
     done = place.senro("cache", "gc", "--max-age", "1000d", "--max-size", "1")
     assert done.stdout.startswith("dropped 1 snapshot;")
-    assert done.stdout.splitlines()[-1] == "That is more than 1 B: all of it is needed."
+    assert done.stdout.splitlines()[-1] == "This is more than 1 B, but all of it is needed."
     assert place.senro("cache", "gc", "--max-size", "1Gi").stdout.startswith("dropped nothing")
 
 
@@ -470,15 +470,15 @@ def test_one_that_cannot_be_seen_to(place: Place, monkeypatch: pytest.MonkeyPatc
     assert done.exit_code == 0
     dropped, left, *_ = done.stdout.splitlines()
     assert dropped.startswith("dropped 1 snapshot and 1 persistent workspace (good); freed ")
-    assert left.startswith("left as it is: persistent workspace bad: ")
+    assert left.startswith("left unchanged: persistent workspace bad: ")
     assert left.endswith("the persistent workspace cannot be used: Input/output error")
 
 
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["--max-age", "soon"], "--max-age: `soon` is no age; write `30d`, `12h` or seconds"),
-        (["--max-size", "much"], "--max-size: `much` is no size; write bytes, or such as `10Gi`"),
+        (["--max-age", "soon"], "--max-age: `soon` is no age; write an age such as `30d` or `12h`, or seconds"),
+        (["--max-size", "much"], "--max-size: `much` is no size; write bytes, or a quantity such as `10Gi`"),
         (["--max-size", "-1"], "--max-size: `-1` is no size"),
     ],
 )
