@@ -11,7 +11,7 @@ from senro.domain.kube.event import ClusterEvent, decode_events
 from senro.domain.kube.names import MANAGED_LABEL
 from senro.domain.kube.pod import Pod, decode_pod, object_from, pod_from
 from senro.domain.text.printable import printable
-from senro.domain.transfer.scripts import STEP_CONTAINER
+from senro.domain.transfer.containers import STEP_CONTAINER
 from senro.domain.verdict import Memory, Observation
 from senro.domain.verdict.explain.classification import Classification, classified
 

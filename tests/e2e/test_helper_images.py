@@ -13,7 +13,7 @@ import senro
 from senro import retry, secret
 from senro.devcluster.images import ORDINARY_USER, READ_ONLY_ROOT, WITHOUT_SHELL, WITHOUT_TAR
 from senro.domain.run.events import AttemptEnded, PodCreated, SnapshotTaken, TransferCompleted
-from senro.domain.transfer.scripts import HELPER_ADVICE
+from senro.domain.transfer.replies import HELPER_ADVICE
 from senro.testing import Bench
 
 pytestmark = [pytest.mark.slow, pytest.mark.bubblewrap]

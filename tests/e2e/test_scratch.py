@@ -23,7 +23,7 @@ from senro.domain.run.events import (
     ScratchSaved,
     TransferCompleted,
 )
-from senro.domain.transfer.scripts import IO_CONTAINER
+from senro.domain.transfer.containers import IO_CONTAINER
 from senro.testing import Bench
 from tests.lib.harness.object_store import SeaweedFS, breakable, seaweedfs
 

@@ -28,7 +28,7 @@ from senro.devcluster import DevCluster, DevClusterThread
 from senro.domain.kube.names import label_value
 from senro.domain.run.events import AttemptEnded, PodCreated, TransferCompleted, TransferTryFailed
 from senro.domain.transfer.compression import Coding, Direction, LinkRates, choose
-from senro.domain.transfer.scripts import IO_CONTAINER, STAGE_CONTAINER
+from senro.domain.transfer.containers import IO_CONTAINER, STAGE_CONTAINER
 from senro.testing import Bench
 
 pytestmark = [pytest.mark.slow, pytest.mark.bubblewrap]

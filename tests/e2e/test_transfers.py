@@ -20,7 +20,8 @@ from senro.domain.run.events import (
     TransferTryFailed,
     WorkspaceOpened,
 )
-from senro.domain.transfer.scripts import IO_CONTAINER, STAGE_CONTAINER, sentinel_name
+from senro.domain.transfer.containers import IO_CONTAINER, STAGE_CONTAINER
+from senro.domain.transfer.scripts import sentinel_name
 from senro.ports.trees import Packed
 from senro.testing import Bench
 

@@ -23,7 +23,7 @@ from senro.domain.kube.pod import Pod
 from senro.domain.manifests.pod import Manifest, pod_target
 from senro.domain.run.deletion import Deletion, claims_are_unused
 from senro.domain.run.events import PodDeleted
-from senro.domain.transfer.scripts import STEP_CONTAINER
+from senro.domain.transfer.containers import STEP_CONTAINER
 from senro.ports.cluster import Cluster
 
 CONFIRM_SECONDS = 45.0

@@ -16,8 +16,10 @@ from senro.domain.kube.exec_protocol import Ended, ExecResult, ExitCode, Stderr,
 from senro.domain.kube.pod import Pod
 from senro.domain.run.conclusion import DownloadFailure
 from senro.domain.transfer.compression import Direction
+from senro.domain.transfer.containers import IO_CONTAINER
+from senro.domain.transfer.replies import RemoteCount, remote_count
 from senro.domain.transfer.retry_policy import LOCAL_RULES, PATIENCE_SECONDS, TRIES
-from senro.domain.transfer.scripts import IO_CONTAINER, RemoteCount, reading_command, remote_count
+from senro.domain.transfer.scripts import reading_command
 from senro.domain.tree.excludes import compile_excludes, remote_excludes
 from senro.domain.tree.tree import Tree
 from senro.ports.cluster import Cluster, ExecSession

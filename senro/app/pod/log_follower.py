@@ -22,7 +22,7 @@ from senro.domain.kube.pod import Pod
 from senro.domain.run.events import LogEnded
 from senro.domain.text.kubelet_log import LogLine, LogLines, LogPiece
 from senro.domain.text.stream_redactor import PieceMask
-from senro.domain.transfer.scripts import STEP_CONTAINER
+from senro.domain.transfer.containers import STEP_CONTAINER
 from senro.domain.verdict import Ending, Running
 from senro.ports.cluster import Cluster
 from senro.ports.ledger import StepLog

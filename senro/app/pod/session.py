@@ -20,7 +20,7 @@ from senro.domain.manifests.pod import own_deadline, pod_manifest, pod_target, s
 from senro.domain.pipeline.durations import seconds
 from senro.domain.run.deletion import Deletion
 from senro.domain.run.events import PodCreated
-from senro.domain.transfer.scripts import STAGE_CONTAINER, STEP_CONTAINER
+from senro.domain.transfer.containers import STAGE_CONTAINER, STEP_CONTAINER
 from senro.domain.verdict import Memory, Patience
 from senro.ports.clock import Clock
 

@@ -12,13 +12,8 @@ from senro.app.pod.transfer_failure import TransferFailure, end_words
 from senro.domain.errors import ClusterError, TreeError
 from senro.domain.kube.exec_protocol import Ended, ExitCode, Stderr, Stdout
 from senro.domain.transfer.compression import PROBE_FROM, PROBE_TO, Coding
-from senro.domain.transfer.scripts import (
-    MISSING_PROGRAM,
-    StagingProof,
-    coding_line,
-    missing_program,
-    missing_program_message,
-)
+from senro.domain.transfer.replies import MISSING_PROGRAM, StagingProof, missing_program, missing_program_message
+from senro.domain.transfer.scripts import coding_line
 from senro.ports.cluster import ExecSession
 from senro.ports.trees import Archive
 

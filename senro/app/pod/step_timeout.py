@@ -7,7 +7,7 @@ from senro.app.pod.cleanup import PodCleanup
 from senro.app.pod.observer import PodObserver
 from senro.domain.kube.pod import parse_time
 from senro.domain.pipeline.step_mounts import claim_mounts
-from senro.domain.transfer.scripts import STEP_CONTAINER
+from senro.domain.transfer.containers import STEP_CONTAINER
 
 
 async def enforce_timeout(attempt: Attempt, observer: PodObserver, cleanup: PodCleanup) -> None:

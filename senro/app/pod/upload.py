@@ -19,8 +19,9 @@ from senro.domain.errors import ClusterError, TreeError
 from senro.domain.kube.pod import Pod
 from senro.domain.manifests.pod import pod_target
 from senro.domain.transfer.compression import PROBE_FROM, PROBE_TO, Coding, Direction
+from senro.domain.transfer.containers import STAGE_CONTAINER
 from senro.domain.transfer.retry_policy import TRIES
-from senro.domain.transfer.scripts import STAGE_CONTAINER, sentinel_name, staging_command
+from senro.domain.transfer.scripts import sentinel_name, staging_command
 from senro.domain.verdict import DidRun, Infra, InfraKind, Pending, PendingKind
 from senro.domain.verdict.creation import infra_from_refused_access
 from senro.ports.cluster import Cluster, ExecSession

@@ -12,7 +12,7 @@ from senro.domain.manifests.security import container_security, secret_file_mode
 from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.step_mounts import TransferredMount, claim_mounts, mount_variable
 from senro.domain.pipeline.targets import Pod
-from senro.domain.transfer.scripts import (
+from senro.domain.transfer.containers import (
     CONTROL_MOUNT,
     IO_COMMAND,
     IO_CONTAINER,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from senro.domain.kube.pod import Pod
-from senro.domain.transfer.scripts import STAGE_CONTAINER
+from senro.domain.transfer.containers import STAGE_CONTAINER
 from senro.domain.verdict import Answer, Exited, Infra, InfraKind
 
 Deletion = Literal["deleted", "forced", "already_gone", "unconfirmed"]

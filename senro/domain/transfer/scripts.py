@@ -1,103 +1,64 @@
-"""The scripts by which a workspace enters a pod and leaves it, and what proves that it did.
+"""The scripts that unpack an archive into a pod's volumes and read them back, and the arguments that they take.
 
-Both run under the image's own `sh`, `tar` and `mkfifo`, GNU's or busybox'. Every redirection ends before the script
-does: a command that closes its stdout or stderr has its stdin closed by containerd
-(docs/design/measurements.md#a-closed-output-closes-stdin).
+Both run under the `sh`, `tar` and `mkfifo` of the image, GNU's or busybox'. They keep their outputs open to their end
+(docs/design/transfers.md#outputs-stay-open). `replies` parses what they print.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
-from senro.domain.text.printable import printable
-from senro.domain.transfer.compression import PACKED, Coding, codings
-from senro.domain.tree.paths import text
-
-STEP_CONTAINER = "step"
-STAGE_CONTAINER = "senro-stage"
-IO_CONTAINER = "senro-io"
-
-CONTROL_MOUNT = "/senro/ctl"
-VOLUMES_MOUNT = "/senro/ws"
-SECRETS_MOUNT = "/run/senro/secrets"
+from senro.domain.transfer.compression import Coding
+from senro.domain.transfer.containers import CONTROL_MOUNT, VOLUMES_MOUNT
+from senro.domain.transfer.replies import HAS_WORD, MEMBERS_WORD, MISSING_PROGRAM, MISSING_WORDS, SOCKET_WORD
 
 SENTINEL_PREFIX = ".senro-whole-"
-"""Begins the name of the archive's last member, which proves that tar read to the end. The attempt's nonce ends it."""
-
-STAGE_COMMAND = (
-    "sh",
-    "-c",
-    f"trap 'exit 143' TERM; mkfifo {CONTROL_MOUNT}/go && {{ read _ < {CONTROL_MOUNT}/go & wait $!; }}",
-)
-"""The command of `senro-stage`: it waits for one line on a fifo, for as long as it takes, and ends with 0 only then.
-
-`wait` is what a signal can interrupt: as PID 1 without a trap it would sit out the whole grace of a deletion.
-"""
-
-IO_COMMAND = ("sh", "-c", "trap 'exit 143' TERM; while :; do sleep 3600 & wait $!; done")
-"""The command of `senro-io`: it lives until the pod is deleted and exits 143 at once on TERM.
-
-143 and not 0, so that a pod that is evicted ends Failed, with its reason
-(docs/design/attempt.md#exit-code-of-senro-io).
-"""
-
-MISSING_PROGRAM = 127
-"""What a shell exits with for a program that the image does not have."""
-
-MISSING_WORDS = "senro: the image has no"
-"""Stands before the program's name where one is missing."""
-
-HAS_WORD, SOCKET_WORD, MEMBERS_WORD = "senro-has", "senro-socket", "senro-members"
-"""The first words of the lines that the scripts say."""
+"""The beginning of the name of the archive's last member (docs/design/transfers.md#sentinel)."""
 
 NAMED_SOCKETS = 20
-"""How many sockets are named; all are counted."""
-
-_HAS = HAS_WORD.encode()
-_NUMBER = re.compile(rb"\d{1,9}")  # a step may write what it likes there
-_LONGEST_HAS = len(HAS_WORD) + sum(len(coding) + 1 for coding in PACKED)
-
-
-HELPER_ADVICE = "name an image that has sh, tar and mkfifo as helper= of k8s.Pod(...), to carry the workspaces for it"
-"""What to do about an image that cannot carry workspaces itself."""
-
-
-def missing_program(stderr: bytes) -> str | None:
-    """The program that a script did not find, by what it said before it ended with `MISSING_PROGRAM`."""
-    for line in stderr.decode("utf-8", "replace").splitlines():
-        if line.startswith(f"{MISSING_WORDS} "):
-            return line.removeprefix(f"{MISSING_WORDS} ")
-    return None
-
-
-def missing_program_message(image: str, program: str) -> str:
-    """The sentence about an image without one of the three programs."""
-    return f"the image {image} has no {program}; {HELPER_ADVICE}"
+"""How many sockets the reading script names; it counts all."""
 
 
 def sentinel_name(nonce: str) -> str:
-    """The name of the archive's last member, in the first mount; a workspace cannot hold it by accident."""
+    """The name of the archive's last member, which is in the first mount."""
     return SENTINEL_PREFIX + nonce
 
 
-def staging_command(mounts: int, nonce: str) -> tuple[str, ...]:
-    """The command of the one exec that fills the volumes `0` to `mounts - 1` of `senro-stage` from its stdin.
+def coding_line(coding: Coding) -> bytes:
+    """What precedes the archive on the stdin of the staging script."""
+    return f"{coding}\n".encode()
 
-    It says first which programs it has to unpack with, ends what an earlier try left running, waits for the fifo,
-    clears what that try left behind, reads a line that names the coding (`plain`, `gzip`, `zstd`), unpacks, reads its
-    input to the end whatever tar did (a command that stops reading leaves the exec standing still: recording
-    `transfers-broken`), checks for the sentinel and removes it, prints the proof line, and only then releases the
-    container.
+
+def staging_command(mounts: int, nonce: str) -> tuple[str, ...]:
+    """The command of the exec that fills the volumes `0` to `mounts - 1` of `senro-stage` from its stdin.
+
+    In order, the script:
+
+    1. prints the compression programs that the image has;
+    2. kills what an earlier try left running, waits for the fifo, and clears the volumes;
+    3. reads the coding from a line (`plain`, `gzip`, `zstd`), unpacks the archive behind it, and reads its input to the
+       end whatever tar did (docs/design/transfers.md#input-is-read-to-its-end);
+    4. checks for the sentinel, removes it, prints the proof line, and releases the container.
     """
     return ("sh", "-c", _STAGING, "senro-stage", str(mounts), sentinel_name(nonce), nonce)
 
 
-def coding_line(coding: Coding) -> bytes:
-    """What stands before the archive on the staging's stdin."""
-    return f"{coding}\n".encode()
+def reading_command(
+    indexes: tuple[int, ...], *, coding: Coding = "plain", excludes: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """The command of the exec that writes the volumes `indexes` of `senro-io` to its stdout as one archive.
+
+    `excludes` are names that are left out at any depth, with at most a `*` at one end
+    (`senro.domain.tree.excludes.remote_excludes`). The script prints the sockets and the member count on stderr. It
+    fails if tar does, and so if a file changes meanwhile: no process of the step runs any more by then.
+    """
+    omitted = tuple(f"--exclude={name}" for name in excludes)
+    return ("sh", "-c", _READING, "senro-io", coding, *omitted, *(str(index) for index in indexes))
 
 
+# An earlier try may still be at work after its connection was cut: it could release the step while this one clears. So
+# its shell and that shell's children are killed first. They cannot be waited for: PID 1 reaps no orphans, and `kill`
+# succeeds on a zombie for ever. A shell gives a child in the background /dev/null as its stdin, hence the copy on 3. A
+# shell's `read` takes one byte at a time, so the archive begins right after the line with the coding. `umask 0` makes
+# the modes in the archive hold.
 _STAGING = f"""
 LC_ALL=C; export LC_ALL
 umask 0
@@ -152,31 +113,14 @@ rm -f {VOLUMES_MOUNT}/0/"$sentinel" || exit 1
 echo "senro-staged $nonce"
 echo go > {CONTROL_MOUNT}/go
 """
-"""An earlier try may still be at work when its connection was cut: it could release the step while this one clears.
-So its shell and that shell's children are killed first. They cannot be waited for: PID 1 reaps no orphans, and a zombie
-answers `kill` for ever. `&` gives a child /dev/null for its stdin, hence the copy on 3. A shell's `read` takes one byte
-at a time, so the archive begins right after the coding's line. umask 0: what the archive says of modes is what holds.
-"""
 
 
-def proof_line(nonce: str) -> bytes:
-    """What the staging prints when every mount is filled. With it, Success, 137 or a lost status are all fine."""
-    return f"senro-staged {nonce}\n".encode()
-
-
-def reading_command(
-    indexes: tuple[int, ...], *, coding: Coding = "plain", excludes: tuple[str, ...] = ()
-) -> tuple[str, ...]:
-    """The command of the one exec that reads the volumes `indexes` of `senro-io` back as one tar on its stdout.
-
-    `excludes` are names, at most with a `*` at one end (`domain.excludes.far_excludes`): they stay behind at any depth.
-    A file that changes while it is read makes tar exit 1, which is told as a failure: nothing of a step runs any more
-    when it is read, so something else is at work. The member count follows on stderr, sockets named before it.
-    """
-    omitted = tuple(f"--exclude={name}" for name in excludes)
-    return ("sh", "-c", _READING, "senro-io", coding, *omitted, *(str(index) for index in indexes))
-
-
+# A busybox tar may be built without --exclude: then everything is sent, and dropped on arrival. The shell alone counts
+# the members, while tar is at work: many images lack `find`, and a name may contain a newline. Most members are files,
+# so that is checked first. If tar fails or its reader is gone, the count is ended. The count comes out of the command
+# substitution once both are done, while the archive goes out through 5. The exit codes of both ends of a pipe come out
+# through 3 in the same way, and the archive of that pipe through 4. Some shells have no printf, and an `echo` that
+# interprets backslashes: then a socket whose name contains one is counted and not named.
 _READING = f"""
 LC_ALL=C; export LC_ALL
 coding=$1; shift
@@ -246,56 +190,3 @@ rc=$?
 if [ "$rc" -ne 0 ]; then echo "senro: tar exited $rc" >&2; exit "$rc"; fi
 tell "$counted" >&2
 """
-"""A busybox tar may be built without --exclude: then all of it crosses, and is left out where it comes in. Members
-are counted by the shell alone, while tar is at work: `find` is missing from many images, and a name may hold a newline.
-Most are files, so that is asked first. A tar that fails, or whose reader has gone, ends the count; what it told comes
-out of the command substitution when both are done, while the archive goes out through 5. The exit codes of a pipe's two
-ends come out through 3, in the same way, its archive through 4. Some shells have no printf, and an echo that takes a
-backslash for more than it is: names with one are then counted alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class StagingProof:
-    """What a staging's stdout has shown so far; `proven` once the proof line came, whole and alone on its line.
-
-    `has` is what the far side has to unpack with; None until it has said so.
-    """
-
-    nonce: str
-    seen: bytes = b""
-    proven: bool = False
-    has: tuple[Coding, ...] | None = None
-
-    def receive(self, data: bytes) -> StagingProof:
-        """The proof after more of stdout. At most the last line is kept, and of that no more than is needed."""
-        if self.proven:
-            return self
-        *lines, rest = (self.seen + data).split(b"\n")
-        wanted = proof_line(self.nonce)[:-1]
-        has = self.has
-        for line in lines:
-            if has is None and line.startswith(_HAS):
-                has = codings(line)
-        return StagingProof(self.nonce, rest[: max(len(wanted), _LONGEST_HAS) + 1], wanted in lines, has)
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteCount:
-    """What the far side counted: members without the roots, and sockets, which tar passes over, with some names."""
-
-    members: int
-    sockets: int = 0
-    named: tuple[str, ...] = ()
-
-
-def remote_count(stderr: bytes) -> RemoteCount | None:
-    """What a read-back's stderr says; None where no line of it gives the count."""
-    found, named = None, []
-    for line in stderr.split(b"\n")[:-1]:
-        word, _, rest = line.partition(b" ")
-        numbers = rest.split(b" ")
-        if word == SOCKET_WORD.encode():
-            named.append(printable(text(rest)))
-        elif word == MEMBERS_WORD.encode() and len(numbers) == 2 and all(map(_NUMBER.fullmatch, numbers)):
-            found = numbers
-    return None if found is None else RemoteCount(int(found[0]), int(found[1]), tuple(named))

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from senro.domain.kube.pod import parse_time
-from senro.domain.transfer.scripts import missing_program_message
+from senro.domain.transfer.replies import missing_program_message
 from senro.domain.verdict.answers import Exited, Running, TimedOut
 from senro.domain.verdict.kinds import DidRun, InfraKind, Note
 from senro.domain.verdict.signals.container_state import exit_notes, is_invented

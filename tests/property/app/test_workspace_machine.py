@@ -27,7 +27,9 @@ from senro.domain.pipeline.targets import local
 from senro.domain.pipeline.workspace import Links, Workspace
 from senro.domain.plan.pipeline import Pipeline
 from senro.domain.run.events import SnapshotTaken, WorkspaceOpened
-from senro.domain.transfer.scripts import STAGE_COMMAND, reading_command, remote_count, sentinel_name
+from senro.domain.transfer.containers import STAGE_COMMAND
+from senro.domain.transfer.replies import remote_count
+from senro.domain.transfer.scripts import reading_command, sentinel_name
 from senro.domain.tree.content_rules import ContentRules
 from senro.domain.tree.excludes import compile_excludes, remote_excludes
 from senro.domain.tree.tree import Entry, Tree

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from senro.domain.kube.pod import ContainerStateTerminated
-from senro.domain.transfer.scripts import MISSING_PROGRAM
+from senro.domain.transfer.replies import MISSING_PROGRAM
 from senro.domain.verdict.kinds import InfraKind
 
 START_REASONS = frozenset({"StartError", "ContainerCannotRun"})

@@ -11,7 +11,7 @@ from senro.domain.kube.variable_expansion import escape
 from senro.domain.manifests.identity import AttemptIdentity
 from senro.domain.manifests.pod import pod_manifest
 from senro.domain.pipeline.step import Step
-from senro.domain.transfer.scripts import IO_COMMAND
+from senro.domain.transfer.containers import IO_COMMAND
 from tests.lib.builders.plans import one_step, planned, steps
 
 dollars = st.text("$()AB $", max_size=30) | st.text(max_size=20)

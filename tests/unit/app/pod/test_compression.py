@@ -13,7 +13,8 @@ from senro.domain.kube.exec_protocol import ExecResult, ExitCode
 from senro.domain.run.events import TransferCompleted, TransferTryFailed
 from senro.domain.tar import Member
 from senro.domain.transfer.compression import KNOWN_SECONDS, Coding
-from senro.domain.transfer.scripts import proof_line, reading_command
+from senro.domain.transfer.replies import proof_line
+from senro.domain.transfer.scripts import reading_command
 from senro.domain.tree.tree import Tree
 from tests.lib.archives.files import archive, file, read_events
 from tests.lib.fakes.cluster import Command, FarSide

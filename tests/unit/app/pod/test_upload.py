@@ -16,8 +16,9 @@ from senro.domain.pipeline.workspace import Workspace
 from senro.domain.run.events import Event, TransferCompleted, TransferTryFailed
 from senro.domain.tar import Member
 from senro.domain.transfer.compression import LinkRates
+from senro.domain.transfer.replies import proof_line
 from senro.domain.transfer.retry_policy import PATIENCE_SECONDS, TRIES
-from senro.domain.transfer.scripts import proof_line, sentinel_name, staging_command
+from senro.domain.transfer.scripts import sentinel_name, staging_command
 from senro.domain.verdict import DidRun, Infra, InfraKind, Memory, Patience
 from tests.lib.archives.files import read_events
 from tests.lib.builders.plans import IMAGE

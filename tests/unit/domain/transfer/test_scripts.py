@@ -19,31 +19,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from senro.adapters.fs.coding import Decompressor, make_compressor
 from senro.domain.tar import Member, member_header
 from senro.domain.transfer.compression import Coding
-from senro.domain.transfer.scripts import (
-    CONTROL_MOUNT,
-    HELPER_ADVICE,
-    IO_COMMAND,
+from senro.domain.transfer.containers import CONTROL_MOUNT, IO_COMMAND, STAGE_COMMAND, VOLUMES_MOUNT
+from senro.domain.transfer.replies import (
     MISSING_PROGRAM,
-    SENTINEL_PREFIX,
-    STAGE_COMMAND,
-    VOLUMES_MOUNT,
     RemoteCount,
-    StagingProof,
-    coding_line,
-    missing_program,
-    missing_program_message,
     proof_line,
-    reading_command,
     remote_count,
-    sentinel_name,
-    staging_command,
 )
+from senro.domain.transfer.scripts import SENTINEL_PREFIX, coding_line, reading_command, sentinel_name, staging_command
 from senro.domain.tree.tree import Tree
 from tests.lib.archives.files import (
     archive,
@@ -568,76 +555,6 @@ def test_senro_io_lives_until_it_is_told_to_end(image: Image) -> None:
 def children(pid: int) -> int:
     """How many children the process has: with one, its trap is set and it sleeps."""
     return len(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-
-
-def cuts(data: bytes) -> st.SearchStrategy[list[bytes]]:
-    """The data in any pieces."""
-    places = st.lists(st.integers(0, len(data)), max_size=5).map(sorted)
-    return places.map(lambda at: [data[start:end] for start, end in zip([0, *at], [*at, len(data)], strict=True)])
-
-
-@given(st.sampled_from([b"", b"noise\n", b"more\nnoise\n", b"senro-staged 0\n"]), st.binary(max_size=9), st.data())
-def test_the_proof_is_seen_however_it_is_cut(before: bytes, after: bytes, data: st.DataObject) -> None:
-    """In any pieces, with lines before it and anything behind it, the proof line proves; it is proven for ever."""
-    proof = StagingProof(NONCE)
-    for piece in data.draw(cuts(before + PROOF + after)):
-        proof = proof.receive(piece)
-    assert proof.proven
-    assert proof.receive(b"anything").proven
-
-
-@given(
-    st.sampled_from(
-        [
-            PROOF[:-1],
-            PROOF[:-2] + b"\n",
-            b"x" + PROOF,
-            b" " + PROOF,
-            PROOF[:-1] + b"\r\n",
-            PROOF[:-1] + b"0\n",
-            proof_line("0" * 16),
-            PROOF[:5] + b"\n" + PROOF[5:],
-            b"y" * 5000 + PROOF,
-        ]
-    ),
-    st.data(),
-)
-def test_nothing_else_is_a_proof(printed: bytes, data: st.DataObject) -> None:
-    """Another nonce, a line that is longer, shorter, or not yet ended proves nothing, in any pieces."""
-    proof = StagingProof(NONCE)
-    for piece in data.draw(cuts(printed)):
-        proof = proof.receive(piece)
-        assert len(proof.seen) <= len(PROOF) + 1
-    assert not proof.proven
-
-
-@pytest.mark.parametrize(
-    ("stderr", "count"),
-    [
-        (b"senro-members 12 0\n", RemoteCount(12)),
-        (b"tar: 0/s: socket ignored\nsenro-socket 0/s\nsenro-members 0 1\n", RemoteCount(0, 1, ("0/s",))),
-        (b"senro-socket a\nsenro-members 9 9\nsenro-members 0 1\n", RemoteCount(0, 1, ("a",))),
-        (b"", None),
-        (b"senro-members 12 0", None),
-        (b"senro-members 12\n", None),
-        (b"senro-members\n", None),
-        (b"senro-members -1 0\n", None),
-        (b"senro-members " + b"9" * 5000 + b" 0\n", None),
-        (b"senro-members 1 " + b"9" * 5000 + b"\n", None),
-        (b"senro-members 1 2 3\n", None),
-        (b"xsenro-members 1 0\n", None),
-    ],
-)
-def test_the_count_is_read_from_its_own_line(stderr: bytes, count: RemoteCount | None) -> None:
-    """The last whole line with two numbers, among any others; a socket's name with a newline in it forges nothing."""
-    assert remote_count(stderr) == count
-
-
-def test_the_missing_program_is_read_from_the_scripts_words() -> None:
-    """The script's own line, among what a shell says; nothing else names one."""
-    assert missing_program(b"sh: warning\nsenro: the image has no tar\n") == "tar"
-    assert missing_program(b"sh: tar: not found\n") is None
-    assert missing_program_message("an/image", "tar") == f"the image an/image has no tar; {HELPER_ADVICE}"
 
 
 def test_the_sentinel_is_known_by_its_name() -> None:
