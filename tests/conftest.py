@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import os
+import pkgutil
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+import senro.domain
 
 # `make test` draws a modest number of examples from a fixed seed; `make soak` sets SENRO_TEST_PROFILE=soak, and
 # SENRO_TEST_PROFILE=fuzz is for one file at a time: twenty thousand examples of each of its properties.
@@ -31,25 +39,71 @@ def anyio_backend() -> str:
 
 
 ROOT = Path(__file__).parent
-TRACED = (
-    *(ROOT / "unit" / name for name in ("adapters", "cli", "domain", "app/pod")),
-    ROOT / "property",
-    ROOT / "contract" / "test_pod_states.py",
+TRACED = tuple(
+    ROOT / path
+    for path in (
+        "property",
+        "unit/domain",
+        "unit/cli",
+        "unit/adapters",
+        "unit/app/pod/test_compression.py",
+        "unit/app/pod/test_observer_events.py",
+        "contract/test_pod_states.py",
+    )
 )
 """Tests that count for the coverage of the domain. They cover every branch; tracing the others would take minutes."""
+
+TRACED_EXAMPLES = 10
+"""Examples of a property that count. A traced function takes twice as long, and more examples reach no other branch."""
+
+
+def tracer(config: pytest.Config) -> Any:
+    """Return pytest-cov's controller, which can pause and resume the tracer, or None if this run measures nothing."""
+    return getattr(config.pluginmanager.getplugin("_cov"), "cov_controller", None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Trace the import of each module of the domain, and then nothing until the first test that counts."""
+    if coverage := tracer(session.config):
+        for module in pkgutil.walk_packages(senro.domain.__path__, "senro.domain."):
+            importlib.import_module(module.name)
+        coverage.pause()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Stop pytest-cov's tracer for a test outside `TRACED`, so that threads of its fixtures are not traced either."""
-    coverage = getattr(item.config.pluginmanager.getplugin("_cov"), "cov_controller", None)
-    if coverage is None or any(item.path.is_relative_to(path) for path in TRACED):
+    """Trace a test of `TRACED`, and of a property the first examples."""
+    coverage = tracer(item.config)
+    if coverage is None or not any(item.path.is_relative_to(path) for path in TRACED):
         return (yield)
-    coverage.pause()
+    coverage.resume()
     try:
-        return (yield)
+        with first_examples_only(getattr(getattr(item, "obj", None), "hypothesis", None), coverage):
+            return (yield)
     finally:
-        coverage.resume()
+        coverage.pause()
+
+
+@contextmanager
+def first_examples_only(property_handle: Any, coverage: Any) -> Iterator[None]:
+    """Pause `coverage` after the first examples of a property. A test that is none has None as its handle."""
+    if property_handle is None:
+        yield
+        return
+    inner, examples = property_handle.inner_test, count()
+
+    @functools.wraps(inner)
+    def counted(*arguments: object, **drawn: object) -> object:
+        if next(examples) == TRACED_EXAMPLES:
+            coverage.pause()
+        return inner(*arguments, **drawn)
+
+    property_handle.inner_test = counted
+    try:
+        yield
+    finally:
+        property_handle.inner_test = inner
 
 
 @pytest.hookimpl(wrapper=True)

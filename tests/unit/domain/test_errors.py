@@ -149,6 +149,8 @@ def test_values_are_kept() -> None:
     assert (broken.cause, broken.sent, broken.received) == ("x", 1, 2)
     refused = ProtocolError(ASKED, rule="a", got="b")
     assert (refused.rule, refused.got) == ("a", "b")
+    ended = RunBroken(".senro/runs/1", refused)
+    assert (ended.folder, ended.cause) == (".senro/runs/1", refused)
     torn = TreeError("p", "r", "m")
     assert (torn.path, torn.rule, torn.message) == ("p", "r", "m")
     assert PlanError((Refusal("a", "x", "one"),)).refusals[0].rule == "x"

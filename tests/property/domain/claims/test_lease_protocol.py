@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -300,6 +300,7 @@ moments = st.floats(0, 1e6)
 
 
 @given(st.lists(st.tuples(st.none() | leases, st.floats(0, 100)), max_size=8))
+@example([(Lease(spec=LeaseSpec(holder_identity="me")), 0)])
 def test_expired_is_what_was_seen_so_for_a_whole_duration(seen: list[tuple[Lease | None, float]]) -> None:
     """A lease of another is taken over only where each look of a whole duration found it in one and the same state."""
     observation, at = LeaseObservation(), 0.0

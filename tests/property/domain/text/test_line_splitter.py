@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from senro.domain.text.line_splitter import LINE_LIMIT, LineCutter
@@ -28,6 +28,7 @@ def test_lines_are_the_same_however_they_come(pieces: list[bytes]) -> None:
 
 
 @given(st.lists(st.integers(1, LINE_LIMIT), min_size=1, max_size=6))
+@example([LINE_LIMIT - 1, 1])
 def test_nothing_is_held_back_for_ever(sizes: list[int]) -> None:
     """A line without an end is handed on in pieces, of which none is lost; less than the limit is kept."""
     cutter, held = LineCutter(), 0
