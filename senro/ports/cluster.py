@@ -26,6 +26,9 @@ from senro.domain.kube.pod import Pod
 Manifest = Mapping[str, Any]
 """A Kubernetes object as JSON would have it: dicts, lists, strings, numbers, booleans, None."""
 
+RETRY_SECONDS = 30.0
+"""How long the adapter repeats a read or a deletion that fails; see the methods."""
+
 CREATE_GRACE_SECONDS = 2.0
 """How long a create that is cancelled stays for the answer to a request that was sent already.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import anyio
@@ -14,15 +15,13 @@ from senro.adapters.apiserver.in_flight_requests import InFlightRequests
 from senro.adapters.apiserver.request_task import IN_FLIGHT, RequestTask
 from senro.adapters.apiserver.tokens import Authorization
 from senro.domain.errors import ClusterError, Unauthorized, Unreachable
+from senro.domain.requests.backoff import Backoff, BackoffPolicy
 from senro.domain.requests.idempotency import RequestKind, retry_delay
 from senro.ports.clock import Clock, Randomness
-from senro.ports.cluster import CREATE_GRACE_SECONDS, Manifest
+from senro.ports.cluster import CREATE_GRACE_SECONDS, RETRY_SECONDS, Manifest
 
-BUDGET_SECONDS = 30.0
-"""How long tries go on in all: short troubles. Whoever waits for longer has a clock of their own."""
-
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
-"""Seconds between tries: doubled each time, and half of it by chance, so that clients do not march in step."""
+RETRIES = BackoffPolicy(first=0.1, longest=5.0, bound=RETRY_SECONDS)
+"""The tries of a request that is safe to repeat."""
 
 
 class Rest:
@@ -53,7 +52,7 @@ class Rest:
         body: bytes | None = None,
         content_type: str = "application/json",
         linger: float = 0.0,
-        unreachable_seconds: float = BUDGET_SECONDS,
+        unreachable_seconds: float = RETRY_SECONDS,
     ) -> Reply:
         """Send the request, and where the table of requests calls that safe, repeat it within the budget.
 
@@ -66,7 +65,7 @@ class Rest:
             self._send, operation, request.method, target, body=body, content_type=content_type, linger=linger
         )
         began = self._clock.monotonic()
-        pause = FIRST_PAUSE
+        unreachable, unavailable = Backoff(replace(RETRIES, bound=unreachable_seconds), began), Backoff(RETRIES, began)
         while True:
             try:
                 try:
@@ -77,15 +76,16 @@ class Rest:
                         raise
                 return await once()
             except ClusterError as error:
-                wanted = _retry_delay(error) if request.is_idempotent else None
-                if wanted is None or self._in_flight.closed:
+                requested = _retry_delay(error) if request.is_idempotent else None
+                if requested is None or self._in_flight.closed:
                     raise
-                wait = max(wanted, pause * (0.5 + self._randomness.fraction() / 2))
-                budget = unreachable_seconds if isinstance(error, Unreachable) else BUDGET_SECONDS
-                if self._clock.monotonic() + wait >= began + budget:
+                backoff = unreachable if isinstance(error, Unreachable) else unavailable
+                wait = backoff.next_wait(
+                    self._clock.monotonic(), fraction=self._randomness.fraction(), requested=requested
+                )
+                if wait is None:
                     raise
             await self._clock.sleep(wait)
-            pause = min(pause * 2, LONGEST_PAUSE)
 
     async def store(self, request: RequestKind, operation: str, target: str, manifest: Manifest) -> Reply:
         """Send an object, as `send` does. Cancelled on its way, it stays for its answer `CREATE_GRACE_SECONDS`."""

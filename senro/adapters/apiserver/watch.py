@@ -8,17 +8,16 @@ from senro.adapters.apiserver.waiting import wait_at_most
 from senro.domain.errors import ClusterError
 from senro.domain.kube.pod import Pod
 from senro.domain.requests.absence import Absence
+from senro.domain.requests.backoff import BackoffPolicy
 from senro.domain.requests.poll_failures import PollFailures
 from senro.ports.clock import Clock
 from senro.ports.cluster import Pods
 from senro.ports.pod_watch import PodWatch
 
-SHORTEST, LONGEST = 0.05, 1.0
-"""Seconds between polls. The kubelet itself looks once a second; 50 ms costs a step about 30
+POLLS = BackoffPolicy(first=0.05, longest=1.0, factor=1.5, jitter=0.0)
+"""The schedule of quiet polls, which reaches its longest wait after 8 polls, 2.4 s. The kubelet itself looks once a
+second; a first wait of 50 ms costs a step about 30 ms more than one of 10 ms
 (docs/design/measurements.md#polling)."""
-
-GROWTH = 1.5
-"""Each quiet poll waits so much longer than the one before: from the shortest to the longest in 8 polls, 2.4 s."""
 
 
 def watch_pod(pods: Pods, namespace: str, name: str, *, uid: str, clock: Clock) -> PodWatch:
@@ -35,9 +34,10 @@ class PollingWatch:
         self._name = name
         self._uid = uid
         self._clock = clock
-        self._pause = 0.0
+        self._quiet_polls = 0
         self._version = ""
         self._nudged = anyio.Event()
+        self._nudged.set()
         self._failures = PollFailures()
         self._absence = Absence()
 
@@ -65,19 +65,15 @@ class PollingWatch:
             self._absence = self._absence.after_pod()
             if pod.metadata.resource_version != self._version:
                 # What has just changed often changes again soon.
-                self._version, self._pause = pod.metadata.resource_version, SHORTEST
+                self._version, self._quiet_polls = pod.metadata.resource_version, 0
             return pod
 
     def nudge(self) -> None:
         """Look at once."""
-        self._pause = 0.0
         self._nudged.set()
 
     async def _wait(self) -> None:
-        pause, nudged = self._pause, self._nudged
-        self._pause = min(max(pause * GROWTH, SHORTEST), LONGEST)
-        if pause > 0 and not nudged.is_set():
-            await wait_at_most(nudged, pause, self._clock)
-        if nudged.is_set():
-            self._nudged = anyio.Event()
-            self._pause = SHORTEST
+        if self._nudged.is_set() or await wait_at_most(self._nudged, POLLS.wait(self._quiet_polls), self._clock):
+            self._nudged, self._quiet_polls = anyio.Event(), 0
+        else:
+            self._quiet_polls += 1
