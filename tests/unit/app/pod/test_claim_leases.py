@@ -1,6 +1,6 @@
-"""The claims of an attempt: waited for, had, renewed, lost and given back, in whole runs against a cluster in memory.
+"""The claims of an attempt in runs against a cluster in memory: acquired, renewed, lost and released.
 
-More than 500 lines: one course of a lease after the other, which share a plan, a rival and a table of moments.
+More than 500 lines: all tests share a plan, a rival and a table of moments.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def plan_of(*, mounts: tuple[str, ...] = ("cache",), mode: Any = "rw", of_step: 
 
 
 class Rival:
-    """Another coordinator's lease in the site's cluster."""
+    """The lease of another coordinator in the site's cluster."""
 
     def __init__(self, site: Site, terms: Terms = HELD) -> None:
         self._site, self.terms, self._key = site, terms, (terms.namespace, terms.name)
@@ -77,7 +77,7 @@ class Rival:
 
 
 async def run_with(site: Site, *scripts: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run the plan, and whatever happens meanwhile."""
+    """Run the plan and the other task concurrently."""
     async with anyio.create_task_group() as group:
         for script in scripts:
             group.start_soon(script)
@@ -86,7 +86,7 @@ async def run_with(site: Site, *scripts: Callable[[], Coroutine[Any, Any, None]]
 
 
 def at(site: Site, *moments: tuple[float, Callable[[], Any]]) -> Callable[[], Coroutine[Any, Any, None]]:
-    """Do each at its moment, in seconds since now."""
+    """Call each function at its time, in seconds from now."""
 
     async def script() -> None:
         passed = 0.0
@@ -112,8 +112,8 @@ def unreachable() -> ClusterError:
     return Unreachable("update lease", cause="reset", sent=False)
 
 
-async def test_from_before_the_pod_until_it_is_gone(tmp_path: Path) -> None:
-    """The lease is created before the pod is, and deleted when the pod was seen gone; both are told in the ledger."""
+async def test_lease_exists_while_the_pod_does(tmp_path: Path) -> None:
+    """The lease is created before the pod and deleted once the pod is seen gone; both are recorded."""
     site = Site(tmp_path, plan_of())
     assert await site.run() == "succeeded"
     calls = [call for call in site.cluster.calls if "log" not in call]
@@ -128,15 +128,15 @@ async def test_from_before_the_pod_until_it_is_gone(tmp_path: Path) -> None:
     assert site.nothing_left
 
 
-async def test_a_step_without_a_claim_asks_for_no_lease(tmp_path: Path) -> None:
-    """Nothing of leases is asked for where no claim is mounted: the identity may not have the rights."""
+async def test_step_without_claims_requests_no_lease(tmp_path: Path) -> None:
+    """Without a claim no lease is requested: the identity may lack the rights."""
     site = Site(tmp_path, plan_of(mounts=()))
     assert await site.run() == "succeeded"
     assert not [call for call in site.cluster.calls if "lease" in call]
 
 
-async def test_waiting_for_a_holder(tmp_path: Path) -> None:
-    """Who finds it held waits, says for whom, and has it soon after it was given back; no pod waits meanwhile."""
+async def test_held_claim_is_awaited(tmp_path: Path) -> None:
+    """The attempt waits while another holds the lease, reports the holder, and acquires it soon after its deletion."""
     site = Site(tmp_path, plan_of())
     rival = Rival(site)
     await rival.take()
@@ -150,8 +150,8 @@ async def test_waiting_for_a_holder(tmp_path: Path) -> None:
     assert site.outcomes[0].kind == "succeeded"
 
 
-async def test_taking_over(tmp_path: Path) -> None:
-    """A lease that its holder does not renew is taken over after one whole duration, naming who had it."""
+async def test_expired_lease_is_taken_over(tmp_path: Path) -> None:
+    """A lease that is not renewed is taken over after its duration, and its former holder is recorded."""
     site = Site(tmp_path, plan_of())
     await Rival(site).take()
     await site.run()
@@ -161,8 +161,8 @@ async def test_taking_over(tmp_path: Path) -> None:
     assert not site.cluster.leases
 
 
-async def test_a_lease_that_was_given_back_is_free(tmp_path: Path) -> None:
-    """An empty holderIdentity, as others give a lease back, is taken at once."""
+async def test_lease_without_holder_is_free(tmp_path: Path) -> None:
+    """A lease with an empty holderIdentity, as other clients release one, is taken over at once."""
     site = Site(tmp_path, plan_of())
     await Rival(site).take()
     site.cluster.leases["ci", HELD.name]["spec"]["holderIdentity"] = ""
@@ -171,8 +171,8 @@ async def test_a_lease_that_was_given_back_is_free(tmp_path: Path) -> None:
     assert (acquired.waited_seconds, acquired.previous_holder) == (0, "")
 
 
-async def test_the_wait_is_bounded(tmp_path: Path) -> None:
-    """A holder that goes on renewing is waited for as long as a step may live: then Infra, naming it, and no pod."""
+async def test_wait_is_bounded_by_max_lifetime(tmp_path: Path) -> None:
+    """A holder that keeps renewing is awaited for max_lifetime; then the attempt fails without a pod."""
     site = Site(tmp_path, plan_of(max_lifetime=300.0))
     rival = Rival(site)
     await rival.take()
@@ -187,8 +187,8 @@ async def test_the_wait_is_bounded(tmp_path: Path) -> None:
     assert site.cluster.leases["ci", HELD.name]["spec"]["holderIdentity"] == HELD.holder
 
 
-async def test_it_is_renewed_while_the_step_runs(tmp_path: Path) -> None:
-    """A step of ten minutes renews its lease of a minute every third of it, and no rival would find it expired."""
+async def test_lease_is_renewed_while_the_step_runs(tmp_path: Path) -> None:
+    """A step of ten minutes renews its lease of a minute every 20 s, and it never looks expired."""
     site = Site(tmp_path, plan_of(), course=stays(running()))
     await run_with(site, at(site, (590, lambda: ends(site))))
     assert site.cluster.calls.count("replace_lease") == 29
@@ -196,8 +196,8 @@ async def test_it_is_renewed_while_the_step_runs(tmp_path: Path) -> None:
     assert site.outcomes[0].notes == ()
 
 
-async def test_it_is_renewed_while_the_pod_is_put_away(tmp_path: Path) -> None:
-    """A pod that takes its grace to go keeps the claim: its lease is renewed until then, and deleted afterwards."""
+async def test_lease_is_renewed_while_the_pod_is_deleted(tmp_path: Path) -> None:
+    """The lease is renewed during the pod's grace period and deleted afterwards."""
     site = Site(tmp_path, plan_of(grace=120))
     site.cluster.stubborn = True
     await site.run()
@@ -206,8 +206,8 @@ async def test_it_is_renewed_while_the_pod_is_put_away(tmp_path: Path) -> None:
     assert not site.cluster.leases
 
 
-async def test_a_lost_lease(tmp_path: Path) -> None:
-    """A lease that another took is reported, in the ledger and on the result, and never touched again."""
+async def test_lost_lease_is_reported(tmp_path: Path) -> None:
+    """A lease that another step took over is recorded, noted in the outcome, and not written again."""
     site = Site(tmp_path, plan_of(), course=stays(running()))
     rival = Rival(site)
     await run_with(site, at(site, (30, rival.take), (200, lambda: ends(site))))
@@ -223,8 +223,8 @@ async def test_a_lost_lease(tmp_path: Path) -> None:
     assert site.cluster.calls.count("replace_lease") == 3  # ours at 20 s, the rival's, and the one that was refused
 
 
-async def test_a_lease_that_somebody_deleted(tmp_path: Path) -> None:
-    """A lease that is not there any more is lost as well: whoever comes may have it."""
+async def test_deleted_lease_is_lost(tmp_path: Path) -> None:
+    """A lease that another client deleted is lost."""
     site = Site(tmp_path, plan_of(), course=stays(running()))
     await run_with(site, at(site, (30, site.cluster.leases.clear), (200, lambda: ends(site))))
     (lost,) = of(site, LeaseLost)
@@ -237,8 +237,8 @@ async def test_a_lease_that_somebody_deleted(tmp_path: Path) -> None:
     assert not site.cluster.leases
 
 
-async def test_a_lease_that_lapsed(tmp_path: Path) -> None:
-    """While the control plane is away the lease lapses, which is said; if nobody took it by then, it is ours again."""
+async def test_lapsed_lease_is_renewed_again(tmp_path: Path) -> None:
+    """A lease that lapses during an outage is recorded as lost, and acquired again if no other step took it."""
     site = Site(tmp_path, plan_of(), course=stays(running()))
     for _ in range(20):
         site.cluster.fail("replace_lease", unreachable())
@@ -253,8 +253,8 @@ async def test_a_lease_that_lapsed(tmp_path: Path) -> None:
     assert of(site, LeaseReleased)[0].freed
 
 
-async def test_a_lease_that_lapsed_and_is_not_ours_in_the_end(tmp_path: Path) -> None:
-    """Renewals that hang until another takes the lease: uncertain in time, on the result, and left to the other."""
+async def test_lapsed_lease_of_another_is_left_alone(tmp_path: Path) -> None:
+    """If another step takes over while renewals hang, the loss is recorded in time and the lease left alone."""
     site = Site(tmp_path, plan_of(), course=stays(running()))
     for _ in range(6):
         site.cluster.hang("replace_lease")
@@ -266,8 +266,8 @@ async def test_a_lease_that_lapsed_and_is_not_ours_in_the_end(tmp_path: Path) ->
     assert site.cluster.leases["ci", HELD.name]["spec"]["holderIdentity"] == HELD.holder
 
 
-async def test_a_lease_that_lapses_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Renewed while a slow ledger is still told that it had lapsed, it is watched on: a second lapse is told too."""
+async def test_second_lapse_is_recorded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lease that is renewed while the first lapse is being recorded is watched again."""
     site = Site(tmp_path, plan_of(), course=stays(running()))
     append = site.app.ledger.append
 
@@ -289,8 +289,8 @@ async def test_a_lease_that_lapses_again(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("code", [429, 503])
-async def test_an_apiserver_that_asks_for_patience(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    """A renewal and a giving back that are told when to come again do not come before."""
+async def test_retry_after_is_respected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """A renewal and a deletion are not retried before the delay that the apiserver requested."""
     site = Site(tmp_path, plan_of(), course=stays(running()))
     moments: list[float] = []
     call = site.cluster._call
@@ -311,8 +311,8 @@ async def test_an_apiserver_that_asks_for_patience(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("hangs", ["a renewal", "a renewal that lands", "the look after it"])
-async def test_a_renewal_that_is_never_answered(tmp_path: Path, hangs: str) -> None:
-    """It is given up while the lease has time left, and asked for again: nothing is lost by it."""
+async def test_unanswered_renewal_is_given_up_in_time(tmp_path: Path, hangs: str) -> None:
+    """A renewal without an answer is given up while there is time for another one."""
     site = Site(tmp_path, plan_of(), course=stays(running()))
 
     def hang() -> None:
@@ -330,8 +330,8 @@ async def test_a_renewal_that_is_never_answered(tmp_path: Path, hangs: str) -> N
 
 @pytest.mark.parametrize("seconds", [40.0, 60.0, 3600.0])
 @pytest.mark.parametrize("times", [1, 2])
-async def test_patience_does_not_lose_a_lease(tmp_path: Path, seconds: float, times: int) -> None:
-    """However long the apiserver asks for, a lease is asked for again while it is certain."""
+async def test_retry_after_does_not_lose_a_lease(tmp_path: Path, seconds: float, times: int) -> None:
+    """However long the requested delay is, the lease is renewed while it is exclusive."""
     site = Site(tmp_path, plan_of(), course=stays(running()))
     for _ in range(times):
         site.cluster.fail("replace_lease", refused("update lease", 429, retry_after=seconds))
@@ -340,8 +340,8 @@ async def test_patience_does_not_lose_a_lease(tmp_path: Path, seconds: float, ti
     assert [event.freed for event in of(site, LeaseReleased)] == [True]
 
 
-async def test_patience_ends_once_a_lease_has_lapsed(tmp_path: Path) -> None:
-    """A lease that lapsed is asked for again within its duration, whatever the apiserver asks for."""
+async def test_lapsed_lease_is_retried_within_its_duration(tmp_path: Path) -> None:
+    """A lapsed lease is retried within its duration, whatever delay the apiserver requested."""
     site = Site(tmp_path, plan_of(), course=stays(running()))
     for _ in range(12):
         site.cluster.fail("replace_lease", refused("update lease", 429, retry_after=3600.0))
@@ -352,8 +352,8 @@ async def test_patience_ends_once_a_lease_has_lapsed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", ["create_lease", "replace_lease"])
 @pytest.mark.parametrize("lands", [True, False])
-async def test_a_take_that_is_never_answered(tmp_path: Path, method: str, *, lands: bool) -> None:
-    """It is given up, looked at as any lost answer, and the lease is had while there is time left for the pod."""
+async def test_unanswered_acquisition_is_given_up_in_time(tmp_path: Path, method: str, *, lands: bool) -> None:
+    """A create without an answer is given up, and the lease read, while there is time for the pod."""
     site = Site(tmp_path, plan_of())
     if method == "replace_lease":
         await Rival(site).take()
@@ -365,8 +365,8 @@ async def test_a_take_that_is_never_answered(tmp_path: Path, method: str, *, lan
     assert not site.cluster.leases
 
 
-async def test_a_claim_is_renewed_before_it_is_given_up(tmp_path: Path) -> None:
-    """The first of two lapsed and its next renewal is far: once the second is had, it is asked for once more."""
+async def test_lapsed_claim_is_renewed_before_it_is_refused(tmp_path: Path) -> None:
+    """A first claim that lapsed is renewed once more when the second is acquired."""
     site = Site(tmp_path, plan_of(mounts=("ant", "zebra")))
     rival = Rival(site, Terms("ci", "zebra", "senro-zebra", HELD.identity))
     await rival.take()
@@ -387,8 +387,8 @@ async def test_a_claim_is_renewed_before_it_is_given_up(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", ["read_lease", "create_lease"])
 @pytest.mark.parametrize(("times", "kind"), [(1, "succeeded"), (100, "infra")])
-async def test_patience_does_not_outlast_the_troubles(tmp_path: Path, method: str, times: int, kind: str) -> None:
-    """A claim is asked for once more at the end of the minute for which troubles are sat out, and that is shown."""
+async def test_retry_after_is_cut_to_the_trouble_time(tmp_path: Path, method: str, times: int, kind: str) -> None:
+    """A long requested delay is cut to the end of the minute for errors, and the wait is reported."""
     site = Site(tmp_path, plan_of())
     for _ in range(times):
         site.cluster.fail(method, refused("lease", 503, "", "away", retry_after=3600.0))
@@ -402,8 +402,8 @@ async def test_patience_does_not_outlast_the_troubles(tmp_path: Path, method: st
     assert phases == ["waiting for the claim senro-cache: lease: the apiserver answered 503: away"]
 
 
-async def test_a_renewal_whose_answer_was_lost(tmp_path: Path) -> None:
-    """A renewal that took effect unanswered is found to be ours, and the lease goes on."""
+async def test_renewal_with_a_lost_answer(tmp_path: Path) -> None:
+    """A renewal that took effect without an answer is recognized."""
     site = Site(tmp_path, plan_of(), course=stays(running()))
     site.cluster.fail("replace_lease", Unreachable("update lease", cause="reset", sent=True), effect=True)
     await run_with(site, at(site, (200, lambda: ends(site))))
@@ -412,8 +412,8 @@ async def test_a_renewal_whose_answer_was_lost(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["create_lease", "replace_lease"])
-async def test_a_take_whose_answer_was_lost(tmp_path: Path, method: str) -> None:
-    """A lease that was created or taken over by a request that got no answer is ours, by its nonce."""
+async def test_acquisition_with_a_lost_answer(tmp_path: Path, method: str) -> None:
+    """A create or take-over that took effect without an answer is recognized by its nonce."""
     site = Site(tmp_path, plan_of())
     if method == "replace_lease":
         await Rival(site).take()
@@ -425,8 +425,8 @@ async def test_a_take_whose_answer_was_lost(tmp_path: Path, method: str) -> None
 
 
 @pytest.mark.parametrize("how", ["answered", "unanswered", "refused", "given back"])
-async def test_who_had_an_expired_lease_is_told(tmp_path: Path, how: str) -> None:
-    """Also where the answer to the take-over was lost; not where somebody gave the lease back in that moment."""
+async def test_previous_holder_is_recorded(tmp_path: Path, how: str) -> None:
+    """The former holder is recorded also if the answer was lost, but not if the lease was released meanwhile."""
     site = Site(tmp_path, plan_of())
     rival = Rival(site)
     await rival.take()
@@ -454,8 +454,8 @@ DELETED = refused("update lease", 404, "NotFound", "not found")
 @pytest.mark.parametrize(
     ("method", "error"), [("create_lease", WON), ("replace_lease", CHANGED), ("replace_lease", DELETED)]
 )
-async def test_a_race_that_never_ends(tmp_path: Path, method: str, error: ClusterError) -> None:
-    """A lease that nobody has and that is refused for a minute is given up, in the cluster's words, and no faster."""
+async def test_endless_conflicts_are_given_up(tmp_path: Path, method: str, error: ClusterError) -> None:
+    """A free lease that is refused for a minute is given up with the cluster's message."""
     site = Site(tmp_path, plan_of())
     if method == "replace_lease":
         await Rival(site).take()
@@ -475,8 +475,8 @@ async def test_a_race_that_never_ends(tmp_path: Path, method: str, error: Cluste
     assert "create_pod" not in site.cluster.calls
 
 
-async def test_troubles_do_not_outlast_the_wait(tmp_path: Path) -> None:
-    """Whatever is met while a claim is waited for, the wait ends with the target's max_lifetime."""
+async def test_errors_do_not_exceed_max_lifetime(tmp_path: Path) -> None:
+    """Errors during the wait do not extend it beyond max_lifetime."""
     site = Site(tmp_path, plan_of(max_lifetime=30.0))
     for _ in range(100):
         site.cluster.fail("read_lease", refused("read lease", 503, "", "away"))
@@ -497,8 +497,8 @@ async def test_troubles_do_not_outlast_the_wait(tmp_path: Path) -> None:
         ("read_lease", refused("read lease", 503, "", "away")),
     ],
 )
-async def test_a_race_and_a_trouble(tmp_path: Path, method: str, error: ClusterError) -> None:
-    """Who was slower, or was not answered, looks again."""
+async def test_conflict_and_error_are_retried(tmp_path: Path, method: str, error: ClusterError) -> None:
+    """After a conflict or an unanswered request the lease is read again."""
     site = Site(tmp_path, plan_of())
     if method == "replace_lease":
         await Rival(site).take()
@@ -509,8 +509,8 @@ async def test_a_race_and_a_trouble(tmp_path: Path, method: str, error: ClusterE
     assert site.cluster.calls.count("read_lease") == 2
 
 
-async def test_a_control_plane_that_stays_away(tmp_path: Path) -> None:
-    """Troubles are sat out for a minute, as those of a create are; then it is Infra, and the step did not run."""
+async def test_outage_of_a_minute_is_given_up(tmp_path: Path) -> None:
+    """Errors are retried for a minute, as those of a create; then the attempt fails and the step did not run."""
     site = Site(tmp_path, plan_of())
     for _ in range(100):
         site.cluster.fail("create_lease", refused("create lease", 503, "", "away"))
@@ -521,8 +521,8 @@ async def test_a_control_plane_that_stays_away(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["read_lease", "create_lease"])
-async def test_an_identity_without_the_rights(tmp_path: Path, method: str) -> None:
-    """A 403 says which verbs on leases the identity needs, and for what."""
+async def test_forbidden_lease_names_the_verbs(tmp_path: Path, method: str) -> None:
+    """A 403 names the verbs on leases that the identity needs."""
     site = Site(tmp_path, plan_of())
     words = 'leases.coordination.k8s.io is forbidden: User "ci" cannot get resource "leases"'
     site.cluster.fail(method, refused("read lease ci/x", 403, "Forbidden", words))
@@ -536,8 +536,8 @@ async def test_an_identity_without_the_rights(tmp_path: Path, method: str) -> No
     )
 
 
-async def test_two_claims_in_one_order(tmp_path: Path) -> None:
-    """Claims are taken in the order of their workspaces' names; the first is renewed while the second is awaited."""
+async def test_claims_are_acquired_in_sorted_order(tmp_path: Path) -> None:
+    """Claims are acquired in the order of workspace names; the first is renewed during the wait for the second."""
     site = Site(tmp_path, plan_of(mounts=("zebra", "ant")))
     rival = Rival(site, Terms("ci", "zebra", "senro-zebra", HELD.identity))
     await rival.take()
@@ -548,8 +548,8 @@ async def test_two_claims_in_one_order(tmp_path: Path) -> None:
     assert not site.cluster.leases
 
 
-async def test_each_claim_has_a_wait_of_its_own(tmp_path: Path) -> None:
-    """What was waited for the first of two claims is not told of the second; what both may take is one bound."""
+async def test_waits_of_claims_are_recorded_separately(tmp_path: Path) -> None:
+    """The wait for the first claim is not counted for the second; both share one bound."""
     site = Site(tmp_path, plan_of(mounts=("ant", "zebra"), max_lifetime=100.0))
     first, second = (Rival(site, Terms("ci", name, f"senro-{name}", HELD.identity)) for name in ("ant", "zebra"))
     await first.take()
@@ -571,7 +571,7 @@ async def test_each_claim_has_a_wait_of_its_own(tmp_path: Path) -> None:
 
 
 async def test_a_refused_second_claim_frees_the_first(tmp_path: Path) -> None:
-    """Where one of two claims cannot be had, the other is given back at once."""
+    """If the second claim cannot be acquired, the first is released at once."""
     site = Site(tmp_path, plan_of(mounts=("ant", "zebra"), max_lifetime=100.0))
     rival = Rival(site, Terms("ci", "zebra", "senro-zebra", HELD.identity))
     await rival.take()
@@ -580,8 +580,8 @@ async def test_a_refused_second_claim_frees_the_first(tmp_path: Path) -> None:
     assert list(site.cluster.leases) == [("ci", rival.terms.name)]
 
 
-async def test_a_claim_that_is_lost_while_another_is_awaited(tmp_path: Path) -> None:
-    """The first of two claims is taken while the second is awaited: no pod is made beside the one that has it."""
+async def test_claim_lost_during_the_wait_for_another(tmp_path: Path) -> None:
+    """If the first claim is lost during the wait for the second, no pod is created."""
     site = Site(tmp_path, plan_of(mounts=("ant", "zebra")))
     first, second = (Rival(site, Terms("ci", name, f"senro-{name}", HELD.identity)) for name in ("ant", "zebra"))
     await second.take()
@@ -602,8 +602,8 @@ UNANSWERED = Unreachable("create pod", cause="reset", sent=True)
 
 @pytest.mark.parametrize("how", ["taken", "lapsed"])
 @pytest.mark.parametrize("error", [QUOTA, UNANSWERED], ids=["quota", "unanswered"])
-async def test_a_claim_that_is_lost_while_its_pod_is_created(tmp_path: Path, how: str, error: ClusterError) -> None:
-    """A create that is repeated asks each time whether the claim is still ours: if not, there is no pod."""
+async def test_claim_lost_during_the_create(tmp_path: Path, how: str, error: ClusterError) -> None:
+    """Before each create of the pod the claims are checked; without them no pod is created."""
     made: list[Manifest] = []
 
     def course(manifest: Manifest) -> list[dict[str, Any]]:
@@ -631,8 +631,8 @@ async def test_a_claim_that_is_lost_while_its_pod_is_created(tmp_path: Path, how
     assert not of(site, PodCreated)
 
 
-async def test_a_pod_that_is_there_already_goes_on(tmp_path: Path) -> None:
-    """A pod that was made while the claim was ours, by a request whose answer was lost, is one that has the claim."""
+async def test_stored_pod_continues_without_the_claim(tmp_path: Path) -> None:
+    """A pod that was stored by an unanswered create while the claim was held is used."""
     site = Site(tmp_path, plan_of())
     for _ in range(100):
         site.cluster.fail("replace_lease", unreachable())
@@ -665,10 +665,10 @@ DENIED = refused("create pod", 403, "Forbidden", "admission webhook denied the r
     ],
     ids=["504", "etcd", "500", "lost, then denied", "504, then denied", "unsent, then denied", "denied"],
 )
-async def test_a_create_that_may_land_later(
+async def test_late_pod_is_removed_before_the_release(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, errors: tuple[ClusterError, ...], *, looked_for: bool
 ) -> None:
-    """Its pod is looked for a while and removed before the claim is given back; a refused one is not looked for."""
+    """A pod that may appear late is looked for and deleted before the claim is released; not after a refusal."""
     site = Site(tmp_path, plan_of(), course=stays(waiting()))
     made: list[Manifest] = []
     create = site.cluster.create_pod
@@ -698,8 +698,8 @@ async def test_a_create_that_may_land_later(
     assert not site.cluster.pods
 
 
-async def test_a_pod_that_was_not_seen_gone(tmp_path: Path) -> None:
-    """A claim whose pod may still be there is not given back: its lease is left to expire, and the ledger says so."""
+async def test_unconfirmed_pod_keeps_the_claim(tmp_path: Path) -> None:
+    """If the pod was not seen gone, the lease is left to expire, and that is recorded."""
     site = Site(tmp_path, plan_of())
     for _ in range(1000):
         site.cluster.fail("delete_pod", refused("delete pod", 403, "Forbidden", "no"))
@@ -713,8 +713,8 @@ async def test_a_pod_that_was_not_seen_gone(tmp_path: Path) -> None:
     assert len(site.cluster.leases) == 1
 
 
-async def test_a_pod_whose_node_fell_silent(tmp_path: Path) -> None:
-    """A pod that somebody removed from a node that fell silent may still write: its claim is left to expire."""
+async def test_pod_of_a_silent_node_keeps_the_claim(tmp_path: Path) -> None:
+    """A pod that was removed from a silent node may still write: the lease is left to expire."""
     silent = {
         **running(),
         "conditions": [{"type": "Ready", "status": "False"}, {"type": "ContainersReady", "status": "True"}],
@@ -726,8 +726,8 @@ async def test_a_pod_whose_node_fell_silent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["forced", "vanished"])
-async def test_a_pod_that_went_without_grace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    """What was removed at once, by a run in a hurry or by anybody, may write for a while: its lease has to expire."""
+async def test_forced_pod_keeps_the_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """A pod that was deleted without a grace period may still write: the lease is left to expire."""
     monkeypatch.setattr("senro.app.runtime.shutdown.FORCE_SECONDS", 0.0)
     site = Site(tmp_path, plan_of(), course=stays(running()))
     site.cluster.stubborn = True
@@ -739,8 +739,8 @@ async def test_a_pod_that_went_without_grace(tmp_path: Path, monkeypatch: pytest
     assert list(site.cluster.leases) == [("ci", HELD.name)]
 
 
-async def test_a_pod_that_is_forced_after_its_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its deletion was accepted, and somebody took its grace away before its removal began: its claim stays shut."""
+async def test_pod_forced_after_its_timeout_keeps_the_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If another client removes the grace period of a timed-out pod, the lease is left to expire."""
     site = Site(tmp_path, plan_of(of_step={"timeout": 30.0}, grace=600), course=stays(running()))
     site.cluster.stubborn = True
     delete = site.cluster.delete_pod
@@ -758,8 +758,8 @@ async def test_a_pod_that_is_forced_after_its_timeout(tmp_path: Path, monkeypatc
     assert list(site.cluster.leases) == [("ci", HELD.name)]
 
 
-async def test_a_retry_has_the_claim_again(tmp_path: Path) -> None:
-    """Each attempt has the claim by its own lease, and between two of them others may have it."""
+async def test_each_attempt_acquires_the_claim(tmp_path: Path) -> None:
+    """Each attempt has its own lease; between two attempts another step may hold the claim."""
     again = {"retry": retry.on_any(attempts=2, delay=5)}
     site = Site(tmp_path, plan_of(of_step=again), course=in_turn(runs_for(1), runs_for(0)))
     assert await site.run() == "succeeded_with_recovery"
@@ -769,7 +769,7 @@ async def test_a_retry_has_the_claim_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moment", ["waiting", "taking", "running"])
 async def test_a_cancelled_run_frees_its_claims(tmp_path: Path, moment: str) -> None:
-    """Whenever a run is cancelled, it gives back what it has, and nothing that it has not."""
+    """A run that is cancelled at any time releases the leases that it holds, and no others."""
     site = Site(tmp_path, plan_of(), course=stays(running()), auto=False)
     if moment == "waiting":
         await Rival(site).take()
@@ -786,8 +786,8 @@ async def test_a_cancelled_run_frees_its_claims(tmp_path: Path, moment: str) -> 
     assert [event.freed for event in of(site, LeaseReleased)] == ([] if moment == "waiting" else [True])
 
 
-async def test_giving_back_through_troubles(tmp_path: Path) -> None:
-    """A lease that was touched meanwhile is read and deleted as it is now; a trouble is sat out."""
+async def test_release_despite_conflicts_and_errors(tmp_path: Path) -> None:
+    """A lease that was changed meanwhile is read and deleted; errors are retried."""
     site = Site(tmp_path, plan_of())
     site.cluster.fail("delete_lease", refused("delete lease", 409, "Conflict", "modified"))
     site.cluster.fail("delete_lease", refused("delete lease", 503, "", "away"))
@@ -799,8 +799,8 @@ async def test_giving_back_through_troubles(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("then", ["nothing", "another lease"])
-async def test_a_giving_back_whose_answer_was_lost(tmp_path: Path, then: str) -> None:
-    """It took effect, and nobody or the next holder has the claim by the time it is looked at: that is no loss."""
+async def test_release_with_a_lost_answer(tmp_path: Path, then: str) -> None:
+    """An unanswered deletion took effect: if the lease is gone or another's afterwards, that is no loss."""
     site = Site(tmp_path, plan_of())
     site.cluster.fail("delete_lease", Unreachable("delete lease", cause="reset", sent=True), effect=True)
     rival = Rival(site)
@@ -819,8 +819,8 @@ async def test_a_giving_back_whose_answer_was_lost(tmp_path: Path, then: str) ->
     assert list(site.cluster.leases) == ([("ci", HELD.name)] if then == "another lease" else [])
 
 
-async def test_a_lost_answer_that_took_nothing(tmp_path: Path) -> None:
-    """Its giving back did not arrive, and another took the very same lease over: that is a loss, and told as one."""
+async def test_unanswered_release_without_effect(tmp_path: Path) -> None:
+    """An unanswered deletion had no effect and another step took over the same lease: that is recorded as a loss."""
     site = Site(tmp_path, plan_of())
     site.cluster.fail("delete_lease", Unreachable("delete lease", cause="reset", sent=True))
     rival = Rival(site)
@@ -838,8 +838,8 @@ async def test_a_lost_answer_that_took_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("before", ["none", "expired"])
-async def test_a_lease_that_lands_after_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str) -> None:
-    """A write that was given up may still be carried out: the lease is looked for a while, and given back."""
+async def test_late_lease_is_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str) -> None:
+    """A write that was given up may take effect later: the lease is looked for and deleted."""
     site = Site(tmp_path, plan_of(), auto=False)
     writes: list[Manifest] = []
 
@@ -865,8 +865,8 @@ async def test_a_lease_that_lands_after_its_run(tmp_path: Path, monkeypatch: pyt
     assert [event.freed for event in of(site, LeaseReleased)] == [True]
 
 
-async def test_a_lease_that_was_refused_is_not_looked_for(tmp_path: Path) -> None:
-    """Who was told that another was faster has nothing on its way: cancelled, the run ends at once."""
+async def test_refused_lease_is_not_looked_for(tmp_path: Path) -> None:
+    """After a refused write no lease can appear: a cancelled run ends at once."""
     site = Site(tmp_path, plan_of(), auto=False)
     site.cluster.fail("create_lease", WON)
     async with anyio.create_task_group() as group:
@@ -880,8 +880,8 @@ async def test_a_lease_that_was_refused_is_not_looked_for(tmp_path: Path) -> Non
     assert not of(site, LeaseReleased)
 
 
-async def test_a_lease_that_cannot_be_given_back(tmp_path: Path) -> None:
-    """A lease that may not be deleted is left to expire, and the ledger quotes the refusal."""
+async def test_forbidden_release_lets_the_lease_expire(tmp_path: Path) -> None:
+    """A lease whose deletion is forbidden is left to expire, and the refusal is recorded."""
     site = Site(tmp_path, plan_of())
     site.cluster.fail("delete_lease", refused("delete lease", 403, "Forbidden", "no"))
     await site.run()
@@ -893,8 +893,8 @@ async def test_a_lease_that_cannot_be_given_back(tmp_path: Path) -> None:
     assert ("build.make", released.message) in site.app.reporter.notes
 
 
-async def test_a_lease_that_is_anothers_when_it_is_given_back(tmp_path: Path) -> None:
-    """Found to be another's only when it should be deleted, it is reported as lost and left alone."""
+async def test_lease_of_another_at_the_release(tmp_path: Path) -> None:
+    """A lease that turns out to be another's at the release is recorded as lost and left alone."""
     site = Site(tmp_path, plan_of(), course=stays(running()))
     rival = Rival(site)
     await run_with(site, at(site, (5, rival.take), (6, lambda: ends(site))))
@@ -907,8 +907,8 @@ async def test_a_lease_that_is_anothers_when_it_is_given_back(tmp_path: Path) ->
     assert not of(site, LeaseReleased)
 
 
-async def test_a_lease_that_is_lost_while_its_pod_is_put_away(tmp_path: Path) -> None:
-    """The step is over by then: it is not said to go on."""
+async def test_lease_lost_during_the_deletion(tmp_path: Path) -> None:
+    """A loss after the end of the step does not say that the step continues."""
     site = Site(tmp_path, plan_of(grace=120))
     site.cluster.stubborn = True
     rival = Rival(site)
@@ -918,8 +918,8 @@ async def test_a_lease_that_is_lost_while_its_pod_is_put_away(tmp_path: Path) ->
     assert site.outcomes[0].kind == "succeeded"
 
 
-async def test_a_giving_back_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cluster that does not answer does not keep the run: the lease is left to expire."""
+async def test_slow_release_lets_the_lease_expire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster that does not answer does not delay the run: the lease is left to expire."""
     monkeypatch.setattr("senro.app.pod.claim_leases.RELEASE_SECONDS", 0.05)
     site = Site(tmp_path, plan_of())
     site.cluster.hang("delete_lease")
@@ -929,8 +929,8 @@ async def test_a_giving_back_that_takes_too_long(tmp_path: Path, monkeypatch: py
     )
 
 
-async def test_a_pending_claim_is_named(tmp_path: Path) -> None:
-    """What a pod waits for, and why it is given up, ends with a sentence that names the claim."""
+async def test_pending_message_names_the_claim(tmp_path: Path) -> None:
+    """The reason why a pod is pending, or given up, ends with a sentence that names the claim."""
     words = '0/1 nodes are available: persistentvolumeclaim "senro-cache" not found.'
     unscheduled = {
         "phase": "Pending",
@@ -944,8 +944,8 @@ async def test_a_pending_claim_is_named(tmp_path: Path) -> None:
     assert (outcome.infra_kind, outcome.message[-len(told) :]) == ("unschedulable", told)
 
 
-async def test_a_pod_that_waits_for_its_volume_without_a_word(tmp_path: Path) -> None:
-    """A node that says nothing, which a claim in use on another node looks like, is told as what it may be."""
+async def test_silent_wait_for_a_volume_is_explained(tmp_path: Path) -> None:
+    """If the node reports no reason, the message says what a claim in use on another node looks like."""
     site = Site(tmp_path, plan_of(start_timeout=60.0), course=stays(waiting()))
     await site.run()
     messages = [event.message for event in of(site, PodPending)]
@@ -953,7 +953,7 @@ async def test_a_pod_that_waits_for_its_volume_without_a_word(tmp_path: Path) ->
 
 
 async def test_steps_of_one_run_take_turns(tmp_path: Path) -> None:
-    """Of many steps that want one claim each waits for its turn without taking a place from a step that can run."""
+    """Steps that need the same claim run one after the other, and a waiting one takes no job."""
     pipeline = Pipeline("release")
     workflow = pipeline.workflow("build")
     claiming, plain = Pod(IMAGE, namespace="ci", claims={"cache": "senro-cache"}), Pod(IMAGE, namespace="ci")
@@ -979,8 +979,8 @@ async def test_steps_of_one_run_take_turns(tmp_path: Path) -> None:
     assert [type(event) for event in spans] == [LeaseAcquired, LeaseReleased] * 3
 
 
-async def test_a_turn_lasts_as_long_as_the_lease(tmp_path: Path) -> None:
-    """A step keeps its turn until its pod is gone: the next one takes no place to wait for its own run's lease in."""
+async def test_turn_lasts_as_long_as_the_lease(tmp_path: Path) -> None:
+    """The next step of a run waits until the pod is gone, and takes no job for that wait."""
     pipeline = Pipeline("release")
     workflow = pipeline.workflow("build")
     target = Pod(IMAGE, namespace="ci", claims={"cache": "senro-cache"}, grace=30)

@@ -29,7 +29,7 @@ GRACE = 20
 
 
 class Scene:
-    """An attempt with a secret, its objects created as far as a test wants."""
+    """An attempt with a secret, whose objects are created as far as the test wants."""
 
     def __init__(self, folder: Path, *, auto: bool = True) -> None:
         plan = pod_plan(on=Target(IMAGE, namespace="ci", grace=GRACE), secrets={"TOKEN": "Token"})
@@ -70,7 +70,7 @@ def scene(tmp_path: Path) -> Scene:
 
 
 async def test_pod_and_secret_are_removed(scene: Scene) -> None:
-    """By uid, with the pod's own grace, told to the ledger; what the observer sees of it is no disruption."""
+    """Both are deleted, the pod by uid with its own grace period, and recorded; the observer sees no disruption."""
     scene.cluster.stubborn = True
     await scene.create()
     assert await scene.remove() == "deleted"
@@ -86,14 +86,14 @@ async def test_pod_and_secret_are_removed(scene: Scene) -> None:
     )
 
 
-async def test_nothing_was_created(scene: Scene) -> None:
-    """No request, no event."""
+async def test_without_objects_nothing_is_deleted(scene: Scene) -> None:
+    """Without created objects there is no request and no event."""
     assert await scene.remove() == "deleted"
     assert (scene.cluster.calls, scene.app.ledger.lines) == ([], [])
 
 
-async def test_only_the_secret_was_created(scene: Scene) -> None:
-    """The attempt ended before its pod's create was sent."""
+async def test_secret_without_a_pod_is_deleted(scene: Scene) -> None:
+    """The Secret is deleted if the attempt ended before the pod's create was sent."""
     scene.removal.secret = scene.secret
     await scene.cluster.create_secret(scene.secret)
     assert await scene.remove() == "deleted"
@@ -101,8 +101,8 @@ async def test_only_the_secret_was_created(scene: Scene) -> None:
     assert scene.app.ledger.lines == []
 
 
-async def test_a_secret_whose_create_was_given_up_is_removed_again(tmp_path: Path) -> None:
-    """The apiserver may carry the create out only now; no pod owns the Secret, so nobody else collects it."""
+async def test_late_secret_is_deleted_again(tmp_path: Path) -> None:
+    """The apiserver may carry out a create late, without a pod that owns the Secret: it is deleted a second time."""
     scene = Scene(tmp_path, auto=False)
     scene.removal.secret = scene.secret
     async with anyio.create_task_group() as group:
@@ -114,8 +114,8 @@ async def test_a_secret_whose_create_was_given_up_is_removed_again(tmp_path: Pat
 
 
 @pytest.mark.parametrize("there", [True, False])
-async def test_a_create_that_was_never_answered_is_looked_for(scene: Scene, there: bool) -> None:
-    """The pod is found by its nonce and removed; where there is none, nothing is told."""
+async def test_unacknowledged_pod_is_looked_for(scene: Scene, there: bool) -> None:
+    """The pod of an unanswered create is found by its nonce and deleted; without one nothing is recorded."""
     scene.removal.manifest, scene.removal.may_exist = scene.manifest, True
     if there:
         await scene.cluster.create_pod(scene.manifest)
@@ -124,8 +124,8 @@ async def test_a_create_that_was_never_answered_is_looked_for(scene: Scene, ther
     assert len(scene.app.ledger.events) == there
 
 
-async def test_a_pod_that_may_not_be_deleted_is_told(scene: Scene) -> None:
-    """In the cluster's words, with what to type; the Secret is removed all the same."""
+async def test_forbidden_pod_deletion_is_reported(scene: Scene) -> None:
+    """The cluster's message and the kubectl command are reported; the Secret is deleted all the same."""
     await scene.create()
     scene.cluster.fail("delete_pod", refused("delete pod", 403, "Forbidden", 'cannot delete resource "pods"'))
     assert await scene.remove() == "unconfirmed"
@@ -138,8 +138,8 @@ async def test_a_pod_that_may_not_be_deleted_is_told(scene: Scene) -> None:
     assert note.message.endswith(f"delete it with: {scene.remedy}")
 
 
-async def test_a_secret_that_may_not_be_deleted_is_told(scene: Scene) -> None:
-    """With a remedy of its own, in the cluster's words; the pod is put away, and nothing is said of it."""
+async def test_forbidden_secret_deletion_is_reported(scene: Scene) -> None:
+    """The cluster's message and the kubectl command are reported; the pod is deleted."""
     await scene.create()
     scene.cluster.fail("delete_secret", refused("delete secret", 403, "Forbidden", "cannot delete secrets"))
     assert await scene.remove() == "deleted"
@@ -153,8 +153,8 @@ async def test_a_secret_that_may_not_be_deleted_is_told(scene: Scene) -> None:
     assert note.message.endswith(f"delete it with: {remedy}")
 
 
-async def test_a_secret_that_cannot_be_deleted_is_told(scene: Scene) -> None:
-    """503 without an end: tried until the bound, which the pod does not wait for, and then told by itself."""
+async def test_failing_secret_deletion_is_reported(scene: Scene) -> None:
+    """An endless 503 is retried until the bound, while the pod is deleted, and then reported."""
     await scene.create()
     for _ in range(10_000):
         scene.cluster.fail("delete_secret", refused("delete secret", 503))
@@ -170,8 +170,8 @@ async def test_a_secret_that_cannot_be_deleted_is_told(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("secret", [True, False])
-async def test_a_pod_that_was_refused_was_never_there(scene: Scene, secret: bool) -> None:
-    """The apiserver said no: no look, no wait, no event and no remedy; the Secret is removed."""
+async def test_refused_pod_is_not_looked_for(scene: Scene, secret: bool) -> None:
+    """After a refused create the pod is not looked for, and nothing is recorded; the Secret is deleted."""
     scene.removal.manifest, scene.removal.may_exist = scene.manifest, False
     if secret:
         scene.removal.secret = scene.secret
@@ -183,8 +183,8 @@ async def test_a_pod_that_was_refused_was_never_there(scene: Scene, secret: bool
     assert (scene.app.clock.monotonic(), scene.app.ledger.lines, scene.app.recorder.leftovers) == (before, [], [])
 
 
-async def test_a_pod_that_somebody_else_removed(scene: Scene) -> None:
-    """Its object is gone, which says nothing of its processes: that is told apart from what was put away."""
+async def test_pod_removed_by_another_client(scene: Scene) -> None:
+    """The pod is gone without this cleanup's deletion, so its processes may be alive: `already_gone`."""
     pod = await scene.create()
     scene.cluster.vanish(pod)
     assert await scene.remove() == "already_gone"
@@ -194,8 +194,8 @@ async def test_a_pod_that_somebody_else_removed(scene: Scene) -> None:
     assert event.confirmed
 
 
-async def test_a_pod_that_a_timeout_removed(scene: Scene) -> None:
-    """The deletion that was asked for before is ours too: when nothing is left of it, it was put away."""
+async def test_pod_removed_by_the_timeout(scene: Scene) -> None:
+    """A pod that is gone after the deletion that a timeout requested counts as deleted."""
     pod = await scene.create()
     assert scene.observed is not None
     await scene.removal.request_deletion(scene.observed)
@@ -204,8 +204,8 @@ async def test_a_pod_that_a_timeout_removed(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("refuses", [True, False])
-async def test_a_pod_whose_timeout_was_not_heard(scene: Scene, *, refuses: bool) -> None:
-    """A deletion that was refused, or came too late, did not remove it: somebody else did."""
+async def test_pod_whose_timeout_deletion_had_no_effect(scene: Scene, *, refuses: bool) -> None:
+    """If the deletion after a timeout was refused or came too late, another client removed the pod."""
     pod = await scene.create()
     assert scene.observed is not None
     if refuses:
@@ -221,7 +221,7 @@ async def test_a_pod_whose_timeout_was_not_heard(scene: Scene, *, refuses: bool)
 
 
 class HeldClaims:
-    """The attempt's claims, as far as a removal knows them."""
+    """The attempt's claims, as far as the cleanup uses them."""
 
     def __init__(self) -> None:
         self.freed: list[bool] = []
@@ -269,10 +269,10 @@ STATUSES: dict[str, dict[str, Any]] = {
         ("stays", Exited(0), "Succeeded", False),
     ],
 )
-async def test_a_claim_is_freed_when_no_process_can_use_it(
+async def test_claim_is_released_when_no_process_can_use_it(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, *, goes: str, answer: Answer, phase: str, freed: bool
 ) -> None:
-    """Not while a pod may be there, not of a silent node, and not after a removal without grace that ended it."""
+    """Not released: a pod that may exist, one of a silent node, and one that was forced."""
     monkeypatch.setattr("senro.app.runtime.shutdown.FORCE_SECONDS", 0.0)
     claims = HeldClaims()
     scene.removal.claims = cast("Claims", claims)
@@ -294,8 +294,8 @@ async def test_a_claim_is_freed_when_no_process_can_use_it(
 
 
 @pytest.mark.parametrize("forced", [True, False])
-async def test_a_claim_of_a_pod_that_went_after_its_timeout(scene: Scene, *, forced: bool) -> None:
-    """Gone before its removal began, it was looked at meanwhile, through troubles: freed where it was seen ended."""
+async def test_claim_after_a_timeout(scene: Scene, *, forced: bool) -> None:
+    """A pod that is gone before its cleanup was polled meanwhile: the claim is released if it was seen ended."""
     claims = HeldClaims()
     scene.removal.claims = cast("Claims", claims)
     scene.cluster.stubborn, scene.cluster.shows_ends = forced, True
@@ -314,8 +314,8 @@ async def test_a_claim_of_a_pod_that_went_after_its_timeout(scene: Scene, *, for
     assert claims.freed == [not forced]
 
 
-async def test_a_pod_that_may_not_be_looked_at(scene: Scene) -> None:
-    """A refusal ends the looking, and nothing else."""
+async def test_forbidden_poll_ends_the_watch(scene: Scene) -> None:
+    """A refused poll ends the watch and nothing else."""
     await scene.create()
     assert scene.observed is not None
     await scene.removal.request_deletion(scene.observed)
@@ -325,8 +325,8 @@ async def test_a_pod_that_may_not_be_looked_at(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("looked_at", [True, False])
-async def test_a_claim_of_a_pod_that_nobody_observed(scene: Scene, looked_at: bool) -> None:
-    """Created and never observed: freed once it was put away, and not where it went by itself."""
+async def test_claim_of_an_unobserved_pod(scene: Scene, looked_at: bool) -> None:
+    """The claim of a pod that was never observed is released after its deletion, not if it was already gone."""
     claims = HeldClaims()
     scene.removal.claims = cast("Claims", claims)
     pod = await scene.create()
@@ -338,8 +338,8 @@ async def test_a_claim_of_a_pod_that_nobody_observed(scene: Scene, looked_at: bo
 
 
 @pytest.mark.parametrize("method", ["delete_pod", "read_pod", "delete_secret"])
-async def test_whoever_asks_twice_is_told_what_stays(scene: Scene, method: str) -> None:
-    """Abandoned while the cluster does not answer: it ends at once, unconfirmed, with what to type."""
+async def test_cancelled_cleanup_reports_what_remains(scene: Scene, method: str) -> None:
+    """A cleanup that is cancelled ends at once, unconfirmed, with the kubectl command."""
     scene.cluster.stubborn = True
     await scene.create()
     scene.cluster.hang(method)
@@ -356,8 +356,8 @@ async def test_whoever_asks_twice_is_told_what_stays(scene: Scene, method: str) 
     assert any(scene.remedy in message for _, message in scene.app.reporter.notes)
 
 
-async def test_a_removal_is_shielded(scene: Scene) -> None:
-    """The cancellation of the run does not stop what puts its pod away."""
+async def test_cleanup_is_shielded(scene: Scene) -> None:
+    """The cancellation of the run does not stop the cleanup."""
     scene.cluster.stubborn = True
     await scene.create()
     with anyio.CancelScope() as scope:
@@ -366,8 +366,8 @@ async def test_a_removal_is_shielded(scene: Scene) -> None:
     assert scene.gone
 
 
-async def test_a_cancelled_run_does_not_wait_for_a_long_grace(scene: Scene) -> None:
-    """Once somebody waits, the pod gets three seconds."""
+async def test_cancelled_run_shortens_the_grace_period(scene: Scene) -> None:
+    """In a cancelled run the pod gets three seconds."""
     scene.cluster.stubborn = True
     await scene.create()
     scene.attempt.cleanup_scopes.shorten()
@@ -375,8 +375,8 @@ async def test_a_cancelled_run_does_not_wait_for_a_long_grace(scene: Scene) -> N
     assert scene.cluster.graces == [CANCEL_GRACE]
 
 
-async def test_a_deletion_is_asked_for(scene: Scene) -> None:
-    """Through troubles, and it does not wait for the pod to go; the observer knows that it is ours."""
+async def test_request_deletion_retries_errors(scene: Scene) -> None:
+    """The deletion is requested despite errors, without waiting for its effect; the observer attributes it to senro."""
     pod = await scene.create()
     observer = scene.observer(pod)
     scene.cluster.stubborn = True
@@ -388,8 +388,8 @@ async def test_a_deletion_is_asked_for(scene: Scene) -> None:
     assert len(scene.cluster.pods) == 1
 
 
-async def test_a_deletion_that_cannot_be_asked_for_is_given_up(scene: Scene) -> None:
-    """After half a minute of no answers the pod's own deadline has to do it; a refusal is told at once."""
+async def test_request_deletion_is_given_up(scene: Scene) -> None:
+    """After half a minute without answers the pod's own deadline has to end it; a refusal is noted at once."""
     pod = await scene.create()
     for _ in range(100):
         scene.cluster.fail("delete_pod", Unreachable("delete", cause="refused", sent=False))
@@ -401,7 +401,7 @@ async def test_a_deletion_that_cannot_be_asked_for_is_given_up(scene: Scene) -> 
     assert "no" in scene.app.reporter.notes[-1][1]
 
 
-async def test_no_deletion_is_asked_for_without_a_pod(scene: Scene) -> None:
-    """Nothing was created: nothing is asked."""
+async def test_request_deletion_without_a_pod(scene: Scene) -> None:
+    """Without a pod there is no request."""
     await scene.removal.request_deletion(scene.observer(Pod()))
     assert scene.cluster.calls == []

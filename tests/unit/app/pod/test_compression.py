@@ -1,4 +1,4 @@
-"""Transfers over links of different speeds: packed where that is faster, begun again at most once, never a try."""
+"""Transfers over links of different speeds: compressed if that is faster, restarted at most once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def unpacked(data: bytes) -> bytes:
 
 
 class Link:
-    """A far side that reads at a rate, and what it was sent each time."""
+    """A remote side that reads at a given rate and keeps what it was sent."""
 
     def __init__(self, scene: StagingScene, rate: float, has: bytes = b"senro-has gzip\n") -> None:
         self.scene, self.rate, self.has = scene, rate, has
@@ -79,8 +79,8 @@ async def stage(scene: StagingScene, link: Link, content: bytes) -> TransferComp
     return event
 
 
-async def test_a_slow_link_gets_text_packed(scene: StagingScene) -> None:
-    """It is measured within the first megabytes, begun again packed, and that is no try and no break."""
+async def test_slow_link_restarts_compressed(scene: StagingScene) -> None:
+    """On a slow link the upload of text restarts compressed after the first megabytes; that is no failed try."""
     link = Link(scene, SLOW)
     event = await stage(scene, link, TEXT)
     assert link.codings == ["plain", "gzip"]
@@ -104,10 +104,8 @@ async def test_a_slow_link_gets_text_packed(scene: StagingScene) -> None:
         pytest.param(SLOW, TEXT[: 1 << 20], b"senro-has gzip\n", id="small"),
     ],
 )
-async def test_what_would_not_be_faster_stays_plain(
-    scene: StagingScene, rate: float, content: bytes, has: bytes
-) -> None:
-    """A fast link, content that does not pack, an image without gzip, a transfer that is over before."""
+async def test_upload_stays_plain(scene: StagingScene, rate: float, content: bytes, has: bytes) -> None:
+    """A fast link, incompressible content, an image without gzip, and a short transfer stay uncompressed."""
     link = Link(scene, rate, has)
     event = await stage(scene, link, content)
     assert link.codings == ["plain"]
@@ -123,10 +121,8 @@ async def test_what_would_not_be_faster_stays_plain(
         (KNOWN_SECONDS, b"senro-has gzip\n", ["plain", "gzip"]),
     ],
 )
-async def test_a_link_that_was_measured_is_remembered_for_a_while(
-    scene: StagingScene, age: float, has: bytes, expected: list[Coding]
-) -> None:
-    """The next transfer asks first what the far side has and begins packed; after two minutes the link is measured."""
+async def test_measured_rate_is_remembered(scene: StagingScene, age: float, has: bytes, expected: list[Coding]) -> None:
+    """The next transfer starts compressed, once the compressors are known; after two minutes the link is measured."""
     scene.compression.link.measured("upload", SLOW, scene.app.clock.monotonic())
     scene.app.clock.move(age)
     link = Link(scene, SLOW, has)
@@ -134,8 +130,8 @@ async def test_a_link_that_was_measured_is_remembered_for_a_while(
     assert link.codings == expected
 
 
-async def test_a_far_side_that_never_says_what_it_has_is_not_waited_for_long(scene: StagingScene) -> None:
-    """Something else than the script answers first, or nothing: the archive goes plain."""
+async def test_missing_list_of_compressors(scene: StagingScene) -> None:
+    """If the compressors are not listed in time, the archive is sent uncompressed."""
     scene.compression.link.measured("upload", SLOW, scene.app.clock.monotonic())
     link = Link(scene, FAST, b"motd: welcome\n")
     monkey = pytest.MonkeyPatch()
@@ -146,7 +142,7 @@ async def test_a_far_side_that_never_says_what_it_has_is_not_waited_for_long(sce
 
 
 def sends(scene: ReadingScene, content: bytes, rate: float, has: list[tuple[str, ...]]) -> Command:
-    """A far side that writes an archive of one file at a rate, packed as its command says."""
+    """A remote side that writes an archive of one file at a rate, compressed as its command says."""
 
     async def run(far: FarSide) -> ExecResult:
         has.append(far.command)
@@ -189,16 +185,16 @@ async def read(
     return codings, event
 
 
-async def test_a_slow_link_brings_text_back_packed(reading: ReadingScene) -> None:
-    """What is expected is what had been sent in; the first megabytes are the measure and the sample."""
+async def test_slow_download_restarts_compressed(reading: ReadingScene) -> None:
+    """As much is expected as was uploaded; the first megabytes are measured and sampled."""
     reading.compression.has = ("gzip",)
     codings, event = await read(reading, TEXT, SLOW, staged=len(TEXT))
     assert codings == ["plain", "gzip"]
     assert (event.coding, event.wire_bytes < len(TEXT) / 2 < event.bytes) == ("gzip", True)
 
 
-async def test_more_than_expected_is_noticed_later(reading: ReadingScene) -> None:
-    """Nothing was sent in: the transfer is begun again once as much again would take long enough."""
+async def test_long_download_restarts_later(reading: ReadingScene) -> None:
+    """Without an upload the download restarts once it would take long enough to receive as much again."""
     reading.compression.has = ("zstd",)
     codings, _ = await read(reading, TEXT * 2, SLOW / 10)
     assert codings == ["plain", "zstd"]
@@ -213,18 +209,18 @@ async def test_more_than_expected_is_noticed_later(reading: ReadingScene) -> Non
         pytest.param(TEXT, SLOW, None, id="never-said"),
     ],
 )
-async def test_what_would_not_be_faster_comes_back_plain(
+async def test_download_stays_plain(
     reading: ReadingScene, content: bytes, rate: float, has: tuple[Coding, ...] | None
 ) -> None:
-    """As on the way in."""
+    """The same cases as for uploads."""
     reading.compression.has = has
     codings, event = await read(reading, content, rate, staged=len(content))
     assert codings == ["plain"]
     assert event.wire_bytes == event.bytes
 
 
-async def test_what_the_staging_learned_is_used_at_once(reading: ReadingScene) -> None:
-    """The rate of the way in and the sample of what was sent: the read-back begins packed."""
+async def test_download_uses_the_measures_of_the_upload(reading: ReadingScene) -> None:
+    """With the rate and the sample of the upload the download starts compressed."""
     reading.compression.has = ("gzip",)
     reading.compression.ratio = 0.3
     reading.compression.link.measured("upload", SLOW, reading.app.clock.monotonic())

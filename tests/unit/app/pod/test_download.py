@@ -42,7 +42,7 @@ MANIFEST = {"kind": "Pod", "metadata": {"name": "make-1", "namespace": "ci"}, "s
 def sends(
     data: bytes = DATA, err: bytes = COUNT, end: ExecResult | StreamBroken = SUCCESS, *, piece: int = 50_000
 ) -> Command:
-    """The far side writes the archive in pieces, says something, and ends so."""
+    """The remote side writes the archive in pieces, then stderr, and ends with this result."""
 
     async def run(far: FarSide) -> ExecResult:
         for at in range(0, len(data), piece):
@@ -85,7 +85,7 @@ class _Failing:
 
 
 class _Trees(FolderTrees):
-    """Real folders; the first unpacking fails as told: at its first byte, or in leaving after the swap."""
+    """Real folders; the first unpacking fails at its first byte, or on leaving after the swap."""
 
     def __init__(self, error: TreeError, when: Literal["write", "leave"]) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class _Trees(FolderTrees):
 
 
 class Scene:
-    """A pod that ended its step, and two folders of the coordinator with old content."""
+    """A pod whose step has ended, and two folders of the coordinator with old content."""
 
     def __init__(self, folder: Path) -> None:
         self.app = App(folder, pod_plan(), auto=False)
@@ -153,7 +153,7 @@ class Scene:
         return self.app.ledger.events
 
     def untouched(self) -> bool:
-        """Whether the coordinator's copies are what they were, and nothing lies beside them."""
+        """Whether the coordinator's folders are unchanged, without leftovers."""
         additions = set(names(Path(self.folders[0]).parent)) - {"first", "second", "runs", "cache"}
         return self.contents() == [OLD, OLD] and not additions
 
@@ -166,8 +166,8 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-async def test_folders_are_replaced_by_what_came(scene: Scene) -> None:
-    """One exec without stdin, every folder swapped whole, the trees returned and one event."""
+async def test_folders_are_replaced_by_the_download(scene: Scene) -> None:
+    """One exec without stdin; every folder is replaced, the trees are returned, and one event is recorded."""
     found = await scene.read(sends())
     assert found == {0: NEW, 2: OTHER}
     assert scene.contents() == [NEW, OTHER]
@@ -182,16 +182,16 @@ async def test_folders_are_replaced_by_what_came(scene: Scene) -> None:
     assert scene.app.reporter.files[-1] == 3
 
 
-async def test_the_far_tar_is_told_what_to_leave_out(scene: Scene) -> None:
-    """What the rules of every folder exclude by a plain name does not cross; the rest is left out here."""
+async def test_remote_tar_gets_excludes(scene: Scene) -> None:
+    """Plain names that all folders exclude are excluded by the remote tar; the other rules are applied here."""
     scene.rules = {0: ContentRules(("**/node_modules", "build", "**/*.pyc")), 2: ContentRules(("**/node_modules",))}
     await scene.read(sends())
     (far,) = scene.cluster.execs
     assert far.command == reading_command((0, 2), excludes=("node_modules",))
 
 
-async def test_sockets_are_named_among_what_does_not_travel(scene: Scene) -> None:
-    """Each in its own workspace, but for excluded ones; those that the far side only counted, in the first."""
+async def test_sockets_are_listed_as_omitted(scene: Scene) -> None:
+    """Sockets are listed with their workspace, except excluded ones; unnamed ones with the first workspace."""
     scene.rules = {2: ContentRules(("run",))}
     named = b"".join(b"senro-socket %b\n" % name for name in (b"0/a/s", b"2/t", b"2/run", b"x", b"\xb2/y"))
     found = await scene.read(sends(err=named + b"senro-members 3 999999999\n"))
@@ -215,8 +215,8 @@ FAILURES: list[tuple[Command, str]] = [
 
 
 @pytest.mark.parametrize(("failure", "words"), FAILURES, ids=range(len(FAILURES)))
-async def test_what_cannot_be_proven_whole_is_read_again(scene: Scene, failure: Command, words: str) -> None:
-    """End blocks, status and count must all be there; until they are, the folders are what they were."""
+async def test_incomplete_archive_is_downloaded_again(scene: Scene, failure: Command, words: str) -> None:
+    """End blocks, status and count must be there; until then the folders are unchanged."""
 
     async def look(far: FarSide) -> ExecResult:
         assert scene.contents() == [OLD, OLD]
@@ -232,8 +232,8 @@ async def test_what_cannot_be_proven_whole_is_read_again(scene: Scene, failure: 
 
 
 @pytest.mark.parametrize("failure", [failure for failure, _ in FAILURES], ids=range(len(FAILURES)))
-async def test_three_tries_leave_everything_as_it_was(scene: Scene, failure: Command) -> None:
-    """Then the files are lost, and the coordinator's copy is byte for byte what it was."""
+async def test_three_failed_tries_change_nothing(scene: Scene, failure: Command) -> None:
+    """After three failed tries the folders are unchanged."""
     with fails("could not be read back in 3 tries: "):
         await scene.read(*[failure] * TRIES)
     assert scene.untouched()
@@ -250,8 +250,8 @@ async def test_three_tries_leave_everything_as_it_was(scene: Scene, failure: Com
     ],
     ids=["parent", "absolute", "link", "sparse"],
 )
-async def test_what_must_not_be_unpacked_is_refused_at_once(scene: Scene, data: bytes) -> None:
-    """The step left it so: no other try helps, and nothing of it touches the folders; the ledger says why."""
+async def test_invalid_archive_is_refused_at_once(scene: Scene, data: bytes) -> None:
+    """An archive that must not be unpacked is refused without another try, and the reason is recorded."""
     with fails("a workspace was refused as the step left it: ", refused=True):
         await scene.read(sends(data=data + bytes(1024)))
     assert scene.untouched()
@@ -260,8 +260,8 @@ async def test_what_must_not_be_unpacked_is_refused_at_once(scene: Scene, data: 
 
 
 @pytest.mark.parametrize("another", [False, True])
-async def test_a_pod_that_is_gone_is_not_asked_again(scene: Scene, another: bool) -> None:
-    """Gone, or another pod under its name: what it held is lost."""
+async def test_missing_pod_is_not_tried_again(scene: Scene, another: bool) -> None:
+    """If the pod is gone, or another has its name, there is no other try."""
 
     async def vanish(far: FarSide) -> ExecResult:
         await far.stdout(DATA[:10])
@@ -276,16 +276,16 @@ async def test_a_pod_that_is_gone_is_not_asked_again(scene: Scene, another: bool
     assert len(scene.cluster.execs) == 1
 
 
-async def test_a_control_plane_in_trouble_says_nothing_of_the_pod(scene: Scene) -> None:
-    """Where it cannot be looked at, the next try finds out."""
+async def test_failed_poll_does_not_end_the_download(scene: Scene) -> None:
+    """If the pod cannot be read, the next try finds out."""
     scene.cluster.fail("read_pod", refused("read", 503))
     assert await scene.read(sends(data=b""), sends()) == {0: NEW, 2: OTHER}
 
 
 @pytest.mark.parametrize("times", [1, 2, 3, 6, 20])
 @pytest.mark.parametrize("error", UNOPENED, ids=["500", "503", "429", "connection"])
-async def test_an_exec_that_does_not_open_is_no_try(scene: Scene, error: ClusterError, times: int) -> None:
-    """A finished step is not thrown away: its files come back, and all three tries are left after the refusals."""
+async def test_refused_exec_counts_as_no_try(scene: Scene, error: ClusterError, times: int) -> None:
+    """An exec that does not open is repeated, and three tries remain afterwards."""
     for _ in range(times):
         scene.cluster.fail("exec", error)
     assert await scene.read(sends(data=b""), sends(data=b""), sends()) == {0: NEW, 2: OTHER}
@@ -296,8 +296,8 @@ async def test_an_exec_that_does_not_open_is_no_try(scene: Scene, error: Cluster
 
 
 @pytest.mark.parametrize("after", [0.5, 42, 300])
-async def test_a_control_plane_that_asks_for_time_gets_it(scene: Scene, after: float) -> None:
-    """Retry-After is waited for before the exec is opened again, and little more."""
+async def test_retry_after_is_respected(scene: Scene, after: float) -> None:
+    """The exec is opened again after the requested delay."""
     before = scene.app.clock.monotonic()
     scene.cluster.fail("exec", refused(ASKED, 429, retry_after=after))
     assert await scene.read(sends()) == {0: NEW, 2: OTHER}
@@ -305,8 +305,8 @@ async def test_a_control_plane_that_asks_for_time_gets_it(scene: Scene, after: f
 
 
 @pytest.mark.parametrize("error", UNOPENED, ids=["500", "503", "429", "connection"])
-async def test_a_control_plane_that_stays_away_loses_the_files(scene: Scene, error: ClusterError) -> None:
-    """A quarter of an hour of refusals, and no longer; another attempt may go better, and nothing was touched."""
+async def test_long_outage_ends_the_download(scene: Scene, error: ClusterError) -> None:
+    """After fifteen minutes of refusals the download fails; another attempt may succeed."""
     before = scene.app.clock.monotonic()
     for _ in range(500):
         scene.cluster.fail("exec", error)
@@ -321,8 +321,8 @@ async def test_a_control_plane_that_stays_away_loses_the_files(scene: Scene, err
 
 
 @pytest.mark.parametrize("code", [401, 403, 422])
-async def test_a_refusal_that_no_repetition_mends_ends_at_once(scene: Scene, code: int) -> None:
-    """A right that is missing is named after one request, and another attempt would end the same."""
+async def test_missing_right_ends_the_download_at_once(scene: Scene, code: int) -> None:
+    """A missing right is reported after one request; another attempt would fail too."""
     scene.cluster.fail("exec", refused(ASKED, code, "Forbidden", 'cannot create resource "pods/exec"'))
     with fails('cannot create resource "pods/exec"') as caught:
         await scene.read(sends())
@@ -332,8 +332,8 @@ async def test_a_refusal_that_no_repetition_mends_ends_at_once(scene: Scene, cod
 
 
 @pytest.mark.parametrize("rule", sorted(LOCAL_RULES - {"leftover"}))
-async def test_a_machine_that_cannot_write_is_not_asked_again(scene: Scene, rule: str) -> None:
-    """A full disk here: one try, the step is not to blame, and another attempt ends the same."""
+async def test_local_error_ends_the_download_at_once(scene: Scene, rule: str) -> None:
+    """An error of this machine ends the download after one try, and does not blame the step."""
     object.__setattr__(scene.app.services, "trees", _Trees(TreeError("d", rule, "No space left on device"), "write"))
     with fails("could not be written on this machine: d: No space left") as caught:
         await scene.read(sends())
@@ -343,15 +343,15 @@ async def test_a_machine_that_cannot_write_is_not_asked_again(scene: Scene, rule
 
 
 @pytest.mark.parametrize("rule", sorted(BROKEN_RULES))
-async def test_an_archive_that_broke_on_its_way_is_read_again(scene: Scene, rule: str) -> None:
-    """Every rule that speaks of the archive itself is one of the three tries."""
+async def test_damaged_archive_is_downloaded_again(scene: Scene, rule: str) -> None:
+    """An archive that was damaged in transit counts as one of three tries."""
     object.__setattr__(scene.app.services, "trees", _Trees(TreeError("d", rule, "torn"), "write"))
     assert await scene.read(sends(), sends()) == {0: NEW, 2: OTHER}
     assert len(scene.cluster.execs) == 2
 
 
-async def test_what_was_there_before_and_cannot_be_removed_is_a_note(scene: Scene) -> None:
-    """`leftover` after the swap: the files are there, nothing is read again, and a person is told what lies around."""
+async def test_leftover_after_the_swap_is_noted(scene: Scene) -> None:
+    """A `leftover` after the swap is noted, and the download has succeeded."""
     object.__setattr__(scene.app.services, "trees", _Trees(TreeError("old", "leftover", "Permission denied"), "leave"))
     assert await scene.read(sends()) == {0: NEW, 2: OTHER}
     assert scene.contents() == [NEW, OTHER]
@@ -360,16 +360,16 @@ async def test_what_was_there_before_and_cannot_be_removed_is_a_note(scene: Scen
     assert [type(event) for event in scene.events] == [TransferCompleted]
 
 
-async def test_leftovers_before_the_swap_are_no_success(scene: Scene) -> None:
-    """The same rule before anything was put in place loses the files, and says so."""
+async def test_leftover_before_the_swap_fails_the_download(scene: Scene) -> None:
+    """A `leftover` before the swap fails the download."""
     object.__setattr__(scene.app.services, "trees", _Trees(TreeError("old", "leftover", "Permission denied"), "write"))
     with fails("old: Permission denied"):
         await scene.read(sends())
     assert scene.contents() == [OLD, OLD]
 
 
-async def test_an_ended_container_is_not_asked_again(scene: Scene) -> None:
-    """`senro-io` terminated, as when its pod is evicted: lost at once, not after another exec into nothing."""
+async def test_ended_container_is_not_tried_again(scene: Scene) -> None:
+    """If `senro-io` has terminated, there is no other try."""
 
     async def end(far: FarSide) -> ExecResult:
         await far.stdout(DATA[:10])
@@ -383,14 +383,14 @@ async def test_an_ended_container_is_not_asked_again(scene: Scene) -> None:
     assert scene.untouched()
 
 
-async def test_the_count_is_found_behind_many_warnings(scene: Scene) -> None:
-    """A tar that warned of a thousand sockets still hands over: only the middle of what it said is dropped."""
+async def test_count_is_found_after_many_warnings(scene: Scene) -> None:
+    """Of a long stderr only the middle is dropped, so the count in the last line is found."""
     warnings = b"".join(b"tar: 0/socket-%d: socket ignored\n" % number for number in range(1000))
     assert await scene.read(sends(err=warnings + COUNT)) == {0: NEW, 2: OTHER}
 
 
-async def test_a_reading_that_is_cancelled_leaves_everything_as_it_was(scene: Scene) -> None:
-    """With half of the archive here: nothing is replaced, nothing stays open, nothing is left beside the folders."""
+async def test_cancelled_download_changes_nothing(scene: Scene) -> None:
+    """A cancelled download replaces nothing, closes its exec and leaves no siblings."""
 
     async def hang(far: FarSide) -> ExecResult:
         await far.stdout(DATA[:70_000])

@@ -25,13 +25,13 @@ ASKED = "follow the log of step in pod ci/make-1"
 
 
 def stamped(count: int, *, at: int = 0, text: str = "line") -> bytes:
-    """Lines with times, four to a second, some of them alike."""
+    """Lines with timestamps, four per second, some of them equal."""
     lines = [f"2026-11-29T10:00:{n // 4:02}.{n % 4}00000000Z {text} {n // 3}\n" for n in range(at, at + count)]
     return "".join(lines).encode()
 
 
 def plain(count: int, *, at: int = 0, text: str = "line") -> bytes:
-    """The same as a person reads them."""
+    """The same lines without timestamps."""
     return "".join(f"{text} {n // 3}\n" for n in range(at, at + count)).encode()
 
 
@@ -40,7 +40,7 @@ def broken() -> StreamBroken:
 
 
 class Scene:
-    """A pod in a fake cluster, watched by polls, its log followed, in virtual time that moves by itself."""
+    """A pod in a fake cluster that is polled and whose log is followed, in virtual time."""
 
     def __init__(self, folder: Path, secret: bytes | None = None) -> None:
         values = {} if secret is None else {"Token": secret}
@@ -51,7 +51,7 @@ class Scene:
 
     @asynccontextmanager
     async def following_it(self) -> AsyncIterator[None]:
-        """The following beside its observer while the context is open, then to its end, and recorded."""
+        """Follow the log while the context is open, then to its end, and record it."""
         attempt = self.app.attempt()
         manifest = {
             "kind": "Pod",
@@ -88,7 +88,7 @@ class Scene:
         return event
 
     def finish(self, code: int = 0) -> None:
-        """The container ends, and its log with it."""
+        """End the container and its log."""
         self.cluster.log(self.pod).end()
         self.cluster.show(self.pod, ended(code))
 
@@ -98,8 +98,8 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-async def test_a_log_is_written_and_shown_to_its_end(scene: Scene) -> None:
-    """Each line is in the run's folder without its time, told to the reporter as it came, and the log is complete."""
+async def test_log_is_written_and_reported(scene: Scene) -> None:
+    """Each line is written without its timestamp, reported as it arrives, and the log is complete."""
     async with scene.following_it():
         log = scene.cluster.log(scene.pod)
         log.add(stamped(5))
@@ -113,8 +113,8 @@ async def test_a_log_is_written_and_shown_to_its_end(scene: Scene) -> None:
     assert scene.cluster.openings == [None]
 
 
-async def test_nothing_is_opened_before_the_step_runs(scene: Scene) -> None:
-    """While the pod waits nobody asks for a log that is not there."""
+async def test_log_is_not_opened_before_the_step_runs(scene: Scene) -> None:
+    """While the pod is pending no log is requested."""
     async with scene.following_it():
         scene.cluster.show(scene.pod, waiting())
         await scene.app.clock.sleep(10)
@@ -127,7 +127,7 @@ async def test_nothing_is_opened_before_the_step_runs(scene: Scene) -> None:
 
 
 async def test_a_step_that_never_ran_has_an_empty_log(scene: Scene) -> None:
-    """The pod went away while it waited: the log is complete, and empty."""
+    """The log of a pod that ended while pending is complete and empty."""
     async with scene.following_it():
         scene.cluster.show(scene.pod, waiting())
         await scene.app.clock.sleep(3)
@@ -137,8 +137,8 @@ async def test_a_step_that_never_ran_has_an_empty_log(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("error", [broken(), None, Unreachable(ASKED, cause="timed out", sent=True)], ids=str)
-async def test_a_stream_that_ends_is_opened_again(scene: Scene, error: ClusterError | None) -> None:
-    """Broken or ended in order while the container runs: reopened at the last time, nothing lost, nothing twice."""
+async def test_ended_stream_is_reopened(scene: Scene, error: ClusterError | None) -> None:
+    """A stream that ends while the container runs is reopened at the last timestamp, without loss or repetition."""
     scene.cluster.cuts.extend([Cut(120, error), Cut(60, error)])
     async with scene.following_it():
         scene.cluster.log(scene.pod).add(stamped(12))
@@ -158,7 +158,7 @@ async def test_a_stream_that_ends_is_opened_again(scene: Scene, error: ClusterEr
     st.integers(0, 20),
 )
 def test_every_line_is_written_once(cuts: list[tuple[int, str]], before: int, after: int) -> None:
-    """Wherever the streams are cut, whatever the lines are: the file is the log."""
+    """Wherever the streams break, each line is written once."""
 
     async def run() -> None:
         scene = Scene(Path("/nowhere"))
@@ -175,8 +175,8 @@ def test_every_line_is_written_once(cuts: list[tuple[int, str]], before: int, af
     anyio.run(run)
 
 
-async def test_what_was_not_followed_is_read_in_the_end(scene: Scene) -> None:
-    """An apiserver that restarts ends streams in order, the last one too: the rest is read once the step has ended."""
+async def test_rest_is_read_at_the_end(scene: Scene) -> None:
+    """A restarting apiserver ends streams in order: the rest is read once the step has ended."""
     scene.cluster.cuts.append(Cut(100, None))
     async with scene.following_it():
         scene.cluster.log(scene.pod).add(stamped(8))
@@ -186,8 +186,8 @@ async def test_what_was_not_followed_is_read_in_the_end(scene: Scene) -> None:
     assert "read_log" in scene.cluster.calls
 
 
-async def test_a_stream_that_hangs_after_the_end_is_let_go(scene: Scene) -> None:
-    """The pod says that the container has ended, the stream does not: three quiet seconds later the rest is read."""
+async def test_hung_stream_is_cancelled(scene: Scene) -> None:
+    """If the stream stays silent for three seconds after the container's end, the rest is read."""
     async with scene.following_it():
         log = scene.cluster.log(scene.pod)
         log.add(stamped(4))
@@ -201,8 +201,8 @@ async def test_a_stream_that_hangs_after_the_end_is_let_go(scene: Scene) -> None
     assert scene.cluster.calls.count("read_log") == 1
 
 
-async def test_a_stream_that_brings_news_is_opened_again_soon(scene: Scene) -> None:
-    """What is cut while lines come is resumed at once, before they rotate away; what brings nothing is asked gently."""
+async def test_stream_with_new_lines_is_reopened_soon(scene: Scene) -> None:
+    """A stream that brought lines is reopened at once, before they are rotated away; others after a pause."""
     scene.cluster.cuts.extend([Cut(120, broken()), Cut(160, broken()), Cut(10, broken()), Cut(10, broken())])
     async with scene.following_it():
         scene.cluster.log(scene.pod).add(stamped(12))
@@ -215,8 +215,8 @@ async def test_a_stream_that_brings_news_is_opened_again_soon(scene: Scene) -> N
     assert (scene.written, scene.end.complete) == (plain(12), True)
 
 
-async def test_a_rotation_inside_a_cut_is_told(scene: Scene) -> None:
-    """The newest file no longer holds the newest line: what is there is written, and the log is not called complete."""
+async def test_rotation_during_a_break_is_recorded(scene: Scene) -> None:
+    """If the log was rotated during a break, the lines that are left are written and the log is not complete."""
     scene.cluster.cuts.append(Cut(len(stamped(4)), broken()))
     async with scene.following_it():
         log = scene.cluster.log(scene.pod)
@@ -229,8 +229,8 @@ async def test_a_rotation_inside_a_cut_is_told(scene: Scene) -> None:
     assert scene.end.reason == "it was rotated while its stream was cut, so lines in between may be missing"
 
 
-async def test_the_rest_is_asked_for_until_it_is_answered(scene: Scene) -> None:
-    """Troubles on the way to the last lines are sat out; the caller bounds it."""
+async def test_reading_the_rest_is_retried(scene: Scene) -> None:
+    """Errors while reading the rest are retried; the caller bounds the time."""
     scene.cluster.cuts.append(Cut(100, broken()))
     for error in (broken(), Unreachable(ASKED, cause="refused", sent=False), refused(ASKED, 429), refused(ASKED, 500)):
         scene.cluster.fail("read_log", error)
@@ -241,8 +241,8 @@ async def test_the_rest_is_asked_for_until_it_is_answered(scene: Scene) -> None:
     assert scene.cluster.calls.count("read_log") == 5
 
 
-async def test_a_kubelet_that_has_not_started_it_yet_is_asked_again(scene: Scene) -> None:
-    """400 although the pod says that it runs: asked again half a second later, and nothing is missing."""
+async def test_400_for_a_starting_container_is_retried(scene: Scene) -> None:
+    """A 400 for a container that the pod shows running is retried after half a second."""
     scene.cluster.fail("follow_log", refused(ASKED, 400, "BadRequest", "waiting to start: ContainerCreating"))
     async with scene.following_it():
         scene.cluster.log(scene.pod).add(stamped(3))
@@ -251,8 +251,8 @@ async def test_a_kubelet_that_has_not_started_it_yet_is_asked_again(scene: Scene
     assert scene.end.complete
 
 
-async def test_a_log_with_nothing_in_it_is_asked_for_again(scene: Scene) -> None:
-    """204, as long as no node is named: the stream ends in order and empty, half a second later it is opened again."""
+async def test_empty_log_is_requested_again(scene: Scene) -> None:
+    """A 204, or an empty stream, is requested again after half a second."""
     scene.cluster.cuts.extend([Cut(0, None), Cut(0, None)])
     async with scene.following_it():
         began = scene.app.clock.monotonic()
@@ -264,8 +264,8 @@ async def test_a_log_with_nothing_in_it_is_asked_for_again(scene: Scene) -> None
 
 
 @pytest.mark.parametrize("code", [500, 502, 429])
-async def test_a_kubelet_out_of_reach_is_asked_again(scene: Scene, code: int) -> None:
-    """Troubles on the way say nothing of the log: the pod says whether there is more to come."""
+async def test_unreachable_kubelet_is_retried(scene: Scene, code: int) -> None:
+    """Errors of the connection do not end the log: the pod shows whether more follows."""
     for _ in range(3):
         scene.cluster.fail("follow_log", refused(ASKED, code, message="dial tcp: connection refused"))
     async with scene.following_it():
@@ -275,8 +275,8 @@ async def test_a_kubelet_out_of_reach_is_asked_again(scene: Scene, code: int) ->
     assert scene.end.complete
 
 
-async def test_a_pod_that_is_gone_says_so(scene: Scene) -> None:
-    """The stream broke and the pod is no more: what came is kept, and the end of the log says what is missing."""
+async def test_missing_pod_makes_the_log_incomplete(scene: Scene) -> None:
+    """If the pod is gone after the stream broke, the log's reason says so."""
     scene.cluster.cuts.append(Cut(len(stamped(3)) + 10, broken()))
     async with scene.following_it():
         log = scene.cluster.log(scene.pod)
@@ -290,8 +290,8 @@ async def test_a_pod_that_is_gone_says_so(scene: Scene) -> None:
     assert "404" in scene.end.reason
 
 
-async def test_a_pod_that_is_gone_before_it_is_opened(scene: Scene) -> None:
-    """404 at the opening ends the following with its reason."""
+async def test_404_ends_the_log(scene: Scene) -> None:
+    """A 404 at the opening ends the log with its reason."""
     scene.cluster.fail("follow_log", refused(ASKED, 404, "NotFound", 'pods "make-1" not found'))
     async with scene.following_it():
         await until(lambda: "follow_log" in scene.cluster.calls)
@@ -299,8 +299,8 @@ async def test_a_pod_that_is_gone_before_it_is_opened(scene: Scene) -> None:
     assert scene.end.reason == "the pod was gone before the end of its log was read"
 
 
-async def test_a_log_that_may_not_be_read(scene: Scene) -> None:
-    """403 is told once, in the cluster's words; nobody hammers."""
+async def test_403_ends_the_log(scene: Scene) -> None:
+    """A 403 ends the log with the cluster's message, after one request."""
     scene.cluster.fail("follow_log", refused(ASKED, 403, "Forbidden", 'cannot get resource "pods/log"'))
     async with scene.following_it():
         await until(lambda: "follow_log" in scene.cluster.calls)
@@ -312,8 +312,8 @@ async def test_a_log_that_may_not_be_read(scene: Scene) -> None:
 TROUBLE = b"failed to watch directory /var/log/pods/ci_make-1: no space left on device"
 
 
-async def test_a_trouble_of_the_kubelet_is_no_line_of_the_step(scene: Scene) -> None:
-    """Said inside the log, since the 200 was out: not shown as output. What it kept back is read in the end."""
+async def test_kubelet_error_in_the_stream_is_not_output(scene: Scene) -> None:
+    """An error that the kubelet writes into the stream is not output of the step; the rest is read at the end."""
     scene.cluster.cuts.append(Cut(len(stamped(4) + TROUBLE), None))
     async with scene.following_it():
         log = scene.cluster.log(scene.pod)
@@ -328,8 +328,8 @@ async def test_a_trouble_of_the_kubelet_is_no_line_of_the_step(scene: Scene) -> 
     assert scene.end.complete
 
 
-async def test_a_trouble_that_stays_is_told(scene: Scene) -> None:
-    """Where the end cannot be read because of it, the log is not complete and the kubelet's words say why."""
+async def test_persistent_kubelet_error_is_recorded(scene: Scene) -> None:
+    """If the end cannot be read because of it, the log is incomplete, with the kubelet's message as reason."""
     async with scene.following_it():
         log = scene.cluster.log(scene.pod)
         log.add(stamped(4) + TROUBLE)
@@ -339,7 +339,7 @@ async def test_a_trouble_that_stays_is_told(scene: Scene) -> None:
 
 
 async def test_secrets_are_masked_in_file_and_report(tmp_path: Path) -> None:
-    """A value that the step prints is in neither."""
+    """A secret that the step prints is masked in the file and in the report."""
     scene = Scene(tmp_path, secret=b"hunter2hunter2")
     async with scene.following_it():
         scene.cluster.log(scene.pod).add(b"2026-11-29T10:00:00.000000000Z token=hunter2hunter2 \xff\n")
@@ -348,8 +348,8 @@ async def test_secrets_are_masked_in_file_and_report(tmp_path: Path) -> None:
     assert scene.app.reporter.lines == [("build.make", "stdout", "token=*** \ufffd")]
 
 
-async def test_a_long_line_is_written_in_one(scene: Scene) -> None:
-    """A line that comes in pieces gets its one newline at its end."""
+async def test_long_line_is_written_as_one(scene: Scene) -> None:
+    """A line that arrives in pieces gets one newline at its end."""
     long = b"x" * 1_100_000
     scene.cluster.piece = 65_536
     async with scene.following_it():
@@ -358,8 +358,8 @@ async def test_a_long_line_is_written_in_one(scene: Scene) -> None:
     assert scene.written == long + b"\n" + plain(1, at=9)
 
 
-async def test_a_log_that_was_not_drained_says_so(scene: Scene) -> None:
-    """The caller's bound was reached."""
+async def test_undrained_log_is_incomplete(scene: Scene) -> None:
+    """If the caller's bound is reached, the log is incomplete."""
     async with scene.following_it():
         scene.finish()
         await scene.observer.until(lambda seen: isinstance(seen.answer, Exited))

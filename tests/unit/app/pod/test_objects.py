@@ -1,6 +1,6 @@
-"""Creating and removing an attempt's objects, whatever is lost on the way.
+"""Creating and deleting the objects of an attempt, although answers are lost.
 
-More than 500 lines: creating, finding and removing share one site and one table of cancellations.
+More than 500 lines: creation and deletion share one site and one table of cancellations.
 """
 
 from __future__ import annotations
@@ -87,23 +87,23 @@ def waited(clock: FakeClock) -> float:
 
 
 async def create(cluster: FakeCluster, clock: FakeClock, waiting: Waiting = WAITING) -> tuple[Pod, bool]:
-    """Creates POD; raises the error that ended it."""
+    """Creates POD; raises the error that ended the creation."""
     try:
         return await create_pod(cluster, POD, "ours", clock, waiting)
     except PodNotCreated as failure:
         raise failure.error from failure
 
 
-async def test_a_pod_is_created() -> None:
-    """One request, no wait, the pod as it was stored, and nothing is adopted."""
+async def test_pod_is_created() -> None:
+    """One request returns the stored pod, which is not adopted."""
     clock, cluster = site()
     pod, adopted = await create(cluster, clock)
     assert (pod.name, adopted, cluster.calls, waited(clock)) == ("make-1", False, ["create_pod"], 0)
 
 
 @pytest.mark.parametrize("error", [lost(), unavailable()], ids=["reset", "503"])
-async def test_a_pod_whose_answer_was_lost_is_adopted(error: ClusterError) -> None:
-    """The request took effect: the pod is found by its nonce before anything is created again."""
+async def test_pod_with_a_lost_answer_is_adopted(error: ClusterError) -> None:
+    """A pod that was stored without an answer is found by its nonce before another create."""
     clock, cluster = site()
     cluster.fail("create_pod", error, effect=True)
     pod, adopted = await create(cluster, clock)
@@ -114,8 +114,8 @@ async def test_a_pod_whose_answer_was_lost_is_adopted(error: ClusterError) -> No
 
 @pytest.mark.parametrize("error", [lost(), answered(504), answered(500), answered(502)], ids=str)
 @pytest.mark.parametrize("count", [1, 100])
-async def test_a_pod_that_was_stored_is_adopted_whatever_the_answers_are(error: ClusterError, count: int) -> None:
-    """The first create took effect, and all of them are answered with an error: the pod is adopted."""
+async def test_stored_pod_is_adopted_after_errors(error: ClusterError, count: int) -> None:
+    """The first create took effect, and all creates are answered with an error: the pod is adopted."""
     clock, cluster = site()
     cluster.fail("create_pod", error, effect=True)
     for _ in range(count - 1):
@@ -125,7 +125,7 @@ async def test_a_pod_that_was_stored_is_adopted_whatever_the_answers_are(error: 
     assert cluster.pods["ci", "make-1"]["metadata"]["uid"] == pod.uid
 
 
-async def test_a_pod_that_was_stored_is_adopted_although_reads_lag_behind() -> None:
+async def test_stored_pod_is_adopted_from_late_reads() -> None:
     """An unknown 500 ends the creates; the pod that it stored appears in the reads some seconds later."""
     clock, cluster = site()
     cluster.fail("create_pod", answered(500), effect=True)
@@ -136,8 +136,8 @@ async def test_a_pod_that_was_stored_is_adopted_although_reads_lag_behind() -> N
 
 
 @pytest.mark.parametrize("error", [lost(), answered(504), answered(500)], ids=str)
-async def test_a_create_that_may_have_been_stored_is_said_to_be_so(error: ClusterError) -> None:
-    """Nothing was stored, as far as ten seconds of reads show, but some answer leaves it open."""
+async def test_possibly_stored_pod_is_reported(error: ClusterError) -> None:
+    """Ten seconds of reads show no pod, but some answer leaves open whether one was stored."""
     clock, cluster = site()
     for _ in range(100):
         cluster.fail("create_pod", error)
@@ -149,8 +149,8 @@ async def test_a_create_that_may_have_been_stored_is_said_to_be_so(error: Cluste
 @pytest.mark.parametrize(
     "error", [lost(), unsent(), throttled(), unavailable()], ids=["reset", "refused", "429", "503"]
 )
-async def test_a_create_that_did_nothing_is_repeated(error: ClusterError) -> None:
-    """Without effect the repetition creates the pod, which is then not adopted."""
+async def test_create_without_effect_is_repeated(error: ClusterError) -> None:
+    """A create without an effect is repeated, and the pod is not adopted."""
     clock, cluster = site()
     cluster.fail("create_pod", error)
     pod, adopted = await create(cluster, clock)
@@ -158,8 +158,8 @@ async def test_a_create_that_did_nothing_is_repeated(error: ClusterError) -> Non
     assert [call for call in cluster.calls if call != "read_pod"] == ["create_pod", "create_pod"]
 
 
-async def test_a_read_that_fails_is_repeated_too() -> None:
-    """Whose pod it is can be asked again; the create is sent once more with it, and still only one pod is there."""
+async def test_failed_read_is_repeated() -> None:
+    """A failed read is repeated together with the create, and there is one pod."""
     clock, cluster = site()
     cluster.fail("create_pod", lost(), effect=True)
     cluster.fail("read_pod", unavailable())
@@ -168,8 +168,8 @@ async def test_a_read_that_fails_is_repeated_too() -> None:
     assert len(cluster.pods) == 1
 
 
-async def test_a_foreign_pod_is_refused() -> None:
-    """A pod of that name with another nonce is the apiserver's AlreadyExists, at once, and is left alone."""
+async def test_foreign_pod_raises_already_exists() -> None:
+    """A pod of that name with another nonce raises AlreadyExists at once, and is not changed."""
     clock, cluster = site()
     await cluster.create_pod(ANOTHER_ATTEMPTS_POD)
     with pytest.raises(AlreadyExists, match="make-1"):
@@ -177,8 +177,8 @@ async def test_a_foreign_pod_is_refused() -> None:
     assert (len(cluster.pods), waited(clock)) == (1, 0)
 
 
-async def test_a_pod_that_is_being_deleted_is_refused() -> None:
-    """It is ours, and of no use any more."""
+async def test_pod_in_deletion_is_not_adopted() -> None:
+    """A pod of this attempt that is being deleted is not adopted."""
     clock, cluster = site()
     cluster.stubborn = True
     created = await cluster.create_pod(POD)
@@ -187,8 +187,8 @@ async def test_a_pod_that_is_being_deleted_is_refused() -> None:
         await create(cluster, clock)
 
 
-async def test_a_pod_that_was_there_a_moment_ago_is_refused() -> None:
-    """Taken, by the answer, and gone when it was read: whose it was cannot be known."""
+async def test_vanished_pod_is_not_adopted() -> None:
+    """A pod that existed for the create and not for the read is not adopted: its nonce is unknown."""
     clock, cluster = site()
     cluster.fail("create_pod", refused("create", 409, "AlreadyExists", "taken"))
     with pytest.raises(AlreadyExists, match="taken"):
@@ -196,8 +196,8 @@ async def test_a_pod_that_was_there_a_moment_ago_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("code", "error"), [(400, Rejected), (401, Unauthorized), (403, Forbidden), (422, Rejected)])
-async def test_what_repeating_cannot_mend_is_raised_at_once(code: int, error: type[ClusterError]) -> None:
-    """A refusal is raised as it came, after one request."""
+async def test_refusal_is_raised_at_once(code: int, error: type[ClusterError]) -> None:
+    """A refusal is raised after one request."""
     clock, cluster = site()
     cluster.fail("create_pod", refused("create", code, message="no"))
     with pytest.raises(error, match="no"):
@@ -217,16 +217,16 @@ async def test_what_repeating_cannot_mend_is_raised_at_once(code: int, error: ty
     ],
     ids=str,
 )
-async def test_how_long_is_waited(error: ClusterError, seconds: float) -> None:
-    """What the apiserver asks for, a second for a 429 that names none, never less than the first pause."""
+async def test_pause_before_a_retry(error: ClusterError, seconds: float) -> None:
+    """The pause is the delay that the apiserver requested, a second for a 429 without one, at least the first pause."""
     clock, cluster = site()
     cluster.fail("create_pod", error)
     await create(cluster, clock)
     assert waited(clock) == pytest.approx(seconds)
 
 
-async def test_pauses_grow() -> None:
-    """Each pause is twice the one before, to five seconds."""
+async def test_pauses_double() -> None:
+    """Each pause is twice the one before, up to five seconds."""
     clock, cluster = site()
     for _ in range(8):
         cluster.fail("create_pod", unsent())
@@ -234,8 +234,8 @@ async def test_pauses_grow() -> None:
     assert waited(clock) == pytest.approx(0.2 + 0.4 + 0.8 + 1.6 + 3.2 + 5 + 5 + 5)
 
 
-async def test_a_quota_is_waited_for() -> None:
-    """5, 10, 20, 30, 30 s: asked gently, within the start timeout, and whoever looks is told what it waits for."""
+async def test_quota_is_awaited() -> None:
+    """A quota is retried after 5, 10, 20, 30, 30 s within the start timeout, and the wait is reported."""
     clock, cluster = site()
     told: list[str] = []
     full = refused("create", 403, "Forbidden", 'pods "x" is forbidden: exceeded quota: q, requested: pods=1')
@@ -246,8 +246,8 @@ async def test_a_quota_is_waited_for() -> None:
     assert told == [f"waiting for quota: {full}"] * 5
 
 
-async def test_a_quota_that_stays_full_ends_with_the_start_timeout() -> None:
-    """The refusal itself is raised, in the apiserver's words."""
+async def test_full_quota_ends_with_the_start_timeout() -> None:
+    """The apiserver's refusal is raised at the start timeout."""
     clock, cluster = site()
     for _ in range(100):
         cluster.fail("create_pod", refused("create", 403, "Forbidden", "exceeded quota: q"))
@@ -264,8 +264,8 @@ async def test_a_quota_that_stays_full_ends_with_the_start_timeout() -> None:
     ],
     ids=["resourcequotas", "webhook"],
 )
-async def test_what_comes_before_anything_is_stored_is_repeated_after_a_second(error: ClusterError) -> None:
-    """A quota's own lock, and a webhook that did not answer: the pod is created by the second request."""
+async def test_errors_before_storage_are_repeated(error: ClusterError) -> None:
+    """A conflict of the quota and an unanswered webhook are retried after a second."""
     clock, cluster = site()
     cluster.fail("create_pod", error)
     _, adopted = await create(cluster, clock)
@@ -274,8 +274,8 @@ async def test_what_comes_before_anything_is_stored_is_repeated_after_a_second(e
 
 
 @pytest.mark.parametrize("error", [lost(), throttled(), throttled(30), unavailable(600)], ids=str)
-async def test_a_create_is_given_up_after_a_minute(error: ClusterError) -> None:
-    """The last error is raised once the next pause would end past the bound; nothing waits beyond it."""
+async def test_create_is_given_up_after_a_minute(error: ClusterError) -> None:
+    """The last error is raised when the next pause would exceed the bound."""
     clock, cluster = site()
     for _ in range(100):
         cluster.fail("create_pod", error)
@@ -286,10 +286,10 @@ async def test_a_create_is_given_up_after_a_minute(error: ClusterError) -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from([lost, unsent, throttled, unavailable]), st.booleans()), max_size=6))
-def test_whatever_is_lost_there_is_one_pod_and_one_secret(
+def test_lost_answers_create_one_pod_and_one_secret(
     faults: list[tuple[Callable[[], ClusterError], bool]],
 ) -> None:
-    """Any sequence of troubles, with effect where they may have one: exactly one object of each, and no error."""
+    """After any sequence of errors, with effect or without, there is one pod and one Secret."""
 
     async def run() -> None:
         clock, cluster = site()
@@ -305,8 +305,8 @@ def test_whatever_is_lost_there_is_one_pod_and_one_secret(
 
 
 @pytest.mark.parametrize("error", [lost(), unavailable()], ids=["reset", "503"])
-async def test_a_secret_whose_answer_was_lost_is_ours(error: ClusterError) -> None:
-    """It cannot be read back: the 409 of a repetition says that the first request took effect."""
+async def test_secret_with_a_lost_answer(error: ClusterError) -> None:
+    """A Secret cannot be read back: a 409 after an unanswered create means that the create took effect."""
     clock, cluster = site()
     cluster.fail("create_secret", error, effect=True)
     await create_secret(cluster, SECRET, clock, WAITING)
@@ -324,10 +324,8 @@ async def test_a_secret_whose_answer_was_lost_is_ours(error: ClusterError) -> No
         ([unavailable()], True),
     ],
 )
-async def test_a_failed_creation_tells_whether_the_pod_may_exist(
-    errors: list[ClusterError], *, may_exist: bool
-) -> None:
-    """It may once a request was sent whose answer says nothing, although the last one was refused."""
+async def test_failed_creation_says_whether_the_pod_may_exist(errors: list[ClusterError], *, may_exist: bool) -> None:
+    """The pod may exist if some answer leaves it open, even if the last request was refused."""
     clock, cluster = site()
     for error in (*errors, refused("create", 403, "Forbidden", "cannot create pods")):
         cluster.fail("create_pod", error)
@@ -338,8 +336,8 @@ async def test_a_failed_creation_tells_whether_the_pod_may_exist(
 
 
 @pytest.mark.parametrize("errors", [[], [unsent()], [throttled()], [throttled(), unsent()]], ids=len)
-async def test_a_secret_of_somebody_else_is_refused(errors: list[ClusterError]) -> None:
-    """A 409 after requests that can have had no effect is another's Secret, and is left alone."""
+async def test_foreign_secret_is_refused(errors: list[ClusterError]) -> None:
+    """A 409 after requests without effect is about a foreign Secret, which is not changed."""
     clock, cluster = site()
     theirs = await cluster.create_secret(SECRET)
     for error in errors:
@@ -349,8 +347,8 @@ async def test_a_secret_of_somebody_else_is_refused(errors: list[ClusterError]) 
     assert cluster.secrets["ci", "make-1"]["metadata"]["uid"] == theirs
 
 
-async def test_a_secret_gets_its_owner_however_often_it_is_asked() -> None:
-    """A lost answer and a 429 are repeated; with the owner the Secret goes when the pod does."""
+async def test_owner_patch_is_repeated() -> None:
+    """A lost answer and a 429 are repeated; the owned Secret is deleted with the pod."""
     clock, cluster = site()
     pod = await cluster.create_pod(POD)
     await cluster.create_secret(SECRET)
@@ -361,8 +359,8 @@ async def test_a_secret_gets_its_owner_however_often_it_is_asked() -> None:
     assert (cluster.pods, cluster.secrets) == ({}, {})
 
 
-async def test_an_owner_that_was_not_taken_is_told() -> None:
-    """Where the answer does not hold the owner, repeating is no use."""
+async def test_ignored_owner_is_raised() -> None:
+    """If the answer does not contain the owner, the patch is not repeated."""
     clock, cluster = site()
     pod = await cluster.create_pod(POD)
     cluster.fail("own_secret", ProtocolError("own", rule="the owner", got="none"))
@@ -391,8 +389,8 @@ CALLS: dict[str, tuple[Made, list[str]]] = {
 @pytest.mark.parametrize(
     ("call", "method"), [(call, method) for call, (_, methods) in CALLS.items() for method in methods]
 )
-async def test_every_request_can_be_given_up(call: str, method: str) -> None:
-    """Cancelled while a request is not answered: it ends at once, and nothing is swallowed or repeated."""
+async def test_cancelled_request_ends_at_once(call: str, method: str) -> None:
+    """A cancellation during a request ends it at once; nothing is repeated."""
     clock, cluster = site()
     pod = Pod(metadata=Metadata(name="make-1", namespace="ci", uid="uid-1"))
     if call not in ("create_pod", "create_secret"):
@@ -408,8 +406,8 @@ async def test_every_request_can_be_given_up(call: str, method: str) -> None:
 
 
 @pytest.mark.parametrize("call", ["create_pod", "create_secret", "own_secret", "remove_pod", "remove_secret"])
-async def test_every_pause_can_be_given_up(call: str) -> None:
-    """Cancelled between two requests: the second one is never made."""
+async def test_cancelled_pause_ends_at_once(call: str) -> None:
+    """After a cancellation during a pause there is no other request."""
     clock = FakeClock()
     cluster = FakeCluster(clock)
     pod = await cluster.create_pod(POD) if call in ("own_secret", "remove_pod") else Pod()
@@ -425,7 +423,7 @@ async def test_every_pause_can_be_given_up(call: str) -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Let the others go on until they came so far."""
+    """Let other tasks run until the condition holds."""
     for _ in range(1000):
         if condition():
             return
@@ -433,8 +431,8 @@ async def until(condition: Callable[[], bool]) -> None:
     raise AssertionError("the others never came so far")
 
 
-async def test_a_pod_is_removed_and_seen_gone() -> None:
-    """Deleted with its own grace, then looked for until it is no more."""
+async def test_pod_is_deleted_and_seen_gone() -> None:
+    """The pod is deleted with its own grace period and polled until it is gone."""
     clock, cluster = site()
     cluster.stubborn = True
     pod = await cluster.create_pod(POD)
@@ -444,8 +442,8 @@ async def test_a_pod_is_removed_and_seen_gone() -> None:
     assert cluster.calls.count("delete_pod") == 1
 
 
-async def test_a_pod_that_is_gone_already_is_gone() -> None:
-    """Nothing under the name: no wait, and it is told that somebody else had removed it."""
+async def test_missing_pod_is_already_gone() -> None:
+    """A pod that does not exist is `already_gone`, without a wait."""
     clock, cluster = site()
     pod = await cluster.create_pod(POD)
     cluster.vanish(pod)
@@ -453,8 +451,8 @@ async def test_a_pod_that_is_gone_already_is_gone() -> None:
     assert (cluster.calls, waited(clock)) == (["create_pod", "delete_pod"], 0)
 
 
-async def test_another_pod_of_that_name_counts_as_gone() -> None:
-    """Ours is gone when the name belongs to another uid, which is left alone; before the delete and after it."""
+async def test_other_uid_counts_as_gone() -> None:
+    """A pod of the same name with another uid is not changed, before and after the deletion."""
     clock, cluster = site()
     pod = await cluster.create_pod(POD)
     cluster.vanish(pod)
@@ -469,8 +467,8 @@ async def test_another_pod_of_that_name_counts_as_gone() -> None:
     assert cluster.pods["ci", "make-1"]["metadata"]["uid"] == "another"
 
 
-async def test_what_ignores_its_end_is_forced() -> None:
-    """Once it is time the deletion is asked for again, without grace, and that is the end."""
+async def test_pod_that_ignores_sigterm_is_forced() -> None:
+    """Once `force` is true, the deletion is repeated without a grace period."""
     clock, cluster = site()
     cluster.stubborn = True
     pod = await cluster.create_pod(POD)
@@ -479,8 +477,8 @@ async def test_what_ignores_its_end_is_forced() -> None:
     assert 2 <= waited(clock) < 3.5
 
 
-async def test_a_forced_deletion_that_failed_is_asked_for_again() -> None:
-    """A 503 to the forced request must not make it forgotten."""
+async def test_failed_forced_deletion_is_repeated() -> None:
+    """A forced request that got a 503 is repeated."""
     clock, cluster = site()
     cluster.stubborn = True
     pod = await cluster.create_pod(POD)
@@ -499,8 +497,8 @@ async def test_a_forced_deletion_that_failed_is_asked_for_again() -> None:
     assert waited(clock) < 5
 
 
-async def test_forced_from_the_beginning() -> None:
-    """Where it is time already, the first request has no grace, and there is one."""
+async def test_forced_from_the_start() -> None:
+    """If `force` is true at the start, there is one request, without a grace period."""
     clock, cluster = site()
     cluster.stubborn = True
     pod = await cluster.create_pod(POD)
@@ -508,8 +506,8 @@ async def test_forced_from_the_beginning() -> None:
     assert cluster.graces == [0]
 
 
-async def test_a_forced_deletion_whose_answer_was_lost() -> None:
-    """It may have taken effect, so the pod went without grace; one that came after the pod had gone forced nothing."""
+async def test_forced_deletion_with_a_lost_answer() -> None:
+    """An unanswered forced request may have taken effect; one that was sent after the pod was gone had none."""
     clock, cluster = site()
     pod = await cluster.create_pod(POD)
     cluster.fail("delete_pod", lost(), effect=True)
@@ -526,8 +524,8 @@ async def test_a_forced_deletion_whose_answer_was_lost() -> None:
 
 
 @pytest.mark.parametrize("method", ["delete_pod", "read_pod"])
-async def test_troubles_of_the_control_plane_are_sat_out(method: str) -> None:
-    """However often it fails: the pod is removed in the end."""
+async def test_deletion_retries_errors(method: str) -> None:
+    """However often requests fail, the pod is deleted in the end."""
     clock, cluster = site()
     pod = await cluster.create_pod(POD)
     expired = refused("delete", 401, "Unauthorized", "Unauthorized")
@@ -537,16 +535,16 @@ async def test_troubles_of_the_control_plane_are_sat_out(method: str) -> None:
     assert cluster.pods == {}
 
 
-async def test_a_deletion_whose_answer_was_lost_is_nobodys() -> None:
-    """The pod is gone and nothing says by whose request: so it is told as what somebody else removed."""
+async def test_deletion_with_a_lost_answer_is_already_gone() -> None:
+    """If the pod is gone after an unanswered deletion, it is `already_gone`."""
     clock, cluster = site()
     pod = await cluster.create_pod(POD)
     cluster.fail("delete_pod", lost(), effect=True)
     assert await remove_pod(cluster, pod, clock, grace_seconds=0, force=lambda: False) == "already_gone"
 
 
-async def test_a_deletion_that_is_forbidden_is_raised() -> None:
-    """Waiting would not help: the caller says how to delete it by hand."""
+async def test_forbidden_deletion_is_raised() -> None:
+    """A 403 is raised at once."""
     clock, cluster = site()
     pod = await cluster.create_pod(POD)
     cluster.fail("delete_pod", refused("delete", 403, "Forbidden", "no"))
@@ -554,8 +552,8 @@ async def test_a_deletion_that_is_forbidden_is_raised() -> None:
         await remove_pod(cluster, pod, clock, grace_seconds=None, force=lambda: False)
 
 
-async def test_a_pod_of_an_unanswered_create_is_found() -> None:
-    """At once, through troubles, and also when the apiserver carries the request out only now."""
+async def test_pod_of_an_unanswered_create_is_found() -> None:
+    """The pod is found at once, despite errors, and also if the create is carried out late."""
     clock, cluster = site()
     cluster.fail("read_pod", unavailable())
     pod = await cluster.create_pod(POD)
@@ -577,7 +575,7 @@ async def test_a_pod_of_an_unanswered_create_is_found() -> None:
 
 
 async def test_no_pod_of_an_unanswered_create() -> None:
-    """None, after two seconds, where nothing came; None at once where the name is another's."""
+    """Without a pod the result is None after two seconds; at once if the name is another's."""
     clock, cluster = site()
     assert await find_unacknowledged_pod(cluster, POD, "ours", clock) is None
     assert UNACKNOWLEDGED_SECONDS <= waited(clock) <= UNACKNOWLEDGED_SECONDS + 1
@@ -587,8 +585,8 @@ async def test_no_pod_of_an_unanswered_create() -> None:
     assert waited(clock) == before
 
 
-async def test_a_secret_is_removed() -> None:
-    """Through troubles; one that is gone is no error."""
+async def test_secret_is_deleted() -> None:
+    """The Secret is deleted despite errors; a missing one is no error."""
     clock, cluster = site()
     await cluster.create_secret(SECRET)
     for error in (unsent(), lost(), throttled(), unavailable()):
@@ -598,8 +596,8 @@ async def test_a_secret_is_removed() -> None:
     assert cluster.secrets == {}
 
 
-async def test_a_secret_that_may_not_be_deleted_is_raised() -> None:
-    """A refusal ends the try at once: the caller says how to delete it by hand."""
+async def test_forbidden_secret_deletion_is_raised() -> None:
+    """A 403 is raised at once."""
     clock, cluster = site()
     await cluster.create_secret(SECRET)
     cluster.fail("delete_secret", refused("delete", 403, "Forbidden", "no"))
@@ -608,8 +606,8 @@ async def test_a_secret_that_may_not_be_deleted_is_raised() -> None:
     assert (cluster.calls.count("delete_secret"), waited(clock)) == (1, 0)
 
 
-def test_ours_is_what_carries_the_nonce_and_lives() -> None:
-    """The nonce alone does not do: a pod that is being deleted cannot be used."""
+def test_is_ours_needs_the_nonce_and_no_deletion() -> None:
+    """A pod belongs to the attempt if it has the nonce and is not being deleted."""
     annotations = {"senro.dev/attempt-uid": "ours"}
     assert is_ours(Pod(metadata=Metadata(annotations=annotations)), "ours")
     assert not is_ours(Pod(metadata=Metadata(annotations=annotations)), "theirs")
@@ -619,7 +617,7 @@ def test_ours_is_what_carries_the_nonce_and_lives() -> None:
     )
 
 
-def test_what_a_person_types() -> None:
-    """The remedy is a whole command."""
+def test_removal_command() -> None:
+    """The command is complete."""
     assert removal_command("pod", "ci", "make-1") == "kubectl --namespace ci delete pod make-1"
     assert {Throttled, Unavailable} <= {type(throttled()), type(unavailable())}

@@ -35,15 +35,15 @@ def observer_of(watch: ScriptedWatch, clock: FakeClock | None = None, created: P
     return PodObserver(watch, created, Memory.start(uid="uid-1"), patience, clock)
 
 
-async def test_the_creation_is_the_first_observation() -> None:
-    """Before anything was asked there is an answer, and the pod as it was stored."""
+async def test_created_pod_is_the_first_observation() -> None:
+    """Before the first poll there is an answer, and the pod as it was stored."""
     observer = observer_of(ScriptedWatch())
     assert isinstance(observer.answer, Pending)
     assert (observer.observations, observer.pod, observer.seen_running) == (1, CREATED, False)
 
 
-async def test_a_pod_is_watched_to_its_answer() -> None:
-    """Each observation is folded, in order; the watch is left alone once the answer is settled."""
+async def test_pod_is_polled_until_the_answer_is_settled() -> None:
+    """Each observation is folded in order; no poll follows a settled answer."""
     watch = ScriptedWatch(pod_with(WAITING), pod_with(STARTED, phase="Running"), ENDED, None)
     observer = observer_of(watch)
     await observer.run()
@@ -53,8 +53,8 @@ async def test_a_pod_is_watched_to_its_answer() -> None:
     assert list(watch.seen) == [None]
 
 
-async def test_who_waits_is_woken_at_the_first_moment() -> None:
-    """`until` returns with the observation that fulfils it, and at once where it is fulfilled already."""
+async def test_until_returns_at_the_first_observation() -> None:
+    """`until` returns with the observation that fulfils the condition, at once if it is fulfilled."""
     watch = ScriptedWatch()
     observer = observer_of(watch)
     with pytest.raises(TimeoutError):
@@ -69,8 +69,8 @@ async def test_who_waits_is_woken_at_the_first_moment() -> None:
         group.cancel_scope.cancel()
 
 
-async def test_a_settled_answer_ends_every_wait() -> None:
-    """What can never come any more is not waited for."""
+async def test_settled_answer_ends_until() -> None:
+    """`until` returns once the answer is settled."""
     watch = ScriptedWatch()
     observer = observer_of(watch)
     async with anyio.create_task_group() as group:
@@ -83,8 +83,8 @@ async def test_a_settled_answer_ends_every_wait() -> None:
     assert observer.pod is None
 
 
-async def test_a_fresh_look_was_asked_for_after_it_was_wanted() -> None:
-    """The poll under way may have been answered before: it does not count, the one after it does."""
+async def test_next_poll_from_now_skips_the_poll_under_way() -> None:
+    """The poll under way may have been answered before, so the one after it counts."""
     watch = ScriptedWatch()
     observer = observer_of(watch)
     fresh = anyio.Event()
@@ -107,8 +107,8 @@ async def test_a_fresh_look_was_asked_for_after_it_was_wanted() -> None:
         group.cancel_scope.cancel()
 
 
-async def test_what_the_coordinator_did_counts_from_the_next_question() -> None:
-    """A flag set while a poll is under way is not told to the answer of that poll, which may be older."""
+async def test_flags_apply_from_the_next_poll() -> None:
+    """A flag that is set during a poll does not apply to its answer, which may be older."""
     watch = ScriptedWatch()
     observer = observer_of(watch)
     async with anyio.create_task_group() as group:
@@ -122,8 +122,8 @@ async def test_what_the_coordinator_did_counts_from_the_next_question() -> None:
     assert isinstance(observer.answer, TimedOut)
 
 
-async def test_a_pod_that_goes_while_a_poll_is_under_way_was_taken_by_us() -> None:
-    """Its absence tells no time: what the coordinator did meanwhile explains it, and the cluster is not blamed."""
+async def test_flags_apply_to_a_404() -> None:
+    """A 404 is explained by a deletion that was requested during the poll."""
     watch = ScriptedWatch()
     observer = observer_of(watch, created=pod_with(STARTED, phase="Running"))
     async with anyio.create_task_group() as group:
@@ -134,8 +134,8 @@ async def test_a_pod_that_goes_while_a_poll_is_under_way_was_taken_by_us() -> No
     assert isinstance(observer.answer, TimedOut)
 
 
-async def test_a_finish_seen_before_the_timeout_stands() -> None:
-    """The poll that was under way when the timeout passed shows the end: the command's own verdict."""
+async def test_end_seen_by_an_earlier_poll_stands() -> None:
+    """A poll that was under way when the timeout passed shows the end: the command's own result."""
     watch = ScriptedWatch()
     observer = observer_of(watch)
     async with anyio.create_task_group() as group:
@@ -146,8 +146,8 @@ async def test_a_finish_seen_before_the_timeout_stands() -> None:
     assert isinstance(observer.answer, Exited)
 
 
-async def test_a_deletion_of_our_own_is_no_disruption() -> None:
-    """With `deletion_asked`, a deletionTimestamp is no sign of anybody else."""
+async def test_own_deletion_is_no_disruption() -> None:
+    """With `deletion_asked`, a deletionTimestamp is not attributed to the cluster."""
     watch = ScriptedWatch()
     observer = observer_of(watch)
     await observer.delete(anyio.lowlevel.checkpoint, timed_out=False)
@@ -163,8 +163,8 @@ async def test_a_deletion_of_our_own_is_no_disruption() -> None:
         group.cancel_scope.cancel()
 
 
-async def test_patience_ends_a_start() -> None:
-    """What cannot be mended by waiting is Infra after its grace, named by what it waited for."""
+async def test_start_timeout_settles_the_answer() -> None:
+    """A start that takes too long is Infra, with what the pod waited for."""
     clock, watch = FakeClock(), ScriptedWatch()
     observer = observer_of(watch, clock)
     stuck = {"waiting": {"reason": "InvalidImageName", "message": "couldn't parse image name"}}
@@ -184,8 +184,8 @@ async def test_patience_ends_a_start() -> None:
 @pytest.mark.parametrize(
     ("seen", "ran"), [([], DidRun.MAYBE), ([pod_with(STARTED, phase="Running")], DidRun.YES)], ids=["unseen", "running"]
 )
-async def test_a_control_plane_that_stays_away_is_an_answer(seen: list[Pod], ran: DidRun) -> None:
-    """The watch gave up: the step may be alive, and whether it ran is what was seen."""
+async def test_failed_watch_settles_the_answer(seen: list[Pod], ran: DidRun) -> None:
+    """If the watch gives up, the step may be alive, and `did_run` is what was seen."""
     error = Unreachable("read pod ci/make-1", cause="refused", sent=False)
     observer = observer_of(ScriptedWatch(*seen, error))
     await observer.run()
@@ -195,8 +195,8 @@ async def test_a_control_plane_that_stays_away_is_an_answer(seen: list[Pod], ran
     assert observer.answer.message == str(error)
 
 
-async def test_a_watch_that_is_forbidden_is_an_answer() -> None:
-    """A refusal names what is missing."""
+async def test_forbidden_watch_settles_the_answer() -> None:
+    """A 403 settles the answer and names the missing right."""
     observer = observer_of(ScriptedWatch(refused("read pod ci/make-1", 403, "Forbidden", "cannot get")))
     await observer.run()
     assert isinstance(observer.answer, Infra)

@@ -1,4 +1,4 @@
-"""Events: read where they decide, never twice in vain, and never believed about another pod."""
+"""Events: listed if the verdict depends on them, and only about this pod."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EVICTED = ClusterEvent(
 
 
 class Listing:
-    """Counts how often it is asked; answers in turn, the last answer for ever."""
+    """Counts the requests, and returns the answers in turn, the last one for ever."""
 
     def __init__(self, *answers: Sequence[ClusterEvent] | Unreachable | None) -> None:
         self._answers = list(answers)
@@ -44,7 +44,7 @@ class Listing:
 
 
 async def answer_with(listing: Listing) -> Answer:
-    """What the recorded pod comes to when its Events are as `listing` says."""
+    """The answer for the recorded pod with the Events of `listing`."""
     clock = FakeClock()
     observer = PodObserver(
         ScriptedWatch(*PODS[1:]),
@@ -58,33 +58,33 @@ async def answer_with(listing: Listing) -> Answer:
     return observer.answer
 
 
-async def test_an_eviction_without_a_trace_is_found_in_the_events() -> None:
-    """A 0 from a pod that outgrew its own limit is Infra where an Event says so (evicted-kubelet-trap-zero)."""
+async def test_eviction_is_found_in_the_events() -> None:
+    """An exit code 0 of an evicted pod is Infra if an Event says so (recording evicted-kubelet-trap-zero)."""
     answer = await answer_with(Listing([EVICTED]))
     assert isinstance(answer, Infra)
     assert (answer.kind, answer.did_run) == (InfraKind.RESOURCE_LIMIT, DidRun.YES)
 
 
-async def test_without_such_an_event_the_zero_is_believed() -> None:
-    """Events that could be read and say nothing leave the command its success, without a note."""
+async def test_zero_without_an_event_is_a_success() -> None:
+    """Without such an Event the exit code 0 is a success, without a note."""
     assert await answer_with(Listing([])) == Exited(0)
 
 
 @pytest.mark.parametrize("listing", [Listing(None), Listing(Unreachable("list", cause="reset", sent=True))])
-async def test_what_could_not_be_checked_says_so(listing: Listing) -> None:
-    """Where Events may not be listed, or the list does not come, the note stands on the result."""
+async def test_unchecked_zero_has_a_note(listing: Listing) -> None:
+    """If Events cannot be listed, the result has a note."""
     assert await answer_with(listing) == Exited(0, (Note.DISRUPTION_UNCHECKED,))
 
 
-async def test_an_identity_that_may_not_list_is_asked_once() -> None:
-    """The 403 is remembered: no further list is sent for this pod."""
+async def test_forbidden_list_is_requested_once() -> None:
+    """After a 403 no other list is requested for this pod."""
     listing = Listing(None)
     await answer_with(listing)
     assert listing.asked == 1
 
 
-async def test_every_zero_without_a_second_container_is_looked_up() -> None:
-    """Where Events may be listed, a pod without a limit of its own is not believed its 0 unchecked either."""
+async def test_events_are_listed_without_a_limit_too() -> None:
+    """The Events are listed also for a pod without a limit of its own."""
     alone = recorded("exit-zero", "r-exit-zero")
     pods = [seen.pod for seen in alone.observations if seen.pod is not None][: alone.ours]
     listing = Listing([replace(EVICTED, message="The node was low on resource: memory. ", uid=pods[0].uid)])
@@ -103,6 +103,6 @@ async def test_every_zero_without_a_second_container_is_looked_up() -> None:
 
 
 def replace(event: ClusterEvent, *, message: str, uid: str) -> ClusterEvent:
-    """The same Event about another pod, in other words."""
+    """The same Event about another pod."""
     reference = ObjectReference(uid=uid)
     return ClusterEvent(event.reason, message, reference, first_timestamp="2026-11-29T23:13:09Z")

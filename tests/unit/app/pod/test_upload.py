@@ -35,7 +35,7 @@ ASKED = "exec in senro-stage of pod ci/make-1"
 
 
 async def take(far: FarSide) -> bytes:
-    """All of stdin."""
+    """Read stdin completely."""
     data = b""
     while piece := await far.read():
         data += piece
@@ -43,7 +43,7 @@ async def take(far: FarSide) -> bytes:
 
 
 async def script(far: FarSide) -> ExecResult:
-    """What the staging's script does with a whole archive."""
+    """Do what the staging script does with a complete archive."""
     coding, _, data = (await take(far)).partition(b"\n")
     assert coding == b"plain"
     members = [event.path for event in read_events([data], (0, 1)) if isinstance(event, Member)]
@@ -53,7 +53,7 @@ async def script(far: FarSide) -> ExecResult:
 
 
 def broken_after(count: int) -> Command:
-    """The stream is cut after so many messages of stdin."""
+    """The stream breaks after this many messages of stdin."""
 
     async def run(far: FarSide) -> ExecResult:
         for _ in range(count):
@@ -64,7 +64,7 @@ def broken_after(count: int) -> Command:
 
 
 def says(result: ExecResult, *, out: bytes = b"", err: bytes = b"") -> Command:
-    """All of stdin is taken, something is said, and the command ends so."""
+    """Read stdin completely, write this output, and end with this result."""
 
     async def run(far: FarSide) -> ExecResult:
         await take(far)
@@ -77,7 +77,7 @@ def says(result: ExecResult, *, out: bytes = b"", err: bytes = b"") -> Command:
 
 
 class Scene:
-    """An attempt with two workspaces, a pod whose `senro-stage` runs, and a far side that the test tells."""
+    """An attempt with two workspaces, a pod whose `senro-stage` runs, and a remote side that the test scripts."""
 
     def __init__(self, folder: Path) -> None:
         (folder / "src").mkdir()
@@ -129,7 +129,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
 
 
 async def test_every_mount_is_sent_in_one_exec(scene: Scene) -> None:
-    """One command, one archive with the sentinel last, one event; the reporter sees it grow to its length."""
+    """One command and one archive, with the sentinel last, and one event; the reporter sees its progress."""
     assert await scene.stage(script) is None
     (far,) = scene.cluster.execs
     assert (far.container, far.command) == ("senro-stage", staging_command(2, NONCE))
@@ -154,8 +154,8 @@ async def test_every_mount_is_sent_in_one_exec(scene: Scene) -> None:
     ],
     ids=lambda end: type(end).__name__,
 )
-async def test_the_proof_line_is_the_proof(scene: Scene, end: Any) -> None:
-    """However the exec ends after it: the container ends with the proof and may take the exec with it."""
+async def test_proof_line_completes_the_upload(scene: Scene, end: Any) -> None:
+    """The end of the exec does not matter after the proof line: the container ends with it."""
 
     async def run(far: FarSide) -> ExecResult:
         await take(far)
@@ -170,8 +170,8 @@ async def test_the_proof_line_is_the_proof(scene: Scene, end: Any) -> None:
     assert [type(event) for event in scene.events] == [TransferCompleted]
 
 
-async def test_a_proof_while_input_is_left_is_a_proof(scene: Scene) -> None:
-    """The far side said that it has all: nobody insists on sending the rest."""
+async def test_proof_line_before_the_end_of_stdin(scene: Scene) -> None:
+    """After the proof line the rest of the archive is not sent."""
 
     async def run(far: FarSide) -> ExecResult:
         await far.read()
@@ -205,8 +205,8 @@ FAILURES: list[tuple[Command, str]] = [
 
 
 @pytest.mark.parametrize(("failure", "words"), FAILURES, ids=range(len(FAILURES)))
-async def test_a_broken_staging_is_repeated(scene: Scene, failure: Command, words: str) -> None:
-    """The transfer, never the step: the next try stages all, and the ledger says what broke and how far it came."""
+async def test_broken_upload_is_repeated(scene: Scene, failure: Command, words: str) -> None:
+    """The next try uploads everything, and the failed try is recorded with its progress."""
     assert await scene.stage(failure, script) is None
     broken, done = scene.events
     assert isinstance(broken, TransferTryFailed)
@@ -221,8 +221,8 @@ async def test_a_broken_staging_is_repeated(scene: Scene, failure: Command, word
 
 @pytest.mark.parametrize("times", [1, 2, 3, 6, 20])
 @pytest.mark.parametrize("error", UNOPENED, ids=["500", "503", "429", "connection"])
-async def test_an_exec_that_does_not_open_is_no_try(scene: Scene, error: ClusterError, times: int) -> None:
-    """Nothing was moved: it is opened again however often it is refused, and all three tries are left after it."""
+async def test_refused_exec_counts_as_no_try(scene: Scene, error: ClusterError, times: int) -> None:
+    """An exec that does not open is repeated, and three tries remain afterwards."""
     for _ in range(times):
         scene.cluster.fail("exec", error)
     assert await scene.stage(broken_after(1), broken_after(1), script) is None
@@ -234,8 +234,8 @@ async def test_an_exec_that_does_not_open_is_no_try(scene: Scene, error: Cluster
     assert len(scene.cluster.execs) == 3
 
 
-async def test_a_control_plane_that_asks_for_time_gets_it(scene: Scene) -> None:
-    """Retry-After is waited for before the exec is opened again."""
+async def test_retry_after_is_respected(scene: Scene) -> None:
+    """The exec is opened again after the requested delay."""
     before = scene.app.clock.monotonic()
     scene.cluster.fail("exec", refused(ASKED, 429, retry_after=42))
     assert await scene.stage(script) is None
@@ -243,8 +243,8 @@ async def test_a_control_plane_that_asks_for_time_gets_it(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("error", UNOPENED, ids=["500", "503", "429", "connection"])
-async def test_a_control_plane_that_stays_away_ends_the_attempt(scene: Scene, error: ClusterError) -> None:
-    """A quarter of an hour of refusals, and no longer: the last one is told, and the step did not run."""
+async def test_long_outage_ends_the_attempt(scene: Scene, error: ClusterError) -> None:
+    """After fifteen minutes of refusals the attempt fails with the last error; the step did not run."""
     before = scene.app.clock.monotonic()
     for _ in range(500):
         scene.cluster.fail("exec", error)
@@ -260,8 +260,8 @@ async def test_a_control_plane_that_stays_away_ends_the_attempt(scene: Scene, er
     ("code", "kind"),
     [(401, InfraKind.UNAUTHORIZED), (403, InfraKind.FORBIDDEN), (422, InfraKind.TRANSFER)],
 )
-async def test_a_refusal_that_no_repetition_mends_ends_at_once(scene: Scene, code: int, kind: InfraKind) -> None:
-    """A right that is missing is named as what it is, after one request; it is not a broken transfer."""
+async def test_missing_right_ends_the_attempt_at_once(scene: Scene, code: int, kind: InfraKind) -> None:
+    """A missing right is reported after one request, and not as a broken transfer."""
     scene.cluster.fail("exec", refused(ASKED, code, "Forbidden", 'cannot create resource "pods/exec"'))
     infra = await scene.stage(script)
     assert infra is not None
@@ -270,8 +270,8 @@ async def test_a_refusal_that_no_repetition_mends_ends_at_once(scene: Scene, cod
     assert scene.cluster.calls.count("exec") == 1
 
 
-async def test_three_tries_are_enough(scene: Scene) -> None:
-    """Then it is Infra `transfer`: the command did not run, and the message says how far the last try came."""
+async def test_three_failed_tries_end_the_attempt(scene: Scene) -> None:
+    """After three tries the attempt fails as `transfer`, with the progress of the last try; the command did not run."""
     infra = await scene.stage(*[broken_after(1)] * TRIES)
     assert infra is not None
     assert (infra.kind, infra.did_run) == (InfraKind.TRANSFER, DidRun.NO)
@@ -280,8 +280,8 @@ async def test_three_tries_are_enough(scene: Scene) -> None:
     assert [event.tries for event in scene.events if isinstance(event, TransferTryFailed)] == [1, 2, 3]
 
 
-async def test_an_image_without_tar_is_not_tried_again(scene: Scene) -> None:
-    """127 with the script's own words: another try in the same pod ends the same."""
+async def test_image_without_tar_is_not_tried_again(scene: Scene) -> None:
+    """A 127 of the script ends the upload: another try would fail too."""
     infra = await scene.stage(says(ExitCode(127), err=b"senro: the image has no tar\n"))
     assert infra is not None
     assert (infra.kind, infra.did_run) == (InfraKind.CONFIG, DidRun.NO)
@@ -292,8 +292,8 @@ async def test_an_image_without_tar_is_not_tried_again(scene: Scene) -> None:
     assert len(scene.cluster.execs) == 1
 
 
-async def test_a_file_that_changed_is_the_coordinators_own(scene: Scene) -> None:
-    """A workspace that cannot be packed as it was walked is told by its file; no other try would go better."""
+async def test_changed_file_ends_the_upload(scene: Scene) -> None:
+    """A file that changed after the walk is named, and there is no other try."""
     infra = await scene.stage(says(ExitCode(1)), torn=True)
     assert infra is not None
     assert (infra.kind, infra.did_run) == (InfraKind.TRANSFER, DidRun.NO)
@@ -301,8 +301,8 @@ async def test_a_file_that_changed_is_the_coordinators_own(scene: Scene) -> None
     assert len(scene.cluster.execs) == 1
 
 
-async def test_a_pod_that_went_away_is_the_answer(scene: Scene) -> None:
-    """The streams of a pod that is taken away break first: what the pod came to is the caller's to read."""
+async def test_missing_pod_ends_the_upload(scene: Scene) -> None:
+    """The streams of a pod that is deleted break first: the pod's own answer decides."""
 
     async def run(far: FarSide) -> ExecResult:
         await far.read()
@@ -315,10 +315,8 @@ async def test_a_pod_that_went_away_is_the_answer(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("proof_lost", [says(StatusLost(1006)), says(ExitCode(0))], ids=["cut", "no-line"])
-async def test_a_release_without_the_line_is_a_proof_too(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, proof_lost: Command
-) -> None:
-    """`senro-stage` ended with 0, which only the script makes it: nothing is staged twice under a step that runs."""
+async def test_release_without_a_proof_line(scene: Scene, monkeypatch: pytest.MonkeyPatch, proof_lost: Command) -> None:
+    """`senro-stage` has exited 0, which only the script does: nothing is uploaded again."""
     monkeypatch.setattr(upload, "SETTLE_SECONDS", 30)
 
     async def run(far: FarSide) -> ExecResult:
@@ -331,10 +329,8 @@ async def test_a_release_without_the_line_is_a_proof_too(
     assert len(scene.cluster.execs) == 1
 
 
-async def test_what_a_whole_archive_took_is_told_whichever_try_shows_the_release(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The proof of the first try is lost, the second cannot be opened, and the pod shows the release meanwhile."""
+async def test_late_release_records_the_transfer(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first proof was lost and the second exec not opened: the transfer is recorded with the first try's bytes."""
     sleeping = scene.app.clock.sleep
 
     async def sleep(seconds: float) -> None:
@@ -356,8 +352,8 @@ ENDS = [
 
 
 @pytest.mark.parametrize("end", ENDS, ids=["failed", "synthetic"])
-async def test_another_end_of_the_container_is_no_proof(scene: Scene, end: dict[str, Any]) -> None:
-    """A failure is the observer's to judge; a synthetic Completed, without a start, proves nothing."""
+async def test_other_end_of_the_container_is_no_proof(scene: Scene, end: dict[str, Any]) -> None:
+    """A failure is left to the observer; a synthetic Completed, without a start, proves nothing."""
 
     async def run(far: FarSide) -> ExecResult:
         scene.watch.show(pod_with(WAITING, stage={"terminated": end}))
@@ -368,8 +364,8 @@ async def test_another_end_of_the_container_is_no_proof(scene: Scene, end: dict[
     assert result is not None or scene.observer.answer.settled
 
 
-async def test_a_staging_that_is_cancelled_leaves_nothing_open(scene: Scene) -> None:
-    """At any moment of it: the exec is closed, and nothing is recorded."""
+async def test_cancelled_upload_closes_its_exec(scene: Scene) -> None:
+    """A cancelled upload closes its exec and records nothing."""
 
     async def hang(far: FarSide) -> ExecResult:
         await far.read()

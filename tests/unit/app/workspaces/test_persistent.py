@@ -1,4 +1,4 @@
-"""Persistent workspaces from run to run: what one starts from, and what it leaves to the next."""
+"""Persistent workspaces from run to run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DAY = 86_400.0
 
 
 class Scene:
-    """One cache for many runs, whose step mounts `deps`, with a first content of `project`."""
+    """One cache folder for several runs, whose step mounts `deps`, with the initial content `project`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -63,7 +63,7 @@ class Scene:
     async def run(
         self, *, max_age: float = DAY, max_size: int = 10**6, mode: Any = "rw", on: Any = None, **step: Any
     ) -> AsyncIterator[App]:
-        """A run up to its first step, `hours` after midnight; it is released by `App.workspaces.release`."""
+        """Open a run, `hours` after midnight; `App.workspaces.release` ends it."""
         deps = Workspace("deps", path="project", scope="persistent", max_age=max_age, max_size=max_size)
         plan = pod_plan(mounts=[deps.at("/deps", mode)], on=on or local(), workdir="/deps", **step)
         app = App(self.folder, plan)
@@ -77,7 +77,7 @@ class Scene:
                 self.events = list(app.ledger.events)
 
     async def whole(self, name: str, **options: Any) -> App:
-        """A whole run whose step writes a file of this name."""
+        """A complete run whose step writes a file of this name."""
         async with self.run(**options) as app:
             step = step_of(app)
             await app.workspaces.prepare(step, again=False)
@@ -96,8 +96,8 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-async def test_from_run_to_run(scene: Scene) -> None:
-    """The second run starts from what the first one left, where it left it; its first content is given only once."""
+async def test_content_stays_from_run_to_run(scene: Scene) -> None:
+    """The second run starts from the content of the first, in the same folder; the initial content is copied once."""
     app = await scene.whole("a")
     assert [event.reused for event in scene.of(WorkspaceOpened)] == [False]
     assert app.workspaces.summary(app.plan)["deps"][1] == str(scene.content)
@@ -110,8 +110,8 @@ async def test_from_run_to_run(scene: Scene) -> None:
     assert scene.record().released
 
 
-async def test_measured_before_the_first_step(scene: Scene) -> None:
-    """The digest of what a run starts from is in its ledger, and is that of what the run before it left."""
+async def test_opened_digest_is_that_of_the_last_run(scene: Scene) -> None:
+    """The digest that a run opens with is in its ledger, and is that of the previous run's snapshot."""
     await scene.whole("a")
     (left,) = scene.of(SnapshotTaken)
     async with scene.run():
@@ -120,8 +120,8 @@ async def test_measured_before_the_first_step(scene: Scene) -> None:
     assert opened.digest == left.digest
 
 
-async def test_too_old_at_lease(scene: Scene) -> None:
-    """Older than max_age since it was made, whoever used it meanwhile: it begins again from its first content."""
+async def test_too_old_content_is_evicted_at_the_start(scene: Scene) -> None:
+    """Content older than max_age, counted from its creation, is replaced by the initial content."""
     await scene.whole("a")
     scene.hours = 20
     await scene.whole("b")
@@ -138,8 +138,8 @@ async def test_too_old_at_lease(scene: Scene) -> None:
         assert [type(event) for event in app.ledger.events] == [WorkspaceEvicted, WorkspaceOpened]
 
 
-async def test_too_large_at_release(scene: Scene) -> None:
-    """Larger than max_size after the last step: it goes, whole, and no folder is promised for it."""
+async def test_too_large_content_is_evicted_at_the_end(scene: Scene) -> None:
+    """Content larger than max_size after the last step is evicted, and the summary has no folder for it."""
     app = await scene.whole("a" * 50, max_size=50)
     (evicted,) = scene.of(WorkspaceEvicted)
     assert (evicted.bound, evicted.limit, evicted.measured, evicted.when) == ("max_size", 50, 51, "after_run")
@@ -150,16 +150,16 @@ async def test_too_large_at_release(scene: Scene) -> None:
     assert names(scene.content) == ["b", "first"]
 
 
-def test_the_summary_says_that_it_is_gone() -> None:
-    """Where a workspace's folder would stand, the summary of a run says that it was evicted."""
+def test_summary_says_that_a_workspace_was_evicted() -> None:
+    """The summary of a run shows `(evicted)` in place of the workspace's folder."""
     summary = RunSummary(
         run_id=RUN_ID, state="succeeded", folder="/r", seconds=1, rows=[], workspaces={"deps": ("sha256:1", "")}
     )
     assert "workspace deps   (evicted)  sha256:1" in [line.text for line in closing(summary)]
 
 
-async def test_never_during_a_step(scene: Scene) -> None:
-    """However much a step writes and however long it takes, nothing is evicted before the release."""
+async def test_nothing_is_evicted_during_a_step(scene: Scene) -> None:
+    """Nothing is evicted before the release, whatever the size and the age."""
     async with scene.run(max_age=1, max_size=10) as app:
         step = step_of(app)
         await app.workspaces.prepare(step, again=False)
@@ -173,16 +173,16 @@ async def test_never_during_a_step(scene: Scene) -> None:
     assert [event.when for event in scene.of(WorkspaceEvicted)] == ["after_run"]
 
 
-async def test_too_large_for_this_run(scene: Scene) -> None:
-    """A run with a smaller bound than the one before it does not get what exceeds its own."""
+async def test_smaller_bound_evicts_at_the_start(scene: Scene) -> None:
+    """A run with a smaller max_size than the previous run evicts content that exceeds it."""
     await scene.whole("a" * 50)
     async with scene.run(max_size=50) as app:
         assert names(scene.content) == ["first"]
         assert [type(event) for event in app.ledger.events] == [WorkspaceEvicted, WorkspaceOpened]
 
 
-async def test_by_what_a_killed_run_wrote_down(scene: Scene) -> None:
-    """A run that was killed before it could evict is made up for, also by one whose own bounds are wider."""
+async def test_bounds_of_a_killed_run_apply(scene: Scene) -> None:
+    """The bounds of a killed run are applied by the next run, even if its own are wider."""
     async with scene.run(max_size=50) as app:
         step = step_of(app)
         await app.workspaces.prepare(step, again=False)
@@ -194,16 +194,16 @@ async def test_by_what_a_killed_run_wrote_down(scene: Scene) -> None:
     assert (evicted.bound, evicted.limit, evicted.measured) == ("max_size", 50, 1001)
 
 
-async def test_what_was_released_is_judged_by_the_next_alone(scene: Scene) -> None:
-    """The bounds of a run that ended and kept it are its own affair: the next one goes by its own."""
+async def test_bounds_of_a_released_run_do_not_apply(scene: Scene) -> None:
+    """Content that a run kept at its end is judged by the bounds of the next run only."""
     await scene.whole("a", max_age=3600)
     scene.hours = 2
     async with scene.run():
         assert names(scene.content) == ["a", "first"]
 
 
-async def test_killed_in_a_step(scene: Scene) -> None:
-    """What a step had changed when its run was killed is undone: the next run has it as it was before the step."""
+async def test_changes_of_a_killed_step_are_undone(scene: Scene) -> None:
+    """The next run restores the content from before the step that was running when its run was killed."""
     await scene.whole("a")
     async with scene.run() as app:
         await app.workspaces.prepare(step_of(app), again=False)
@@ -217,8 +217,8 @@ async def test_killed_in_a_step(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("mode", ["rw", "ro"])
-async def test_cancelled_in_a_step(scene: Scene, mode: str) -> None:
-    """A run that is cut does not release what a step was changing; the next one puts it back."""
+async def test_changes_of_a_cancelled_step_are_undone(scene: Scene, mode: str) -> None:
+    """A cancelled run does not release content that a step was changing; the next run restores it."""
     await scene.whole("a")
     async with scene.run(mode=mode) as app:
         await app.workspaces.prepare(step_of(app), again=False)
@@ -229,8 +229,8 @@ async def test_cancelled_in_a_step(scene: Scene, mode: str) -> None:
         assert names(scene.content) == ["a", "first"]
 
 
-async def test_killed_in_a_step_and_not_held(scene: Scene) -> None:
-    """Where the snapshot before the step is not held any more, half of something is not handed on: it is evicted."""
+async def test_killed_step_without_its_snapshot_evicts(scene: Scene) -> None:
+    """If the snapshot from before the killed step is lost, the content is evicted."""
     await scene.whole("a")
     async with scene.run() as app:
         await app.workspaces.prepare(step_of(app), again=False)
@@ -245,8 +245,8 @@ async def test_killed_in_a_step_and_not_held(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("kind", ["index", "body"])
-async def test_killed_in_a_step_and_not_to_be_had_just_now(scene: Scene, kind: str) -> None:
-    """Where the snapshot is held and cannot be read, the run is refused and nothing is evicted: another one gets it."""
+async def test_unreadable_snapshot_evicts_nothing(scene: Scene, kind: str) -> None:
+    """If the snapshot cannot be read, the run fails and nothing is evicted; a later run may restore it."""
     await scene.whole("a")
     async with scene.run() as app:
         await app.workspaces.prepare(step_of(app), again=False)
@@ -261,8 +261,8 @@ async def test_killed_in_a_step_and_not_to_be_had_just_now(scene: Scene, kind: s
     assert scene.of(WorkspaceEvicted) == []
 
 
-async def test_put_back_beside_what_cannot_be_removed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where what a killed step left cannot be removed, the content is as it was before the step, and a note says so."""
+async def test_leftover_of_a_restore_is_noted(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the content of a killed step cannot be removed, the snapshot is restored all the same, and that is noted."""
     await scene.whole("a")
     async with scene.run() as app:
         await app.workspaces.prepare(step_of(app), again=False)
@@ -279,8 +279,8 @@ async def test_put_back_beside_what_cannot_be_removed(scene: Scene, monkeypatch:
     assert "it could not be removed (Device or resource busy); remove it by hand" in scene.of(Noted)[0].message
 
 
-async def test_killed_after_it_was_shut(scene: Scene) -> None:
-    """Where the killed step took the rights from the folder itself, what is put back can be entered again."""
+async def test_restored_folder_is_accessible(scene: Scene) -> None:
+    """If the killed step removed the rights of the folder, the restored folder has the usual mode."""
     await scene.whole("a")
     async with scene.run() as app:
         await app.workspaces.prepare(step_of(app), again=False)
@@ -290,8 +290,8 @@ async def test_killed_after_it_was_shut(scene: Scene) -> None:
         assert scene.content.stat().st_mode & 0o777 == 0o755
 
 
-async def test_killed_while_it_was_made(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Content whose first snapshot was never taken is of no known kind, and is evicted."""
+async def test_content_without_a_snapshot_is_evicted(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Content whose first snapshot was never stored is evicted."""
 
     async def killed(*_: object) -> str:
         raise StoreError("x", "killed")
@@ -307,8 +307,8 @@ async def test_killed_while_it_was_made(scene: Scene, monkeypatch: pytest.Monkey
     assert [event.bound for event in scene.of(WorkspaceEvicted)] == ["unfinished"]
 
 
-async def test_a_local_step_that_is_retried(scene: Scene) -> None:
-    """Each attempt starts from what the step found, and what the last one left is what the next run finds."""
+async def test_retried_local_step_starts_from_the_snapshot(scene: Scene) -> None:
+    """Each attempt starts from the same content, and the next run from what the last attempt left."""
     await scene.whole("a")
     async with scene.run() as app:
         step = step_of(app)
@@ -324,8 +324,8 @@ async def test_a_local_step_that_is_retried(scene: Scene) -> None:
         assert names(scene.content) == ["a", "first"]
 
 
-async def test_a_read_only_mount_is_put_right(scene: Scene) -> None:
-    """A local step that writes through a read-only mount is found out, and the next run finds nothing of it."""
+async def test_change_through_a_read_only_mount_is_undone(scene: Scene) -> None:
+    """A change through a read-only mount is detected and undone."""
     await scene.whole("a")
     async with scene.run(mode="ro") as app:
         step = step_of(app)
@@ -339,8 +339,8 @@ async def test_a_read_only_mount_is_put_right(scene: Scene) -> None:
         assert names(scene.content) == ["a", "first"]
 
 
-async def test_a_release_that_cannot_be(scene: Scene) -> None:
-    """What the system refuses at the end is a note, not the end of the run; the next run makes up for it."""
+async def test_failed_release_is_noted(scene: Scene) -> None:
+    """An error at the release becomes a note; the next run applies the bounds."""
     async with scene.run(max_size=1) as app:
         (scene.content / "more").write_bytes(b"22")
         await app.workspaces.keep(step_of(app), 1)
@@ -357,8 +357,8 @@ async def test_a_release_that_cannot_be(scene: Scene) -> None:
         assert names(scene.content) == ["first"]
 
 
-async def test_without_a_first_content(tmp_path: Path) -> None:
-    """One without `path` begins empty."""
+async def test_without_path_the_content_is_empty(tmp_path: Path) -> None:
+    """A workspace without `path` begins empty."""
     deps = Workspace("deps", scope="persistent", max_age=1, max_size=1)
     app = App(tmp_path, pod_plan(mounts=[deps.at("/deps")]))
     async with FolderPersistentStore(str(tmp_path / "cache")).lock("deps", since="now") as lock:

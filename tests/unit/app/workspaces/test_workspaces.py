@@ -31,7 +31,7 @@ TMP = Workspace("tmp", path="src", scope="step")
 
 
 class Scene:
-    """A step that mounts a workspace of each kind, whose first content lies in `src`."""
+    """A step that mounts a workspace of each kind, with the initial content `src`."""
 
     def __init__(self, folder: Path) -> None:
         (folder / "src" / ".git").mkdir(parents=True)
@@ -62,8 +62,8 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-async def test_first_contents_are_copied_and_recorded(scene: Scene) -> None:
-    """Excludes applied, the source untouched, an empty one empty; each has its event, with its digest."""
+async def test_initial_content_is_copied_and_recorded(scene: Scene) -> None:
+    """The initial content is copied without excluded files, and recorded with its digest; the source is unchanged."""
     await scene.open()
     assert read_folder(scene.place("src")) == FIRST
     assert names(scene.place("out")) == []
@@ -76,8 +76,8 @@ async def test_first_contents_are_copied_and_recorded(scene: Scene) -> None:
     ]
 
 
-async def test_what_is_left_out_is_counted_and_named(scene: Scene) -> None:
-    """A snapshot carries no fifo: the ledger says how many such things there are, and names some as text."""
+async def test_omitted_entries_are_counted_and_named(scene: Scene) -> None:
+    """A fifo is omitted: the ledger has the number of omitted entries and names some of them."""
     for number in range(7):
         os.mkfifo(os.fsencode(scene.folder / "src") + b"/caf\xe9%d" % number)
     await scene.open()
@@ -87,8 +87,8 @@ async def test_what_is_left_out_is_counted_and_named(scene: Scene) -> None:
     assert all("caf" in name for name in event.omitted_sample)
 
 
-async def test_a_first_content_that_cannot_be_taken_is_raised(scene: Scene) -> None:
-    """A link out of the folder is told by its name."""
+async def test_invalid_initial_content_is_refused(scene: Scene) -> None:
+    """A link out of the folder is refused by name."""
     (scene.folder / "src" / "out").symlink_to("/etc/passwd")
     with pytest.raises(TreeError, match="out: "):
         await scene.open()
@@ -106,8 +106,8 @@ def ignoring(folder: Path, **contents: str) -> App:
     return App(folder, pod_plan(mounts=mounts))
 
 
-async def test_an_ignore_file_holds_for_the_whole_run(tmp_path: Path) -> None:
-    """Its patterns are added to the workspace's own, also for what comes back; it travels itself."""
+async def test_ignore_file_applies_to_the_whole_run(tmp_path: Path) -> None:
+    """Its patterns are added to those of the workspace, also for downloads; the file itself is copied."""
     app = ignoring(tmp_path, src="# objects\n**/*.o\n")
     await app.workspaces.open(app.plan)
     step = app.plan.steps[0].step
@@ -116,8 +116,8 @@ async def test_an_ignore_file_holds_for_the_whole_run(tmp_path: Path) -> None:
     assert src.rules == ContentRules((*DEFAULT_EXCLUDES, "keep", "**/*.o"))
 
 
-async def test_ignore_files_are_refused_at_once(tmp_path: Path) -> None:
-    """Every line without a meaning, of every workspace, with its number; no workspace was opened."""
+async def test_invalid_ignore_files_are_refused_together(tmp_path: Path) -> None:
+    """All invalid lines of all workspaces are reported with their numbers, and no workspace is opened."""
     app = ignoring(tmp_path, src="!a\n", ok="b\n", out="\n/c\n")
     with pytest.raises(PlanError) as caught:
         await app.workspaces.open(app.plan)
@@ -128,7 +128,7 @@ async def test_ignore_files_are_refused_at_once(tmp_path: Path) -> None:
 
 
 async def test_one_ignore_file_of_two_workspaces_is_refused_once(tmp_path: Path) -> None:
-    """Two workspaces that begin with the same folder have the same file."""
+    """Two workspaces with the same initial folder have the same file, which is reported once."""
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / ".senroignore").write_text("!a\n")
     app = App(tmp_path, pod_plan(mounts=[SRC.at("/src"), TMP.at("/t")]))
@@ -137,8 +137,8 @@ async def test_one_ignore_file_of_two_workspaces_is_refused_once(tmp_path: Path)
     assert len(caught.value.refusals) == 1
 
 
-async def test_links_of_a_first_content(tmp_path: Path) -> None:
-    """Kept, they are copied as text; followed, copies stand in their place, and what is left out is told once."""
+async def test_links_of_the_initial_content(tmp_path: Path) -> None:
+    """Kept links are copied as links; followed links are replaced by copies, and omissions are recorded once."""
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "f").write_bytes(b"f")
     (tmp_path / "src" / "l").symlink_to("f")
@@ -156,8 +156,8 @@ async def test_links_of_a_first_content(tmp_path: Path) -> None:
     assert [each.tree for each in mounts] == list(trees.values())
 
 
-async def test_a_scratch_cache_has_no_rules(tmp_path: Path) -> None:
-    """Whatever a cache holds is the step's own business: nothing is excluded, links are text."""
+async def test_scratch_cache_excludes_nothing(tmp_path: Path) -> None:
+    """Of a scratch cache nothing is excluded, and links are kept."""
     cache = ScratchCache("mod", key="x")
     app = App(tmp_path, pod_plan(mounts=[OUT.at("/out"), cache.at("/mod")]))
     await app.workspaces.open(app.plan)
@@ -165,16 +165,16 @@ async def test_a_scratch_cache_has_no_rules(tmp_path: Path) -> None:
     assert rules == [ContentRules(DEFAULT_EXCLUDES), KEEP_EVERYTHING]
 
 
-async def test_the_folder_of_the_runs_is_no_part_of_what_runs(tmp_path: Path) -> None:
-    """`path="."` around the runs' own folder: no run holds the runs before it."""
+async def test_folder_of_the_runs_is_excluded(tmp_path: Path) -> None:
+    """With `path="."` the initial content does not contain earlier runs."""
     (tmp_path / "file").write_bytes(b"1")
     app = App(tmp_path, pod_plan(mounts=[Workspace("all", path=".").at("/all")]))
     await app.workspaces.open(app.plan)
     assert names(tmp_path / "runs" / RUN_ID / "workspaces" / "all") == ["file"]
 
 
-async def test_runs_beside_what_runs(tmp_path: Path) -> None:
-    """Where the runs' folders lie in `path` itself, no run holds any of them, this one and those before it."""
+async def test_run_folders_in_the_path_are_excluded(tmp_path: Path) -> None:
+    """If the folders of runs are in `path` itself, the initial content contains none of them."""
     base = tmp_path / "runs"
     (base / "20261129T231308Z-0a1b2c" / "workspaces").mkdir(parents=True)
     (base / "file").write_bytes(b"1")
@@ -183,8 +183,8 @@ async def test_runs_beside_what_runs(tmp_path: Path) -> None:
     assert names(base / RUN_ID / "workspaces" / "all") == ["file"]
 
 
-async def test_a_step_workspace_is_a_fresh_copy(scene: Scene) -> None:
-    """Each step has its own, from the first content, whatever an attempt did to it."""
+async def test_step_workspace_is_a_new_copy(scene: Scene) -> None:
+    """Each attempt of each step gets a new copy of the initial content."""
     await scene.open()
     folder = scene.folder_of(2)
     assert folder != scene.place("tmp")
@@ -195,8 +195,8 @@ async def test_a_step_workspace_is_a_fresh_copy(scene: Scene) -> None:
     assert (folder / "file").read_bytes() == b"file"
 
 
-async def test_what_an_attempt_did_is_undone(scene: Scene) -> None:
-    """`restore` puts every workspace that the step writes back to its last snapshot; `prepare` does what is its own."""
+async def test_changes_of_an_attempt_are_undone(scene: Scene) -> None:
+    """`restore` resets the workspaces that the step writes to their last snapshots; `prepare` resets its own copies."""
     await scene.open()
     for index in range(3):
         (scene.folder_of(index) / "left").write_bytes(b"")
@@ -208,8 +208,8 @@ async def test_what_an_attempt_did_is_undone(scene: Scene) -> None:
     assert names(scene.folder_of(2)) == ["file", "main.o"]
 
 
-async def test_what_a_step_wrote_is_kept(scene: Scene) -> None:
-    """A snapshot of each read-write mount, recorded, and what the next step starts from."""
+async def test_changes_of_a_step_are_kept(scene: Scene) -> None:
+    """Each read-write mount gets a recorded snapshot, from which the next step starts."""
     await scene.open()
     scene.app.ledger.lines.clear()
     (scene.folder_of(1) / "made").write_bytes(b"made")
@@ -227,7 +227,7 @@ async def test_what_a_step_wrote_is_kept(scene: Scene) -> None:
 
 
 class Full(FolderContentStore):
-    """A store with room for one snapshot more."""
+    """A store with room for one more snapshot."""
 
     room = 1
 
@@ -239,8 +239,8 @@ class Full(FolderContentStore):
 
 
 @pytest.mark.parametrize("how", ["pruned", "put", "come back"])
-async def test_all_that_a_step_wrote_is_kept_or_nothing(scene: Scene, how: str) -> None:
-    """Where one of its workspaces cannot be kept no other is: no snapshot is told, and each is as it was before."""
+async def test_all_changes_of_a_step_are_kept_or_none(scene: Scene, how: str) -> None:
+    """If one workspace cannot be stored, no snapshot is recorded, and all workspaces are restored."""
     await scene.open()
     scene.app.ledger.lines.clear()
     before = dict(scene.app.recorder.progress.workspaces)
@@ -259,8 +259,8 @@ async def test_all_that_a_step_wrote_is_kept_or_nothing(scene: Scene, how: str) 
     assert [read_folder(scene.folder_of(index)) for index in range(2)] == [FIRST, Tree()]
 
 
-async def test_what_a_step_left_is_pruned(scene: Scene) -> None:
-    """What is excluded, a fifo, mode bits are gone from the folder itself: what runs next sees what the digest says."""
+async def test_folder_of_a_step_is_pruned(scene: Scene) -> None:
+    """Excluded files, fifos and special mode bits are removed from the folder, so the next step sees the snapshot."""
     await scene.open()
     folder = scene.folder_of(0)
     for path in ("node_modules/x/y", "sub/.git/HEAD", "new.o", "made"):
@@ -280,16 +280,16 @@ async def test_what_a_step_left_is_pruned(scene: Scene) -> None:
     assert event.omitted_sample == ("fifo: a fifo", "made: the setuid bit")
 
 
-async def test_an_excluded_file_in_a_read_only_mount_is_a_change_too(scene: Scene) -> None:
-    """In a pod the kubelet would have refused to write it, whatever its name."""
+async def test_excluded_file_in_a_read_only_mount_is_a_change(scene: Scene) -> None:
+    """An excluded file that is written counts as a change: in a pod the write would have failed."""
     await scene.open()
     (scene.folder_of(2) / "node_modules").mkdir()
     assert await scene.workspaces.undo_read_only_changes(scene.step) == ("tmp",)
 
 
 @pytest.mark.parametrize("how", ["fifo", "bits"])
-async def test_what_does_not_travel_in_a_read_only_mount_is_a_change_too(scene: Scene, how: str) -> None:
-    """No digest sees a fifo or a setuid bit; the next step would."""
+async def test_omitted_entry_in_a_read_only_mount_is_a_change(scene: Scene, how: str) -> None:
+    """A fifo or a setuid bit counts as a change, although no digest contains it."""
     await scene.open()
     folder = scene.folder_of(2)
     if how == "fifo":
@@ -302,8 +302,8 @@ async def test_what_does_not_travel_in_a_read_only_mount_is_a_change_too(scene: 
     assert await scene.workspaces.undo_read_only_changes(scene.step) == ()
 
 
-async def test_a_read_only_mount_with_kept_links(tmp_path: Path) -> None:
-    """Links that lead out are no change; another one is."""
+async def test_read_only_mount_with_kept_links(tmp_path: Path) -> None:
+    """Links that lead out are no change; an additional one is."""
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "l").symlink_to("/etc/passwd")
     app = App(tmp_path, pod_plan(on=local(), mounts=[Workspace("a", path="src", links="keep").at("/a", "ro")]))
@@ -314,8 +314,8 @@ async def test_a_read_only_mount_with_kept_links(tmp_path: Path) -> None:
     assert await app.workspaces.undo_read_only_changes(step) == ("a",)
 
 
-async def test_what_crosses_and_what_comes_back(scene: Scene) -> None:
-    """All mounts go in, by index; only those mounted read-write come back, into the run's own folders."""
+async def test_transfers_of_a_step(scene: Scene) -> None:
+    """All mounts are uploaded, by index; only read-write mounts are downloaded, into the run's folders."""
     await scene.open()
     packed = [each.packed for each in scene.mounts]
     assert [(part.index, part.folder) for part in packed] == [
@@ -337,8 +337,8 @@ async def test_what_crosses_and_what_comes_back(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("how", ["changed", "added", "removed", "link"])
-async def test_a_read_only_mount_that_was_written_to_is_put_right(scene: Scene, how: str) -> None:
-    """Whatever was done to it, also what could not even be walked; its name is told."""
+async def test_changed_read_only_mount_is_restored(scene: Scene, how: str) -> None:
+    """Every change is undone, also one that makes a walk fail; the name of the workspace is returned."""
     await scene.open()
     folder = scene.folder_of(2)
     match how:
@@ -356,8 +356,8 @@ async def test_a_read_only_mount_that_was_written_to_is_put_right(scene: Scene, 
     assert await scene.workspaces.undo_read_only_changes(scene.step) == ()
 
 
-async def test_the_summary_has_what_was_opened(scene: Scene) -> None:
-    """Each workspace by name with digest and folder; none before anything was opened."""
+async def test_summary_of_opened_workspaces(scene: Scene) -> None:
+    """The summary has the digest and folder of each workspace; nothing before `open`."""
     assert scene.workspaces.summary(scene.app.plan) == {}
     await scene.open()
     summary = scene.workspaces.summary(scene.app.plan)
@@ -366,7 +366,7 @@ async def test_the_summary_has_what_was_opened(scene: Scene) -> None:
 
 
 class Sticky(FolderContentStore):
-    """A store that puts a snapshot in place and cannot remove what was there before, or fails before it."""
+    """A store whose restore cannot remove the old content, or fails before the swap."""
 
     rule = "leftover"
 
@@ -377,8 +377,8 @@ class Sticky(FolderContentStore):
 
 
 @pytest.mark.parametrize("how", ["prepare", "restore", "written_through"])
-async def test_what_cannot_be_removed_after_a_restore_is_a_note(scene: Scene, how: str) -> None:
-    """The snapshot is in place; that an old folder lies beside it is told, and stops nothing."""
+async def test_leftover_of_a_restore_is_noted(scene: Scene, how: str) -> None:
+    """If the old content cannot be removed after a restore, that is noted, and the step starts."""
     await scene.open()
     object.__setattr__(scene.app.services, "content", Sticky(str(scene.folder / "cache")))
     for index in range(3):
@@ -397,8 +397,8 @@ async def test_what_cannot_be_removed_after_a_restore_is_a_note(scene: Scene, ho
     assert scene.workspaces.transfers(scene.step)[0].tree == FIRST
 
 
-async def test_a_restore_that_failed_is_raised(scene: Scene) -> None:
-    """Any other rule says that the folder is as it was, and nothing may start from it."""
+async def test_failed_restore_is_raised(scene: Scene) -> None:
+    """Any other error leaves the folder unchanged, and is raised."""
     await scene.open()
     store = Sticky(str(scene.folder / "cache"))
     store.rule = "io"
@@ -408,7 +408,7 @@ async def test_a_restore_that_failed_is_raised(scene: Scene) -> None:
 
 
 def readers(*, after: bool, on: Any = None) -> Plan:
-    """Two steps that mount one workspace read-only, the second after the first or beside it."""
+    """Two steps that mount one workspace read-only, one after the other or concurrently."""
     pipeline = Pipeline("release")
     workflow = pipeline.workflow("build", on=on or local())
     workflow.step("a", ["a"], mounts=[OUT.at("/out", "ro")])
@@ -416,8 +416,8 @@ def readers(*, after: bool, on: Any = None) -> Plan:
     return pipeline.build()
 
 
-async def test_readers_beside_each_other_have_copies_of_their_own(tmp_path: Path) -> None:
-    """What one of two local steps does to its read-only mount the other cannot see, and only the one is found out."""
+async def test_concurrent_local_readers_have_own_copies(tmp_path: Path) -> None:
+    """A change by one of two concurrent local readers is not visible to the other, and only the one is reported."""
     app = App(tmp_path, readers(after=False))
     await app.workspaces.open(app.plan)
     one, other = (planned.step for planned in app.plan.steps)
@@ -430,8 +430,8 @@ async def test_readers_beside_each_other_have_copies_of_their_own(tmp_path: Path
     assert [names(folder) for folder in (*folders, shared)] == [[], [], []]
 
 
-async def test_a_reader_of_its_own_needs_no_copy(tmp_path: Path) -> None:
-    """Steps that can only run one after the other use the workspace's own folder, and so does a pod's step."""
+async def test_sequential_reader_needs_no_copy(tmp_path: Path) -> None:
+    """Steps that cannot be concurrent use the workspace's folder, as a pod's step does."""
     for folder, plan in (("a", readers(after=True)), ("b", readers(after=False, on=RUNNER))):
         (tmp_path / folder).mkdir()
         app = App(tmp_path / folder, plan)
