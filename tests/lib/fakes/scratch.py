@@ -23,7 +23,7 @@ class ScratchEntries:
 
 
 class FakeScratchStore:
-    """Entries in memory. `asked` has the name of every call.
+    """Entries in memory. `calls` has the name of every call.
 
     `fails`: by a call's name, what it raises, one error a call; `hangs`: calls that never end. `damaged`: keys whose
     content is another.
@@ -36,7 +36,7 @@ class FakeScratchStore:
         self.fails: dict[str, list[Exception]] = {}
         self.hangs: set[str] = set()
         self.damaged: set[str] = set()
-        self.asked: list[str] = []
+        self.calls: list[str] = []
         self._trees = FolderTrees()
 
     async def find(self, cache: str, key: str) -> ScratchEntry | None:
@@ -83,7 +83,7 @@ class FakeScratchStore:
         return True
 
     async def _begin(self, call: str) -> None:
-        self.asked.append(call)
+        self.calls.append(call)
         await anyio.lowlevel.checkpoint()
         if call in self.hangs:
             await anyio.sleep_forever()

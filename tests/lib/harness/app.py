@@ -123,7 +123,7 @@ class ScriptedWatch:
 
     def __init__(self, *seen: Pod | ClusterError | None) -> None:
         self.seen = deque(seen)
-        self.asked = 0
+        self.polls = 0
         self.nudges = 0
         self._more = anyio.Event()
 
@@ -133,7 +133,7 @@ class ScriptedWatch:
         self._more = anyio.Event()
 
     async def next(self) -> Pod | None:
-        self.asked += 1
+        self.polls += 1
         await anyio.lowlevel.checkpoint()
         while not self.seen:
             await self._more.wait()

@@ -269,8 +269,8 @@ class WorkspaceMachine(RuleBasedStateMachine):
         """Download as `senro.app.pod.download` does."""
         mounts = [each for each in self.app.workspaces.transfers(self.there) if each.returns]
         rules = {each.index: each.rules for each in mounts}
-        told = remote_excludes([one.exclude for one in rules.values()], ("0",))
-        code, data, stderr = image.run(reading_command((0,), excludes=told))
+        excludes = remote_excludes([one.exclude for one in rules.values()], ("0",))
+        code, data, stderr = image.run(reading_command((0,), excludes=excludes))
         assert code == 0, stderr
         folders = {each.index: each.folder for each in mounts}
         async with self.app.services.trees.unpack(folders, rules=rules) as unpacking:

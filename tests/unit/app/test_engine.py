@@ -348,9 +348,9 @@ async def test_failing_reporter_leaves_no_pod(tmp_path: Path, method: str, when:
     pipeline.workflow("build").step("make", ["make"], on=target(), secrets={"TOKEN": "Token"})
     pipeline.workflow("build2").step("long", ["long"], on=target())
     site = Site(tmp_path, pipeline.build(), secrets=TOKEN, course=stays(waiting(), running(), running()))
-    told = Bursts(method, when)
-    site.app.recorder.reporter = told
-    object.__setattr__(site.app.services, "reporter", told)
+    reporter = Bursts(method, when)
+    site.app.recorder.reporter = reporter
+    object.__setattr__(site.app.services, "reporter", reporter)
     if method == "note":
         site.cluster.fail("own_secret", refused("own", 403, "Forbidden", "no"))
 
@@ -501,16 +501,16 @@ class TestTimeout:
                 pass
 
         site = Site(tmp_path, pod_plan(timeout=120), course=stays(waiting()), watch=Late)
-        asked: list[float] = []
+        requested_at: list[float] = []
         delete = site.cluster._delete_pod
 
         def noted(key: tuple[str, str], uid: str, grace_seconds: int | None) -> bool:
-            asked.append(site.clock.monotonic())
+            requested_at.append(site.clock.monotonic())
             return delete(key, uid, grace_seconds)
 
         site.cluster._delete_pod = noted  # type: ignore[method-assign]  # notes when it was asked for
         with anyio.fail_after(20):
             assert await site.run() == "failed"
         assert [outcome.kind for outcome in site.outcomes] == ["timed_out"]
-        assert left - 1.5 <= asked[0] - seen[0] <= left + 1.5
+        assert left - 1.5 <= requested_at[0] - seen[0] <= left + 1.5
         assert site.nothing_left

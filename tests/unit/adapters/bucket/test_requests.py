@@ -40,7 +40,7 @@ def store(shared: Path) -> BucketScratchStore:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+def requests(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """The read requests so far, by the names of the obstore functions."""
     counted: Counter[str] = Counter()
 
@@ -58,14 +58,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counted
 
 
-async def test_record_is_read_once(store: BucketScratchStore, asked: Counter[str], tmp_path: Path) -> None:
+async def test_record_is_read_once(store: BucketScratchStore, requests: Counter[str], tmp_path: Path) -> None:
     """The record is read by one request, then the archive."""
     await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
-    asked.clear()
+    requests.clear()
     assert await store.find("c", "k") is not None
-    assert asked == {"get": 1}
+    assert requests == {"get": 1}
     await store.restore("c", "k", str(tmp_path / "y"))
-    assert asked == {"get": 1, "get_range": 1}
+    assert requests == {"get": 1, "get_range": 1}
     assert read_folder(tmp_path / "y") == SMALL
 
 
@@ -128,16 +128,16 @@ async def test_unavailable_store_ends_the_reads(
 ) -> None:
     """If the store fails meanwhile, it is unavailable, and the other records are not read."""
     await of_one_second(store, shared, tmp_path, 2 * RECORDS_AT_ONCE)
-    asked = 0
+    requests = 0
 
     async def failing(path: str, limit: int) -> bytes | None:
-        nonlocal asked
+        nonlocal requests
         del path, limit
-        asked += 1
+        requests += 1
         await anyio.lowlevel.checkpoint()
         raise StoreUnavailable("file:///x", "the connection failed")
 
     monkeypatch.setattr(store._bucket, "get", failing)
     with pytest.raises(StoreUnavailable, match="the connection failed"):
         await store.find_by_prefix("c", [""])
-    assert asked <= RECORDS_AT_ONCE
+    assert requests <= RECORDS_AT_ONCE

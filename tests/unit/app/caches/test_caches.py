@@ -110,7 +110,7 @@ class Scene:
         folder = self.path / f"made{self.folders}"
         make_folder(folder, OLD, {"old": b"old"})
         await store.save("c", ScratchEntry(key, LATER + timedelta(hours=hours)), OLD, str(folder))
-        store.asked.clear()
+        store.calls.clear()
 
     @property
     def events(self) -> list[Event]:
@@ -153,7 +153,7 @@ async def test_exact_entry_is_restored(tmp_path: Path, where: str) -> None:
     assert isinstance(restored, ScratchRestored)
     assert (restored.entry_key, restored.store, restored.files, restored.bytes) == ("k", where, 1, 3)
     assert ("c", "k") in scene.local.entries.archives
-    assert scene.remote.asked == ([] if where == "local" else ["find", "restore"])
+    assert scene.remote.calls == ([] if where == "local" else ["find", "restore"])
 
 
 async def test_newest_entry_of_a_prefix_is_restored(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ async def test_restored_once_a_run(tmp_path: Path) -> None:
     async with scene.open(), anyio.create_task_group() as group:
         for name in "abcdef":
             group.start_soon(scene.start, name)
-    assert scene.local.asked == ["find", "restore"]
+    assert scene.local.calls == ["find", "restore"]
     assert scene.kinds == ["ScratchRestored"]
 
 
@@ -252,7 +252,7 @@ async def test_unavailable_midway(tmp_path: Path) -> None:
             await scene.start("a")
             await scene.returns("a")
         assert scene.kinds.count("RemoteCacheDisabled") == 1
-        assert scene.remote.asked[-1] == call
+        assert scene.remote.calls[-1] == call
         assert ("c", "k") in scene.local.entries.archives
         not_saved = [event for event in scene.events if isinstance(event, ScratchNotSaved)]
         assert [(event.store, event.reason) for event in not_saved] == (
@@ -294,7 +294,7 @@ async def test_read_only_store_is_not_saved_to(tmp_path: Path) -> None:
         await scene.start("a")
         await scene.returns("a")
     assert scene.kinds == ["ScratchMissed", "ScratchSaved"]
-    assert scene.remote.asked == ["find", "find_by_prefix"]
+    assert scene.remote.calls == ["find", "find_by_prefix"]
 
 
 async def test_first_download_is_saved(tmp_path: Path) -> None:

@@ -76,11 +76,11 @@ async def test_folder_is_read_once(tmp_path: Path) -> None:
     """The folder is read once for all caches; a key depends on the files of its own calls only."""
     write(tmp_path, "go.sum")
     write(tmp_path, "a/go.sum", content="2")
-    asked: list[tuple[str, ...]] = []
+    reads: list[tuple[str, ...]] = []
 
     class Counting(FolderKeyFiles):
         async def digests(self, folder: str, patterns: Sequence[str], *, exclude: Sequence[str]) -> Mapping[str, str]:
-            asked.append(tuple(patterns))
+            reads.append(tuple(patterns))
             return await super().digests(folder, patterns, exclude=exclude)
 
     caches = (
@@ -88,7 +88,7 @@ async def test_folder_is_read_once(tmp_path: Path) -> None:
         ScratchCache("b", key="{{ hash_files('a') }}{{ hash_files('go.sum') }}"),
     )
     keys = await evaluate_keys(plan_of(*caches), Counting(), str(tmp_path), "runs")
-    assert asked == [("go.sum", "a", "*.sum")]
+    assert reads == [("go.sum", "a", "*.sum")]
     one, two = hash_of({"go.sum": digest_of(b"1")}), hash_of({"a/go.sum": digest_of(b"2")})
     both = hash_of({"go.sum": digest_of(b"1"), "a/go.sum": digest_of(b"2")})
     assert keys == {"a": CacheKeys(one, ("a-", both)), "b": CacheKeys(two + one)}
@@ -117,13 +117,13 @@ async def test_calls_without_files_are_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(ConfigurationError) as caught:
         await evaluate_keys(plan_of(*caches), FolderKeyFiles(), str(tmp_path), "runs")
-    told = [(refusal.where, refusal.rule, refusal.message) for refusal in caught.value.refusals]
-    assert [(where, rule) for where, rule, _ in told] == [
+    found = [(refusal.where, refusal.rule, refusal.message) for refusal in caught.value.refusals]
+    assert [(where, rule) for where, rule, _ in found] == [
         ("scratch cache a", "scratch-files"),
         ("scratch cache a", "scratch-files"),
         ("scratch cache b", "scratch-files"),
     ]
-    assert [message.partition(";")[0] for _, _, message in told] == [
+    assert [message.partition(";")[0] for _, _, message in found] == [
         f"no file of {tmp_path} matches hash_files('go.sum')",
         f"no file of {tmp_path} matches hash_files('*.lock')",
         "hash_files('circle') cannot be evaluated: circle: it cannot be read: Too many levels of symbolic links",

@@ -146,7 +146,7 @@ async def test_held_claim_is_awaited(tmp_path: Path) -> None:
     assert acquired.previous_holder == ""
     assert 50 <= acquired.waited_seconds <= 53
     phase = "waiting for the claim senro-cache, held by w.s of run other-run"
-    assert phase in [told for _, _, _, told in site.app.reporter.states]
+    assert phase in [shown for _, _, _, shown in site.app.reporter.states]
     assert site.outcomes[0].kind == "succeeded"
 
 
@@ -397,7 +397,7 @@ async def test_retry_after_is_cut_to_the_trouble_time(tmp_path: Path, method: st
     assert site.outcomes[0].kind == kind
     assert 60 <= site.clock.monotonic() - before < 70
     phases = [
-        told for _, _, _, told in site.app.reporter.states if told.startswith("waiting for the claim senro-cache")
+        shown for _, _, _, shown in site.app.reporter.states if shown.startswith("waiting for the claim senro-cache")
     ]
     assert phases == ["waiting for the claim senro-cache: lease: the apiserver answered 503: away"]
 
@@ -600,7 +600,7 @@ QUOTA = refused("create pod", 403, "Forbidden", 'pods "make" is forbidden: excee
 UNANSWERED = Unreachable("create pod", cause="reset", sent=True)
 
 
-@pytest.mark.parametrize("how", ["taken", "lapsed"])
+@pytest.mark.parametrize("how", ["taken over", "lapsed"])
 @pytest.mark.parametrize("error", [QUOTA, UNANSWERED], ids=["quota", "unanswered"])
 async def test_claim_lost_during_the_create(tmp_path: Path, how: str, error: ClusterError) -> None:
     """Before each create of the pod the claims are checked; without them no pod is created."""
@@ -624,7 +624,7 @@ async def test_claim_lost_during_the_create(tmp_path: Path, how: str, error: Clu
             await site.clock.sleep(0.2)
         site.cluster.heal("create_pod")
 
-    await run_with(site, keep_failing, at(site, *([(5, rival.take)] if how == "taken" else [])))
+    await run_with(site, keep_failing, at(site, *([(5, rival.take)] if how == "taken over" else [])))
     (outcome,) = site.outcomes
     assert (outcome.kind, outcome.infra_kind, outcome.did_run) == ("infra", "claim", "no")
     assert not made
@@ -938,10 +938,10 @@ async def test_pending_message_names_the_claim(tmp_path: Path) -> None:
     }
     site = Site(tmp_path, plan_of(start_timeout=60.0), course=stays(unscheduled))
     await site.run()
-    told = "Create the claim senro-cache in the pod's namespace: senro creates none."
-    assert [event.message for event in of(site, PodPending)] == ["", f"{words.rstrip('.')}. {told}"]
+    shown = "Create the claim senro-cache in the pod's namespace: senro creates none."
+    assert [event.message for event in of(site, PodPending)] == ["", f"{words.rstrip('.')}. {shown}"]
     (outcome,) = site.outcomes
-    assert (outcome.infra_kind, outcome.message[-len(told) :]) == ("unschedulable", told)
+    assert (outcome.infra_kind, outcome.message[-len(shown) :]) == ("unschedulable", shown)
 
 
 async def test_silent_wait_for_a_volume_is_explained(tmp_path: Path) -> None:

@@ -288,8 +288,8 @@ async def test_claim_is_released_when_no_process_can_use_it(
         scene.cluster.vanish(pod)
     if goes == "stays":
         scene.cluster.fail("delete_pod", refused("delete pod", 403, "Forbidden", "no"))
-    told = {"ended": "deleted", "forced": "forced", "was gone": "already_gone", "stays": "unconfirmed"}[goes]
-    assert await scene.remove() == told
+    expected = {"ended": "deleted", "forced": "forced", "was gone": "already_gone", "stays": "unconfirmed"}[goes]
+    assert await scene.remove() == expected
     assert claims.freed == [freed]
 
 

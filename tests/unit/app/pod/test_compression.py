@@ -90,8 +90,8 @@ async def test_slow_link_restarts_compressed(scene: StagingScene) -> None:
     rate = scene.compression.rate("upload")
     assert rate is not None
     assert SLOW / 2 < rate < SLOW * 2
-    told = [done for _, _, done, _ in scene.app.reporter.transfers]
-    assert max(told) == event.bytes
+    progress = [done for _, _, done, _ in scene.app.reporter.transfers]
+    assert max(progress) == event.bytes
     assert any("compressed by gzip" in note for _, note in scene.app.reporter.notes)
 
 
@@ -171,8 +171,8 @@ def reading(tmp_path: Path) -> ReadingScene:
 async def read(
     scene: ReadingScene, content: bytes, rate: float, staged: int = 0
 ) -> tuple[list[str], TransferCompleted]:
-    asked: list[tuple[str, ...]] = []
-    scene.cluster.command = sends(scene, content, rate, asked)
+    commands: list[tuple[str, ...]] = []
+    scene.cluster.command = sends(scene, content, rate, commands)
     scene.uploaded_bytes = staged
     found = await scene.read()
     assert [entry.size for entry in found[0].entries] == [len(content)]
@@ -180,8 +180,8 @@ async def read(
     (event,) = scene.events
     assert isinstance(event, TransferCompleted)
     assert event.tries == 1
-    codings = [next(word for word in command if word in {"plain", "gzip", "zstd"}) for command in asked]
-    assert asked[-1] == reading_command((0,), coding=event.coding)
+    codings = [next(word for word in command if word in {"plain", "gzip", "zstd"}) for command in commands]
+    assert commands[-1] == reading_command((0,), coding=event.coding)
     return codings, event
 
 

@@ -176,9 +176,9 @@ async def test_folders_are_replaced_by_the_download(scene: Scene) -> None:
     (event,) = scene.events
     assert isinstance(event, TransferCompleted)
     assert (event.direction, event.bytes, event.tries) == ("download", len(DATA), 1)
-    told = scene.app.reporter.transfers
-    assert told[-1] == ("build.make", "download", len(DATA), len(DATA))
-    assert told[0] == ("build.make", "download", 50_000, None)
+    progress = scene.app.reporter.transfers
+    assert progress[-1] == ("build.make", "download", len(DATA), len(DATA))
+    assert progress[0] == ("build.make", "download", 50_000, None)
     assert scene.app.reporter.files[-1] == 3
 
 

@@ -237,13 +237,13 @@ async def test_pauses_double() -> None:
 async def test_quota_is_awaited() -> None:
     """A quota is retried after 5, 10, 20, 30, 30 s within the start timeout, and the wait is reported."""
     clock, cluster = site()
-    told: list[str] = []
+    notes: list[str] = []
     full = refused("create", 403, "Forbidden", 'pods "x" is forbidden: exceeded quota: q, requested: pods=1')
     for _ in range(5):
         cluster.fail("create_pod", full)
-    await create(cluster, clock, Waiting(300.0, told.append))
+    await create(cluster, clock, Waiting(300.0, notes.append))
     assert waited(clock) == pytest.approx(5 + 10 + 20 + 30 + 30)
-    assert told == [f"waiting for quota: {full}"] * 5
+    assert notes == [f"waiting for quota: {full}"] * 5
 
 
 async def test_full_quota_ends_with_the_start_timeout() -> None:
@@ -293,9 +293,9 @@ def test_lost_answers_create_one_pod_and_one_secret(
 
     async def run() -> None:
         clock, cluster = site()
-        for fault, taken in faults:
-            cluster.fail("create_pod", fault(), effect=taken and fault in (lost, unavailable))
-            cluster.fail("create_secret", fault(), effect=taken and fault in (lost, unavailable))
+        for fault, took_effect in faults:
+            cluster.fail("create_pod", fault(), effect=took_effect and fault in (lost, unavailable))
+            cluster.fail("create_secret", fault(), effect=took_effect and fault in (lost, unavailable))
         pod, _ = await create(cluster, clock)
         await create_secret(cluster, SECRET, clock, WAITING)
         await own_secret(cluster, "make-1", pod, clock, WAITING)
@@ -400,9 +400,9 @@ async def test_cancelled_request_ends_at_once(call: str, method: str) -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(CALLS[call][0], cluster, clock, pod)
         await until(lambda: method in cluster.calls[1 if call not in ("create_pod", "create_secret") else 0 :])
-        asked = len(cluster.calls)
+        calls = len(cluster.calls)
         group.cancel_scope.cancel()
-    assert len(cluster.calls) == asked
+    assert len(cluster.calls) == calls
 
 
 @pytest.mark.parametrize("call", ["create_pod", "create_secret", "own_secret", "remove_pod", "remove_secret"])
@@ -416,9 +416,9 @@ async def test_cancelled_pause_ends_at_once(call: str) -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(CALLS[call][0], cluster, clock, pod)
         await until(lambda: clock.sleepers == 1)
-        asked = len(cluster.calls)
+        calls = len(cluster.calls)
         group.cancel_scope.cancel()
-    assert len(cluster.calls) == asked
+    assert len(cluster.calls) == calls
     assert clock.sleepers == 0
 
 

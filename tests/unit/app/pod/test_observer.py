@@ -95,11 +95,11 @@ async def test_next_poll_from_now_skips_the_poll_under_way() -> None:
 
     async with anyio.create_task_group() as group:
         group.start_soon(observer.run)
-        await until(lambda: watch.asked == 1)
+        await until(lambda: watch.polls == 1)
         group.start_soon(look)
         await until(lambda: watch.nudges == 1)
         watch.put(pod_with(WAITING))
-        await until(lambda: watch.asked == 2)
+        await until(lambda: watch.polls == 2)
         assert not fresh.is_set()
         watch.put(pod_with(STARTED, phase="Running"))
         await fresh.wait()
@@ -113,10 +113,10 @@ async def test_flags_apply_from_the_next_poll() -> None:
     observer = observer_of(watch)
     async with anyio.create_task_group() as group:
         group.start_soon(observer.run)
-        await until(lambda: watch.asked == 1)
+        await until(lambda: watch.polls == 1)
         await observer.delete(anyio.lowlevel.checkpoint, timed_out=True)
         watch.put(pod_with(STARTED, phase="Running"))
-        await until(lambda: watch.asked == 2)
+        await until(lambda: watch.polls == 2)
         assert isinstance(observer.answer, Running)
         watch.put(pod_with(STARTED, phase="Running"), pod_with(STARTED, phase="Running"))
     assert isinstance(observer.answer, TimedOut)
@@ -128,7 +128,7 @@ async def test_flags_apply_to_a_404() -> None:
     observer = observer_of(watch, created=pod_with(STARTED, phase="Running"))
     async with anyio.create_task_group() as group:
         group.start_soon(observer.run)
-        await until(lambda: watch.asked == 1)
+        await until(lambda: watch.polls == 1)
         await observer.delete(anyio.lowlevel.checkpoint, timed_out=True)
         watch.put(None)
     assert isinstance(observer.answer, TimedOut)
@@ -140,7 +140,7 @@ async def test_end_seen_by_an_earlier_poll_stands() -> None:
     observer = observer_of(watch)
     async with anyio.create_task_group() as group:
         group.start_soon(observer.run)
-        await until(lambda: watch.asked == 1)
+        await until(lambda: watch.polls == 1)
         await observer.delete(anyio.lowlevel.checkpoint, timed_out=True)
         watch.put(ENDED)
     assert isinstance(observer.answer, Exited)

@@ -33,11 +33,11 @@ class Listing:
 
     def __init__(self, *answers: Sequence[ClusterEvent] | Unreachable | None) -> None:
         self._answers = list(answers)
-        self.asked = 0
+        self.requests = 0
 
     async def __call__(self) -> tuple[ClusterEvent, ...] | None:
-        self.asked += 1
-        answer = self._answers[min(self.asked, len(self._answers)) - 1]
+        self.requests += 1
+        answer = self._answers[min(self.requests, len(self._answers)) - 1]
         if isinstance(answer, Unreachable):
             raise answer
         return None if answer is None else tuple(answer)
@@ -80,7 +80,7 @@ async def test_forbidden_list_is_requested_once() -> None:
     """After a 403 no other list is requested for this pod."""
     listing = Listing(None)
     await answer_with(listing)
-    assert listing.asked == 1
+    assert listing.requests == 1
 
 
 async def test_events_are_listed_without_a_limit_too() -> None:
@@ -99,7 +99,7 @@ async def test_events_are_listed_without_a_limit_too() -> None:
     )
     await observer.run()
     assert isinstance(observer.answer, Infra)
-    assert (observer.answer.kind, listing.asked) == (InfraKind.EVICTED, 1)
+    assert (observer.answer.kind, listing.requests) == (InfraKind.EVICTED, 1)
 
 
 def replace(event: ClusterEvent, *, message: str, uid: str) -> ClusterEvent:

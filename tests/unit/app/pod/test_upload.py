@@ -136,9 +136,9 @@ async def test_every_mount_is_sent_in_one_exec(scene: Scene) -> None:
     (event,) = scene.events
     assert isinstance(event, TransferCompleted)
     assert (event.direction, event.bytes, event.tries) == ("upload", scene.upload.archive_bytes, 1)
-    told = scene.app.reporter.transfers
-    assert [done for _, _, done, _ in told] == sorted({done for _, _, done, _ in told})
-    assert told[-1] == ("build.make", "upload", event.bytes, event.bytes)
+    progress = scene.app.reporter.transfers
+    assert [done for _, _, done, _ in progress] == sorted({done for _, _, done, _ in progress})
+    assert progress[-1] == ("build.make", "upload", event.bytes, event.bytes)
     assert event.bytes > 300_000
     assert scene.app.reporter.files[-1] == 1
 

@@ -215,8 +215,8 @@ async def test_changes_of_a_step_are_kept(scene: Scene) -> None:
     (scene.folder_of(1) / "made").write_bytes(b"made")
     await scene.workspaces.keep(scene.step, 3)
     made = Tree((file("made", b"made"),))
-    taken = [event for event in scene.app.ledger.events if isinstance(event, SnapshotTaken)]
-    assert [(event.workspace, event.digest, event.attempt) for event in taken] == [
+    snapshots = [event for event in scene.app.ledger.events if isinstance(event, SnapshotTaken)]
+    assert [(event.workspace, event.digest, event.attempt) for event in snapshots] == [
         ("src", FIRST.digest, 3),
         ("out", made.digest, 3),
     ]
