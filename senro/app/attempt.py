@@ -51,11 +51,11 @@ class Attempt:
         """The fields of an event about this attempt that happens now."""
         return {"at": self.recorder.now(), "step": self.step.id, "attempt": self.identity.attempt}
 
-    def report_phase(self, words: str) -> None:
-        """Report what the attempt is doing. Masks secrets in `words`, which may quote the cluster."""
+    def report_phase(self, text: str) -> None:
+        """Report what the attempt is doing. Masks secrets in `text`, which may quote the cluster."""
         recorder = self.recorder
-        words = recorder.redactor.text(words)
-        recorder.reporter.step_state(self.step.id, "running", attempt=self.identity.attempt, phase=words)
+        text = recorder.redactor.text(text)
+        recorder.reporter.step_state(self.step.id, "running", attempt=self.identity.attempt, phase=text)
 
     def report_note(self, message: str) -> None:
         """Report a note that is not recorded in the ledger, masked as in `report_phase`."""

@@ -159,8 +159,8 @@ class Engine:
             outcome, deleted = await self._run_attempt(step, number, removals)
             wait = None
             if step.retry is not None and repeats(outcome, attempt=number, retry=step.retry, deleted=deleted):
-                drawn = step.retry.delay_before(number + 1, self._services.randomness.fraction())
-                wait = max(drawn, outcome.least_wait)
+                delay = step.retry.delay_before(number + 1, self._services.randomness.fraction())
+                wait = max(delay, outcome.least_wait)
             await self._end_attempt(step.id, number, outcome, wait)
             if wait is None:
                 await self._end_step(step.id, final_state(outcome, number), number)

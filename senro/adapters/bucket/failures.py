@@ -55,23 +55,23 @@ def _from_status(text: str, *, absent: bool) -> Failure | None:
     status, code = _search(_STATUS, text), _search(_CODE, text)
     if not status:
         return None
-    said = f"{status} {code}".rstrip()
+    answer = f"{status} {code}".rstrip()
     if absent and code not in _NO_BUCKET:
         return Failure("absent", "it does not exist")
     match int(status):
         case 404:
             # A missing object is `absent`, so this was the listing of a bucket.
-            return Failure("refused", f"the bucket does not exist ({said})")
+            return Failure("refused", f"the bucket does not exist ({answer})")
         case 401 | 403:
-            return Failure("refused", f"the credentials do not allow it ({said})")
+            return Failure("refused", f"the credentials do not allow it ({answer})")
         case 301 | 302 | 307 | 308 | 400:
-            return Failure("refused", f"it rejects the request ({said}); check the region and the endpoint")
+            return Failure("refused", f"it rejects the request ({answer}); check the region and the endpoint")
         case 408 | 409 | 425 | 429:
-            return Failure("unreachable", f"it cannot answer now ({said})")
+            return Failure("unreachable", f"it cannot answer now ({answer})")
         case other if other >= 500:
-            return Failure("unreachable", f"it cannot answer now ({said})")
+            return Failure("unreachable", f"it cannot answer now ({answer})")
         case _:
-            return Failure("refused", f"it rejects the request ({said})")
+            return Failure("refused", f"it rejects the request ({answer})")
 
 
 def _from_os_error(text: str, *, absent: bool) -> Failure | None:

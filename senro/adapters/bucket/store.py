@@ -151,15 +151,15 @@ class BucketScratchStore:
             return True
         # obstore repeats a put whose answer was lost, and the repetition finds the record of the first request.
         try:
-            ours = await self._or_unavailable(self._record(cache, entry.key)) == record
+            is_own = await self._or_unavailable(self._record(cache, entry.key)) == record
         except StoreUnavailable:
             raise
         except StoreError:
             await self._remove(archive)
             raise
-        if not ours:
+        if not is_own:
             await self._remove(archive)
-        return ours
+        return is_own
 
     async def _record(self, cache: str, key: str) -> ScratchRecord | None:
         data = await self._bucket.get(_entry(cache, key), LARGEST)

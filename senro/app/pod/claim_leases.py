@@ -208,16 +208,16 @@ class Claims:
                 if holder != awaited:
                     awaited = holder
                     await self._record_awaited(claim, holder)
-                said = f"{holder} holds the lease {terms.name}"
+                reason = f"{holder} holds the lease {terms.name}"
             except ClusterError as error:
                 failing_since = clock.monotonic() if failing_since is None else failing_since
                 wait = max(pause, _least_wait(claim, error, clock.monotonic() - failing_since))
-                pause, said = min(pause * 2, LONGEST_PAUSE), str(error)
+                pause, reason = min(pause * 2, LONGEST_PAUSE), str(error)
                 if wait >= POLL_SECONDS:
-                    shown = self._report_wait(claim, f": {said}", shown)
+                    shown = self._report_wait(claim, f": {reason}", shown)
             left = deadline - clock.monotonic()
             if left <= 0:
-                raise ClaimRefused(self._not_free_in_time(claim, clock.monotonic() - began, said))
+                raise ClaimRefused(self._not_free_in_time(claim, clock.monotonic() - began, reason))
             await clock.sleep(min(wait, left))
         await self._record_acquired(claim, clock.monotonic() - began, previous)
 
@@ -232,10 +232,10 @@ class Claims:
             self._attempt.report_phase(phase)
         return phase
 
-    def _not_free_in_time(self, claim: _Claim, waited: float, said: str) -> Infra:
+    def _not_free_in_time(self, claim: _Claim, waited: float, reason: str) -> Infra:
         message = (
             f"the claim {claim.terms.claim} in {claim.terms.namespace} was not free in {waited:.0f} s, and a step "
-            f"waits for its claims at most {self._limit:g} s (max_lifetime): {said}"
+            f"waits for its claims at most {self._limit:g} s (max_lifetime): {reason}"
         )
         return Infra(InfraKind.CLAIM, DidRun.NO, message=message)
 
@@ -358,8 +358,8 @@ class Claims:
         elif claim.lost:
             message = f"the lease of the claim {terms.claim} does not exist any more, so other steps may use the claim"
         else:
-            said = f": {claim.last_error}" if claim.last_error else ""
-            message = f"the lease of the claim {terms.claim} was not renewed in time, so other steps may use it{said}"
+            reason = f": {claim.last_error}" if claim.last_error else ""
+            message = f"the lease of the claim {terms.claim} was not renewed in time, so other steps may use it{reason}"
         claim.loss_message = message
         message += "; the step continues" if self._mounted else ""
         attempt.report_note(message)
@@ -382,8 +382,8 @@ class Claims:
         if given == "back":
             await self._record_released(claim, "")
         elif given is None:
-            said = f" ({claim.last_error})" if claim.last_error else ""
-            await self._record_released(claim, f"the lease {terms.name} could not be deleted{said}: {expires}")
+            reason = f" ({claim.last_error})" if claim.last_error else ""
+            await self._record_released(claim, f"the lease {terms.name} could not be deleted{reason}: {expires}")
 
     async def _delete(self, claim: _Claim) -> Literal["back", "nothing"] | None:
         """Delete the lease, reading it first if it is not known, despite errors; the caller bounds the time.

@@ -185,11 +185,11 @@ class PodCleanup:
     async def _record_leftover(self, kind: str, error: str) -> None:
         attempt = self.attempt
         namespace, name = pod_target(attempt.step).namespace or "", attempt.identity.name
-        said = f" ({error})" if error else ""
+        reason = f" ({error})" if error else ""
         remedy = removal_command(kind, namespace, name)
         attempt.recorder.leftovers.append(remedy)
         await attempt.recorder.note(
-            f"the {kind} {namespace}/{name} was not seen gone{said}; delete it with: {remedy}", step=attempt.step.id
+            f"the {kind} {namespace}/{name} was not seen gone{reason}; delete it with: {remedy}", step=attempt.step.id
         )
 
 

@@ -33,5 +33,5 @@ def end_words(result: ExecResult, stderr: bytes, otherwise: str) -> str:
             how = message
         case StatusLost():
             how = "the stream was closed without a status"
-    words = stderr.decode("utf-8", "replace").strip()
-    return f"{how}: {words}" if words else how
+    text = stderr.decode("utf-8", "replace").strip()
+    return f"{how}: {text}" if text else how

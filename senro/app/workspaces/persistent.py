@@ -41,16 +41,16 @@ class PersistentWorkspaces:
         """Prepare the workspace. Returns whether it has content of earlier runs; if not, its folder does not exist."""
         lock = self.locks[workspace.name]
         bounds = workspace.bounds or (0.0, 0)
-        there, known = await lock.repair(), await lock.record()
-        if there and known is not None and known.changing:
-            there = await self._restore_last_snapshot(lock, known)
-        if there:
+        exists, known = await lock.repair(), await lock.record()
+        if exists and known is not None and known.changing:
+            exists = await self._restore_last_snapshot(lock, known)
+        if exists:
             eviction = at_lease(known, bounds, now=self._now(), size=await lock.measure())
             if eviction is not None:
                 await self._evict(lock, eviction, "before_run")
-                there = False
-        made = known.made if there and known is not None else self._now()
-        digest = known.digest if there and known is not None else ""
+                exists = False
+        made = known.made if exists and known is not None else self._now()
+        digest = known.digest if exists and known is not None else ""
         await self._write(
             lock,
             PersistentRecord(
@@ -62,7 +62,7 @@ class PersistentWorkspaces:
                 digest=digest,
             ),
         )
-        return there
+        return exists
 
     async def record_change(self, name: str) -> None:
         """Record that a step may change the folder from now on. Ignores workspaces that are not persistent."""

@@ -193,12 +193,12 @@ class Workspaces:
         """
         if step.no_snapshot:
             return
-        left = []
+        snapshots = []
         for mount in workspace_mounts(step):
             if mount.mode == "rw":
                 folder = self._content(step, mount).folder
-                left.append((mount, await self._services.trees.prune(folder, rules=self._rules_of(mount))))
-        await self.take_snapshots(step, attempt, left)
+                snapshots.append((mount, await self._services.trees.prune(folder, rules=self._rules_of(mount))))
+        await self.take_snapshots(step, attempt, snapshots)
 
     async def undo_read_only_changes(self, step: Step) -> tuple[str, ...]:
         """Restore the workspaces that a local step mounted read-only and changed. Returns their names."""
@@ -222,15 +222,15 @@ class Workspaces:
         # Omitted entries are not part of the digest, and a restored snapshot has none.
         return bool(tree.omitted) or tree.digest != content.tree.digest
 
-    async def take_snapshots(self, step: Step, attempt: int, left: Sequence[tuple[AnyMount, Tree]]) -> None:
+    async def take_snapshots(self, step: Step, attempt: int, snapshots: Sequence[tuple[AnyMount, Tree]]) -> None:
         """Store the trees, which the folders of the mounts already contain, as the new snapshots of the workspaces.
 
         Every tree is stored before the first is recorded: the changes of a step are kept completely or not at all.
         Raises `TreeError` if a folder changed meanwhile.
         """
-        for mount, tree in left:
+        for mount, tree in snapshots:
             await self._services.content.put(tree, self._content(step, mount).folder)
-        for mount, tree in left:
+        for mount, tree in snapshots:
             await self._record_snapshot(step, attempt, replace(self._content(step, mount), tree=tree))
 
     async def _record_snapshot(self, step: Step, attempt: int, content: WorkspaceContent) -> None:
