@@ -21,7 +21,7 @@ import senro.domain
 # `make test` draws a modest number of examples from a fixed seed; `make soak` sets SENRO_TEST_PROFILE=soak, and
 # SENRO_TEST_PROFILE=fuzz is for one file at a time: twenty thousand examples of each of its properties.
 settings.register_profile(
-    "test", deadline=None, max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "test", deadline=None, max_examples=30, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("soak", deadline=None, max_examples=2_000, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fuzz", deadline=None, max_examples=20_000, suppress_health_check=[HealthCheck.too_slow])
