@@ -1,4 +1,4 @@
-"""Reporters of the command line, and the choice between them."""
+"""The reporters of the command line, and the choice between them."""
 
 from senro.cli.reporters.choose import choose
 

@@ -1,4 +1,4 @@
-"""Which reporter a stream gets."""
+"""Chooses the reporter for a stream."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from senro.ports.reporter import Reporter
 def choose(
     stream: TextIO, *, plain: bool, quiet: bool, clock: Clock, environ: Mapping[str, str] | None = None
 ) -> Reporter:
-    """The reporter for `stream`: quiet or plain where asked, else a live table if the stream can show one, else plain.
+    """Returns a quiet or a plain reporter if asked for, else a live table if `stream` can show one, else a plain one.
 
-    A live table takes a terminal that moves its cursor (TERM is set and not `dumb`) and shows Unicode, rich, and
-    nobody who keeps the output as a log (CI is unset). rich is imported here and only then. `environ` None means
-    `os.environ`.
+    A live table needs the package rich, a terminal with a UTF encoding and a movable cursor (TERM is set and neither
+    `dumb` nor `unknown`), and no CI system that stores the output (CI is unset). `environ` defaults to `os.environ`.
     """
     environ = os.environ if environ is None else environ
     if quiet:

@@ -1,4 +1,4 @@
-"""The end of a run, told to somebody who has never seen one."""
+"""The summary that reporters print at the end of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from senro.cli.reporters.text import duration, plural, printable
 from senro.ports.reporter import RunState, RunSummary, StepRow, StepState
 
 Tone = Literal["", "good", "bad", "warn", "dim"]
-"""How a line is meant; whoever has colours chooses them."""
+"""What a line means; the live reporter maps it to a colour."""
 
 STEP_WORDS: dict[StepState, tuple[str, Tone]] = {
     "pending": ("pending", "dim"),
@@ -23,7 +23,7 @@ STEP_WORDS: dict[StepState, tuple[str, Tone]] = {
     "cancelled": ("cancelled", "warn"),
     "skipped_upstream_failed": ("skipped", "dim"),
 }
-"""What people read for a step's state."""
+"""The words and the tone for the state of a step."""
 
 _RUN_WORDS: dict[RunState, tuple[str, Tone]] = {
     "succeeded": ("succeeded", "good"),
@@ -34,28 +34,27 @@ _RUN_WORDS: dict[RunState, tuple[str, Tone]] = {
 }
 
 TAIL_LINES = 10
-"""Lines of a failed step's output that are shown again at the end, where they have scrolled or never been shown."""
+"""Number of last output lines of a failed step that the summary shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line, printable, and how it is meant."""
+    """One line of printable text with its tone."""
 
     text: str
     tone: Tone = ""
 
 
-def closing(result: RunSummary, tails: Mapping[str, Sequence[str]] | None = None) -> list[Line]:
-    """Everything: the steps, what went wrong and what to do, where things lie, the verdict.
+def summary_lines(result: RunSummary, tails: Mapping[str, Sequence[str]] | None = None) -> list[Line]:
+    """Returns the whole summary: a table of the steps, a paragraph for each failure, the folders, the result.
 
-    `tails` holds the last log lines of steps, for those that failed and whose lines were not shown as they came.
+    `tails` maps steps to their last output lines, if these were not printed before; those of failed steps are shown.
     """
-    lines = [*_table(result.rows), *troubles(result, tails), *_places(result), Line("")]
-    return [*lines, verdict(result)]
+    return [*_table(result.rows), *step_paragraphs(result, tails), *_places(result), Line(""), result_line(result)]
 
 
-def troubles(result: RunSummary, tails: Mapping[str, Sequence[str]] | None = None) -> Iterator[Line]:
-    """A paragraph for every step that failed, and for every other that has something to tell."""
+def step_paragraphs(result: RunSummary, tails: Mapping[str, Sequence[str]] | None = None) -> Iterator[Line]:
+    """Yields a paragraph for each step that failed or has details, preceded by an empty line."""
     for row in result.rows:
         failed = row.state in ("failed", "timed_out")
         if failed or row.detail or row.words or row.hint:
@@ -63,15 +62,18 @@ def troubles(result: RunSummary, tails: Mapping[str, Sequence[str]] | None = Non
             yield from _paragraph(row, (tails or {}).get(row.step_id, ()) if failed else ())
 
 
-def verdict(result: RunSummary) -> Line:
-    """The last line: what the run came to, in one sentence."""
+def result_line(result: RunSummary) -> Line:
+    """Returns the last line: the state of the run, the number of steps by state, and the time."""
     words, tone = _RUN_WORDS[result.state]
     counts = Counter(row.state for row in result.rows)
-    told = [f"{counts[state]} {word}" for state, (word, _) in STEP_WORDS.items() if counts[state]]
-    if set(counts) <= {"succeeded"}:
-        told = []
-    parts = ", ".join([plural(len(result.rows), "step"), *told, f"in {duration(result.seconds)}"])
+    by_state = [] if set(counts) <= {"succeeded"} else count_states(counts)
+    parts = ", ".join([plural(len(result.rows), "step"), *by_state, f"in {duration(result.seconds)}"])
     return Line(f"run {printable(result.run_id)} {words}: {parts}", tone)
+
+
+def count_states(counts: Mapping[StepState, int]) -> list[str]:
+    """Returns `3 succeeded`, `1 failed` and so on, for the states with a count."""
+    return [f"{counts[state]} {word}" for state, (word, _) in STEP_WORDS.items() if counts.get(state)]
 
 
 def _table(rows: Sequence[StepRow]) -> Iterator[Line]:
@@ -107,7 +109,7 @@ def _paragraph(row: StepRow, tail: Sequence[str]) -> Iterator[Line]:
 
 
 def _indented(label: str, text: str) -> Iterator[Line]:
-    """The text's lines under each other, the label before the first; nothing for an empty text."""
+    """Yields the lines of `text`, the first one after the label and the others aligned with it."""
     for number, line in enumerate(text.strip().splitlines()):
         yield Line(f"  {label if number == 0 else ' ' * len(label)}{printable(line)}".rstrip())
 
@@ -125,6 +127,6 @@ def _places(result: RunSummary) -> Iterator[Line]:
 
 
 def _brief(digest: str) -> str:
-    """Enough of a digest to compare two by eye; `senro ws ls` and the events hold all of it."""
+    """Returns the beginning of a digest, which is enough to compare two by eye."""
     algorithm, colon, value = printable(digest).partition(":")
     return f"{algorithm}{colon}{value[:12]}"

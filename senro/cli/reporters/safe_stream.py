@@ -1,4 +1,4 @@
-"""Lines onto a text stream that may be narrow, ASCII only, or gone."""
+"""Writes lines to a text stream that may be narrow, ASCII only or closed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from senro.cli.reporters.text import cut
 
 
 class SafeStream(io.TextIOBase):
-    """A stream that never raises, since progress never ends a run.
+    """A stream whose writes never raise, since a failure to report progress must not end a run.
 
-    Characters that its encoding lacks are written as escapes. After its first failure (a closed pipe, a session that
-    is gone, a full disk) it is not written to again.
+    Characters that the encoding lacks are written as escapes. After the first error (a closed pipe, a full disk)
+    nothing more is written.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -22,11 +22,11 @@ class SafeStream(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # typeshed declares a plain attribute
-        """The stream's own, UTF-8 where it has none."""
+        """The encoding of the stream; UTF-8 if it has none."""
         return getattr(self._stream, "encoding", None) or "utf-8"
 
     def write(self, text: str) -> int:
-        """Write what can be written, at once."""
+        """Writes and flushes the text."""
         if not self._broken:
             try:
                 self._stream.write(text.encode(self.encoding, "backslashreplace").decode(self.encoding))
@@ -36,18 +36,18 @@ class SafeStream(io.TextIOBase):
         return len(text)
 
     def isatty(self) -> bool:
-        """Whether it is a terminal; a closed stream is none."""
+        """Whether the stream is a terminal; False for a closed one."""
         try:
             return self._stream.isatty()
         except ValueError:
             return False
 
     def fileno(self) -> int:
-        """The file descriptor behind it, for the terminal's size."""
+        """Returns the file descriptor of the stream."""
         return self._stream.fileno()
 
     def columns(self) -> int | None:
-        """The columns of the terminal; None where it is none or does not tell."""
+        """Returns the width of the terminal; None if the stream is no terminal, or the width is unknown."""
         try:
             return os.get_terminal_size(self.fileno()).columns or None if self.isatty() else None
         except (OSError, ValueError):
@@ -55,16 +55,16 @@ class SafeStream(io.TextIOBase):
 
 
 class Lines:
-    """Writes whole lines, cut at the columns of a terminal and nowhere else. `width` overrides what the stream says."""
+    """Writes lines, cut to the width of a terminal. `width` overrides the width of the stream."""
 
     def __init__(self, stream: TextIO, *, width: int | None = None) -> None:
         self._stream = SafeStream(stream)
         self._width = width
 
     def write(self, line: str) -> None:
-        """Write the line in one row of the terminal."""
+        """Writes the line, cut to one row of the terminal."""
         self.write_whole(cut(line, self._width or self._stream.columns()))
 
     def write_whole(self, *lines: str) -> None:
-        """Write the lines uncut; a terminal wraps them."""
+        """Writes the lines uncut, so that a terminal wraps them."""
         self._stream.write("".join(line + "\n" for line in lines))

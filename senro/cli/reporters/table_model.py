@@ -1,4 +1,4 @@
-"""What a live table shows, without any drawing: the rows, and which of them matter when not all have room."""
+"""The rows of a live table, and which of them are shown if the terminal has too few rows."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from senro.cli.reporters.closing_summary import STEP_WORDS, TAIL_LINES
+from senro.cli.reporters.closing_summary import TAIL_LINES, count_states
 from senro.cli.reporters.transfer_meter import Meter
 from senro.ports.clock import Clock
 from senro.ports.reporter import Direction, StepInfo, StepState
 
-# Which rows stay when there are more than the terminal is high: what moves, what went wrong, what comes next.
+# The rows with the lowest ranks are shown: running, failed, then pending steps.
 _RANK: dict[StepState, int] = {
     "running": 0,
     "failed": 1,
@@ -25,8 +25,14 @@ _RANK: dict[StepState, int] = {
 
 
 @dataclass(slots=True)
-class BoardRow:
-    """One step as it is now. Times are monotonic seconds."""
+class TableRow:
+    """One step.
+
+    `where`: where the step runs, such as `pod in ci`.
+    `began`, `ended`: monotonic seconds of the first start and of the end, if any.
+    `meter`: the transfer in progress, if any.
+    `tail`: the last lines of output.
+    """
 
     step_id: str
     where: str = ""
@@ -39,11 +45,11 @@ class BoardRow:
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL_LINES))
 
     def seconds(self, now: float) -> float | None:
-        """How long it has run or ran; None where it never started."""
+        """Returns the seconds that the step has run; None if it never started."""
         return None if self.began is None else (now if self.ended is None else self.ended) - self.began
 
-    def about(self) -> str:
-        """What it does at this moment: its transfer with the speed, else its phase, else its last line of output."""
+    def activity(self) -> str:
+        """Returns the transfer with its speed, else the last line of output while the step runs, else the phase."""
         if self.state not in ("pending", "running"):
             return self.phase
         if self.meter is not None:
@@ -52,20 +58,20 @@ class BoardRow:
         return last if last and self.phase in ("", "running") else self.phase
 
 
-class Board:
-    """All steps of a run, in the plan's order; a step that the plan did not name is added when it is heard of."""
+class TableModel:
+    """The steps of a run, in the order of the plan. A step that is not in the plan is added when it is reported."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._rows: dict[str, BoardRow] = {}
+        self._rows: dict[str, TableRow] = {}
 
     def start(self, steps: Sequence[StepInfo]) -> None:
-        """The steps of the plan."""
+        """Adds the steps of the plan."""
         for step in steps:
             self._row(step.step_id).where = step.where
 
     def state(self, step_id: str, state: StepState, attempt: int, phase: str) -> None:
-        """As `Reporter.step_state`."""
+        """Records what `Reporter.step_state` reports."""
         row = self._row(step_id)
         now = self._clock.monotonic()
         if (row.state, row.attempt, row.phase) != (state, attempt, phase):
@@ -76,29 +82,28 @@ class Board:
         row.state, row.attempt, row.phase = state, attempt, phase
 
     def transfer(self, step_id: str, direction: Direction, done: int, total: int | None, files: int = 0) -> None:
-        """As `Reporter.transfer`."""
+        """Records what `Reporter.transfer` reports."""
         row = self._row(step_id)
         if row.meter is None or row.meter.direction != direction:
             row.meter = Meter(direction)
         row.meter.update(self._clock.monotonic(), done, total, files)
 
     def log(self, step_id: str, text: str) -> None:
-        """As `Reporter.log_line`."""
+        """Records what `Reporter.log_line` reports."""
         self._row(step_id).tail.append(text)
 
     def tails(self) -> dict[str, list[str]]:
-        """The last lines of every step that printed any."""
+        """Returns the last lines of each step that printed any."""
         return {row.step_id: list(row.tail) for row in self._rows.values() if row.tail}
 
-    def shown(self, room: int) -> tuple[list[BoardRow], str]:
-        """The rows that fit into `room` lines, in the plan's order, and a line for the rest, empty if there is none."""
+    def visible_rows(self, room: int) -> tuple[list[TableRow], str]:
+        """Returns the rows to show in `room` lines, in order, and a line that counts the others, or ""."""
         rows = list(self._rows.values())
         if len(rows) <= room:
             return rows, ""
         kept = {id(row) for row in sorted(rows, key=lambda row: _RANK[row.state])[: max(1, room - 1)]}
         counts = Counter(row.state for row in rows if id(row) not in kept)
-        told = ", ".join(f"{counts[state]} {word}" for state, (word, _) in STEP_WORDS.items() if counts[state])
-        return [row for row in rows if id(row) in kept], f"and {told}"
+        return [row for row in rows if id(row) in kept], f"and {', '.join(count_states(counts))}"
 
-    def _row(self, step_id: str) -> BoardRow:
-        return self._rows.setdefault(step_id, BoardRow(step_id))
+    def _row(self, step_id: str) -> TableRow:
+        return self._rows.setdefault(step_id, TableRow(step_id))

@@ -1,4 +1,4 @@
-"""Texts for people: nothing that a step printed may steer the terminal, and nothing is wider than it."""
+"""Formats text for a terminal: without control sequences, cut to its width, with sizes and times in words."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _TAB = 4  # columns; a table has no room for eight
 
 
 def printable(text: str) -> str:
-    r"""One line that any terminal shows as it is.
+    r"""Returns `text` as one line without anything that a terminal would interpret.
 
-    Escape sequences vanish; of a line that rewrote itself (carriage returns, a progress bar) the last state stays;
-    a tab becomes spaces; every other control character, the marks that reorder text (bidi) and half surrogates are
-    shown as `\x1b`, `\u202e`. Newlines become a space.
+    Escape sequences are removed. Of a line with carriage returns, such as a progress bar, the last state remains.
+    A tab becomes spaces, a newline one space. Other control characters, marks that reorder text (bidi) and lone
+    surrogates are escaped as `\x1b`, `\u202e`.
     """
     if text.isprintable():
         return text.rstrip()
@@ -39,9 +39,9 @@ def _visible(character: str) -> str:
     if character.isprintable():
         return character
     category = unicodedata.category(character)
-    if category == "Zs":  # the wide and narrow spaces
+    if category == "Zs":  # spaces of other widths
         return " "
-    if category == "Cf" and not _reorders(character):  # joiners: emoji and several scripts need them
+    if category == "Cf" and not _reorders(character):  # joiners, which emoji and several scripts need
         return character
     return (
         character.encode("ascii", "backslashreplace").decode() if ord(character) > 127 else f"\\x{ord(character):02x}"
@@ -49,12 +49,12 @@ def _visible(character: str) -> str:
 
 
 def _reorders(character: str) -> bool:
-    """The explicit directional marks of Unicode's UAX 9, section 2."""
+    """Whether the character is an explicit directional mark (Unicode UAX 9, section 2)."""
     return character in "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
-def width_of(text: str) -> int:
-    """Terminal columns of a printable text, by Unicode's UAX 11."""
+def display_width(text: str) -> int:
+    """Returns the number of terminal columns of a printable text (Unicode UAX 11)."""
     return sum(_columns(character) for character in text)
 
 
@@ -65,22 +65,22 @@ def _columns(character: str) -> int:
 
 
 def cut(text: str, width: int | None) -> str:
-    """The text in at most `width` columns, an ellipsis at its end where some is missing; None is no limit."""
-    if width is None or width_of(text) <= width:
+    """Returns the text cut to `width` columns, the last one an ellipsis if something was cut; None is no limit."""
+    if width is None or display_width(text) <= width:
         return text
     fitting = sum(used < width for used in accumulate(map(_columns, text)))
     return text[:fitting] + "…"
 
 
-def elapsed(seconds: float) -> str:
-    """A clock for the margin: `00:07`, `12:40`, `1:02:03`."""
+def clock_time(seconds: float) -> str:
+    """Returns a time as a clock shows it: `00:07`, `12:40`, `1:02:03`."""
     minutes, rest = divmod(int(max(0.0, seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes:02}:{rest:02}"
 
 
 def duration(seconds: float) -> str:
-    """How long something took, in a sentence: `0.4 s`, `3 min 20 s`, `2 h 5 min`."""
+    """Returns a duration for a sentence: `0.4 s`, `3 min 20 s`, `2 h 5 min`."""
     if seconds < 99.95:
         return f"{max(0.0, seconds):.1f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -90,7 +90,7 @@ def duration(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes in powers of ten: `812 B`, `12.3 MB`."""
+    """Returns a number of bytes in decimal units: `812 B`, `12.3 MB`."""
     if count < 999.5:
         return f"{round(count)} B"
     for unit in ("kB", "MB", "GB"):
@@ -101,5 +101,5 @@ def size(count: float) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """`1 step`, `2 steps`."""
+    """Returns `1 step`, `2 steps`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from senro.cli.reporters.text import cut, duration, elapsed, plural, printable, size, width_of
+from senro.cli.reporters.text import clock_time, cut, display_width, duration, plural, printable, size
 from senro.cli.reporters.transfer_meter import Meter
 
 HOSTILE = st.text(alphabet="\x1b[]()\\;0123mKHPX^_#\x07\x08\r\n\t\x7f\x80\x90\x9b\x9c\x9d\u202e\u2028\ud800ab")
@@ -72,7 +72,7 @@ def test_cut(text: str, width: int | None, expected: str) -> None:
 @given(st.text(), st.integers(1, 30))
 def test_cut_fits(text: str, width: int) -> None:
     """Whatever is cut fits."""
-    assert width_of(cut(printable(text), width)) <= width
+    assert display_width(cut(printable(text), width)) <= width
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_cut_fits(text: str, width: int) -> None:
 )
 def test_times(seconds: float, clock: str, words: str) -> None:
     """The margin's clock counts whole seconds; a sentence has as much precision as matters."""
-    assert elapsed(seconds) == clock
+    assert clock_time(seconds) == clock
     assert duration(seconds) == words
 
 

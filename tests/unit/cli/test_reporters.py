@@ -7,12 +7,12 @@ import pytest
 from rich.console import Console
 
 from senro.cli.reporters import choose
-from senro.cli.reporters.closing_summary import closing, verdict
+from senro.cli.reporters.closing_summary import result_line, summary_lines
 from senro.cli.reporters.live import LiveReporter
 from senro.cli.reporters.plain import PlainReporter
 from senro.cli.reporters.quiet import QuietReporter
 from senro.cli.reporters.safe_stream import Lines
-from senro.cli.reporters.table_model import Board
+from senro.cli.reporters.table_model import TableModel
 from senro.ports.reporter import Reporter, RunState, RunSummary, StepInfo, StepRow
 from tests.lib.fakes.clock import FakeClock
 from tests.lib.harness.reporters import FOLDER, RUN, STEPS, SUMMARY, Terminal, drawn, tell
@@ -175,8 +175,8 @@ def test_quiet_success_is_one_line() -> None:
 
 def test_summary() -> None:
     """The summary names each step, what went wrong in the cluster's words, what to do, and where things lie."""
-    assert "".join(line.text + "\n" for line in closing(SUMMARY)) == CLOSING
-    tones = {line.text.split()[0]: line.tone for line in closing(SUMMARY)[:4]}
+    assert "".join(line.text + "\n" for line in summary_lines(SUMMARY)) == CLOSING
+    tones = {line.text.split()[0]: line.tone for line in summary_lines(SUMMARY)[:4]}
     assert tones == {
         "build/make": "good",
         "deploy/apply": "warn",
@@ -198,13 +198,13 @@ def test_summary() -> None:
 def test_verdict(state: RunState, words: str) -> None:
     """Every state of a run has its words."""
     result = RunSummary(run_id="r", state=state, folder="/r", seconds=0, rows=[StepRow(step_id="a", state="failed")])
-    assert verdict(result).text == f"run r {words}: 1 step, 1 failed, in 0.0 s"
+    assert result_line(result).text == f"run r {words}: 1 step, 1 failed, in 0.0 s"
 
 
 def test_summary_of_nothing() -> None:
     """A run without steps and workspaces has a summary too."""
     result = RunSummary(run_id="r", state="cancelled", folder="/r", seconds=0, rows=[])
-    assert [line.text for line in closing(result)] == [
+    assert [line.text for line in summary_lines(result)] == [
         "",
         "logs and events  /r",
         "",
@@ -265,13 +265,13 @@ def test_live_draws_by_itself() -> None:
 def test_board_times_stop() -> None:
     """A step's clock stands still once it has ended, and a step that never started has none."""
     clock = FakeClock()
-    board = Board(clock)
-    board.state("a", "running", 1, "")
+    model = TableModel(clock)
+    model.state("a", "running", 1, "")
     clock.move(2)
-    board.state("a", "failed", 1, "")
+    model.state("a", "failed", 1, "")
     clock.move(5)
-    board.state("b", "skipped_upstream_failed", 0, "")
-    rows, rest = board.shown(10)
+    model.state("b", "skipped_upstream_failed", 0, "")
+    rows, rest = model.visible_rows(10)
     assert [row.seconds(clock.monotonic()) for row in rows] == [2, None]
     assert rest == ""
 

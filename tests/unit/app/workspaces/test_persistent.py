@@ -14,7 +14,7 @@ import pytest
 
 from senro.adapters.fs import FolderPersistentStore
 from senro.adapters.fs.removal import remove_folder
-from senro.cli.reporters.closing_summary import closing
+from senro.cli.reporters.closing_summary import summary_lines
 from senro.domain.caches.persistent import PersistentRecord
 from senro.domain.errors import StoreError, TreeError
 from senro.domain.pipeline.step import Step
@@ -155,7 +155,7 @@ def test_summary_says_that_a_workspace_was_evicted() -> None:
     summary = RunSummary(
         run_id=RUN_ID, state="succeeded", folder="/r", seconds=1, rows=[], workspaces={"deps": ("sha256:1", "")}
     )
-    assert "workspace deps   (evicted)  sha256:1" in [line.text for line in closing(summary)]
+    assert "workspace deps   (evicted)  sha256:1" in [line.text for line in summary_lines(summary)]
 
 
 async def test_nothing_is_evicted_during_a_step(scene: Scene) -> None:
