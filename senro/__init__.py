@@ -1,7 +1,7 @@
 """senro runs the steps of a pipeline as pods of a Kubernetes cluster.
 
-The names below are loaded when they are first used: a pod imports the same pipeline file with nothing but the standard
-library, and a program that only builds plans should not pay for a client that it does not use.
+The names below are imported when they are first used. So a pipeline file can be imported with nothing but the standard
+library, and a program that only builds plans does not import the client.
 """
 
 from __future__ import annotations

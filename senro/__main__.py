@@ -1,4 +1,4 @@
-"""`python -m senro` is the command line."""
+"""Runs the command line: `python -m senro`."""
 
 from __future__ import annotations
 

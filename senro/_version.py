@@ -1,4 +1,4 @@
-"""The version of this package. pyproject.toml has the same one; a test compares them."""
+"""The version of this package. A test compares it with pyproject.toml."""
 
 from __future__ import annotations
 

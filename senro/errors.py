@@ -1,4 +1,4 @@
-"""Every error that senro raises on purpose; the tree stands in `senro.domain.errors`."""
+"""The errors that senro raises. `senro.domain.errors` describes their hierarchy."""
 
 from __future__ import annotations
 

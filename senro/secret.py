@@ -1,4 +1,4 @@
-"""Where secrets are read: `secrets={"Kubeconfig": secret.file("kubeconfig.yaml")}`."""
+"""Sources of secrets: `secrets={"Kubeconfig": secret.file("kubeconfig.yaml")}`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Entry points of the library, and the composition root that joins the application to the adapters."""
+"""Entry points of the library, and the composition root, which connects the application to the adapters."""

@@ -1,4 +1,4 @@
-"""What a run came to, for the program that asked for it."""
+"""The result of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from senro.domain.run.state_names import RunState, StepState
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """One step. `attempts` is 0 and `outcome` None for a step that never started."""
+    """The result of one step.
+
+    `id`: `workflow.step`.
+    `state`: its final state.
+    `attempts`: the number of attempts; 0 if the step never started.
+    `outcome`: the outcome of the last attempt; None if the step never started.
+    """
 
     id: str
     state: StepState
@@ -21,9 +27,10 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceResult:
-    """A workspace as the run left it: `digest` is `sha256:<hex>`, `folder` holds its files.
+    """A workspace at the end of a run.
 
-    `folder` is empty for a persistent workspace that exceeded a bound at the end of the run and was evicted.
+    `digest`: its digest, `sha256:<hex>`.
+    `folder`: the folder of its files; empty for a persistent workspace that exceeded a bound and was evicted.
     """
 
     digest: str
@@ -32,9 +39,14 @@ class WorkspaceResult:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A run that ended. `folder` holds its plan, its events and its logs; `steps` are by id, in the plan's order.
+    """The result of a run.
 
-    `leftovers` holds a kubectl command for each object that senro created and could not see gone.
+    `run_id`: the id of the run.
+    `state`: its final state.
+    `folder`: the folder with the run's plan, events and logs.
+    `steps`: the results of the steps by id, in the order of the plan.
+    `workspaces`: the workspaces by name.
+    `leftovers`: a kubectl command for each object that senro created and could not verify as deleted.
     """
 
     run_id: str
@@ -46,5 +58,5 @@ class Result:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing failed that was not allowed to, and nobody cancelled the run."""
+        """Whether the run was not cancelled and no step failed, except steps with `continue_on_error`."""
         return self.state in ("succeeded", "succeeded_with_recovery", "partial")

@@ -1,18 +1,20 @@
-"""Running a plan from a program."""
+"""Runs a plan."""
 
 from __future__ import annotations
 
 import os
 import signal
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 
 import anyio
 
 from senro._version import __version__
+from senro.api.error_groups import single_error
 from senro.api.result import Result, StepResult, WorkspaceResult
 from senro.api.run_summary import step_infos, summarise
-from senro.api.wiring import Opened, open_services
+from senro.api.wiring import RunResources, open_resources
 from senro.app.engine import Engine, SecretValues
 from senro.app.runtime.recorder import Recorder
 from senro.app.runtime.shutdown import CleanupScopes
@@ -28,7 +30,7 @@ from senro.domain.text.redactor import Redactor
 from senro.ports.reporter import Reporter
 
 DEFAULT_RUN_DIR = ".senro/runs"
-"""Where the folders of runs are made, relative to the working folder."""
+"""The folder in which runs create their folders, relative to the working folder."""
 
 
 async def run(
@@ -41,34 +43,37 @@ async def run(
     environ: Mapping[str, str] | None = None,
     handle_signals: bool = False,
 ) -> Result:
-    """Carry the plan out and return what it came to; a step that fails is a result, not an exception.
+    """Runs the plan and returns the result. A step that fails is part of the result, not an exception.
 
-    `secrets` maps the names that steps use to where each is read (`senro.secret.file(...)`); one that is missing there
-    is read from `SENRO_SECRET_<NAME>`. `jobs` bounds how many attempts run at once. The cluster comes from
-    `SENRO_K8S_*` in `environ`, the process's own environment by default.
+    `secrets`: where the value of each secret is read, such as `senro.secret.file(...)`, by the name that steps use. A
+    name that is missing is read from the variable `SENRO_SECRET_<NAME>`.
+    `run_dir`: the folder in which the run creates its own folder.
+    `jobs`: how many attempts may run at once; None is no limit.
+    `reporter`: receives the progress.
+    `environ`: the variables that name the cluster (`SENRO_K8S_*`) and configure senro; by default `os.environ`.
+    `handle_signals`: SIGINT and SIGTERM cancel the run, and the result has the state `cancelled`. A second signal also
+    cancels the cleanup.
 
-    Cancelling the task that runs this ends every step and deletes what it created, within ten seconds. With
-    `handle_signals`, SIGINT and SIGTERM do the same and the result says `cancelled`; a second one leaves at once
-    what is still being put away.
+    Cancelling the task that runs this function ends every step and deletes what the run created, within ten seconds.
 
-    Raises `ConfigurationError`, `ClusterError` or `StoreError` before anything was started, `TreeError` for a workspace
-    whose first content cannot be taken, `PlanError` for a `.senroignore` that has lines without a meaning, `RunBroken`
-    where a run that had started cannot go on, such as on a full disk.
+    Raises `ConfigurationError`, `ClusterError` or `StoreError` before anything is started; `TreeError` if the first
+    content of a workspace cannot be read; `PlanError` for invalid lines of a `.senroignore`; `RunBroken` if a run that
+    was started cannot continue, for example because the disk is full.
     """
     if jobs is not None and jobs < 1:
         raise ConfigurationError((Refusal("jobs", "jobs", f"at least one step must run at once, not {jobs}"),))
     reporter = reporter or Reporter()
     try:
-        async with open_services(
+        async with open_resources(
             plan,
             references=secrets or {},
             run_dir=run_dir,
             reporter=reporter,
             environ=os.environ if environ is None else environ,
-        ) as opened:
-            return await _Run(plan, opened, jobs).carry_out(handle_signals=handle_signals)
+        ) as resources:
+            return await _Run(plan, resources, jobs).execute(handle_signals=handle_signals)
     except BaseExceptionGroup as group:
-        error = _single(group)
+        error = single_error(group)
         raise error from error.__cause__
     finally:
         reporter.close()
@@ -84,10 +89,10 @@ def run_sync(
     environ: Mapping[str, str] | None = None,
     handle_signals: bool = False,
 ) -> Result:
-    """As `run`, for a program without an event loop."""
-
-    async def call() -> Result:
-        return await run(
+    """Does the same as `run`, for a program without an event loop."""
+    return anyio.run(
+        partial(
+            run,
             plan,
             secrets=secrets,
             run_dir=run_dir,
@@ -96,30 +101,29 @@ def run_sync(
             environ=environ,
             handle_signals=handle_signals,
         )
-
-    return anyio.run(call)
+    )
 
 
 class _Run:
-    def __init__(self, plan: Plan, opened: Opened, jobs: int | None) -> None:
+    def __init__(self, plan: Plan, resources: RunResources, jobs: int | None) -> None:
         self._plan = plan
-        self._opened = opened
+        self._resources = resources
         self._jobs = jobs
         self._cleanup_scopes = CleanupScopes()
-        services = opened.services
+        services = resources.services
         self._recorder = Recorder(
-            plan, services.ledger, services.reporter, services.clock, Redactor(opened.values.values())
+            plan, services.ledger, services.reporter, services.clock, Redactor(resources.values.values())
         )
-        self._base = os.getcwd()  # noqa: PTH109 - a text, as the ports have it
+        self._base = os.getcwd()  # noqa: PTH109 - the ports take a str
         self._workspaces = Workspaces(services, self._recorder, self._base)
 
-    async def carry_out(self, *, handle_signals: bool) -> Result:
-        services = self._opened.services
+    async def execute(self, *, handle_signals: bool) -> Result:
+        services = self._resources.services
         began = services.clock.monotonic()
         try:
             state = await self._run(handle_signals=handle_signals)
         except BaseExceptionGroup as group:
-            error = _single(group)
+            error = single_error(group)
             if isinstance(error, SenroError) and not isinstance(error, TreeError | PlanError):
                 raise RunBroken(services.ledger.folder, error) from error
             raise error from error.__cause__
@@ -128,7 +132,7 @@ class _Run:
         return result
 
     async def _run(self, *, handle_signals: bool) -> RunState:
-        services, recorder = self._opened.services, self._recorder
+        services, recorder = self._resources.services, self._recorder
         await services.ledger.write_plan(plan_document(self._plan))
         services.reporter.run_started(services.ledger.run_id, services.ledger.folder, step_infos(self._plan))
         await recorder.record(
@@ -151,14 +155,14 @@ class _Run:
                 base=self._base,
             )
             if handle_signals:
-                # Before the files of secrets are written: a signal must not leave them behind.
+                # Before the files of secrets are written, so that a signal does not leave them behind.
                 await group.start(self._listen, engine)
-            state = await engine.run(SecretValues(values=self._opened.values, files=await self._secret_files()))
+            state = await engine.run(SecretValues(values=self._resources.values, files=await self._secret_files()))
             group.cancel_scope.cancel()
         return state
 
     def _result(self, state: RunState) -> Result:
-        services, recorder = self._opened.services, self._recorder
+        services, recorder = self._resources.services, self._recorder
         return Result(
             run_id=services.ledger.run_id,
             state=state,
@@ -176,7 +180,7 @@ class _Run:
         )
 
     async def _secret_files(self) -> dict[str, str]:
-        """Files for the secrets of local steps, in a folder that the run removes."""
+        """Writes the secrets of local steps to a folder that the run removes. Returns the path of each by its name."""
         names = {
             name
             for planned in self._plan.steps
@@ -185,9 +189,9 @@ class _Run:
         }
         if not names:
             return {}
-        folder = self._opened.services.ledger.scratch("secrets")
-        files = self._opened.secret_files
-        return {name: await files.write(folder, name, self._opened.values[name]) for name in sorted(names)}
+        folder = self._resources.services.ledger.scratch("secrets")
+        files = self._resources.secret_files
+        return {name: await files.write(folder, name, self._resources.values[name]) for name in sorted(names)}
 
     async def _listen(
         self, engine: Engine, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
@@ -197,21 +201,8 @@ class _Run:
             async for number in signals:
                 if self._cleanup_scopes.shortened:
                     self._cleanup_scopes.cancel_all()
-                    self._opened.services.processes.kill_all()
+                    self._resources.services.processes.kill_all()
                     continue
                 name = signal.Signals(number).name
                 await self._recorder.record(CancelRequested(at=self._recorder.now(), reason=f"{name} was received"))
                 engine.cancel()
-
-
-def _single(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one error that a person should see: task groups wrap even a single one."""
-    leaves = _leaves(group)
-    own = [leaf for leaf in leaves if isinstance(leaf, SenroError)]
-    return (own or leaves)[0]
-
-
-def _leaves(error: BaseException) -> list[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
-    return [error]

@@ -1,4 +1,4 @@
-"""From a result to what the reporter tells a person."""
+"""Builds the reporter's description of a plan and of a result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from senro.ports.reporter import RunSummary, StepInfo, StepRow
 
 
 def step_infos(plan: Plan) -> list[StepInfo]:
-    """The steps as the reporter shows them before anything starts."""
+    """Returns the steps of the plan for `Reporter.run_started`."""
     return [
         StepInfo(
             step_id=planned.step.id,
@@ -25,7 +25,7 @@ def step_infos(plan: Plan) -> list[StepInfo]:
 
 
 def summarise(result: Result, recorder: Recorder, seconds: float) -> RunSummary:
-    """The closing summary."""
+    """Returns the summary for `Reporter.run_ended`. `seconds` is the duration of the run."""
     return RunSummary(
         run_id=result.run_id,
         state=result.state,

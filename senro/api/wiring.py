@@ -1,4 +1,4 @@
-"""The one module that knows the adapters: it fills the ports of a run."""
+"""The composition root: the only module that creates adapters."""
 
 from __future__ import annotations
 
@@ -48,8 +48,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
-    """The services of a run, and the values of its secrets, which its repr does not show."""
+class RunResources:
+    """What a run needs.
+
+    `services`: the ports.
+    `values`: the values of the secrets by name, which the repr does not show.
+    `secret_files`: writes the secrets of local steps.
+    """
 
     services: Services
     values: Mapping[str, bytes]
@@ -60,19 +65,18 @@ class Opened:
 
 
 @asynccontextmanager
-async def open_services(
+async def open_resources(
     plan: Plan,
     *,
     references: Mapping[str, SecretReference],
     run_dir: str,
     reporter: Reporter,
     environ: Mapping[str, str],
-) -> AsyncIterator[Opened]:
-    """Everything that the plan needs, checked before the run's folder is made.
+) -> AsyncIterator[RunResources]:
+    """Opens everything that the plan needs, and checks it before the run's folder is created.
 
-    Raises `ConfigurationError` with every problem of the cluster's variables and of the secrets at once, and each
-    persistent workspace that another run has; a `ClusterError` where the apiserver does not answer, `StoreError` where
-    the folders cannot be made.
+    Raises `ConfigurationError` with all problems of the variables, the secrets, the cache keys and the persistent
+    workspaces at once; `ClusterError` if the apiserver does not answer; `StoreError` if a folder cannot be created.
     """
     clock, randomness = SystemClock(), SystemRandomness()
     needs_cluster = any(isinstance(planned.step.on, Pod) for planned in plan.steps)
@@ -98,7 +102,7 @@ async def open_services(
         for lock in locks.values():
             await lock.record_holder(ledger.run_id)
         if plan.workspaces or plan.scratches:
-            # Before the first snapshot: from now on nobody drops what this run puts.
+            # Before the first snapshot, since `senro cache gc` keeps the snapshots of registered runs.
             await stack.enter_async_context(register_run(cache, ledger.run_id, ledger.folder))
         services = Services(
             ledger=ledger,
@@ -112,15 +116,15 @@ async def open_services(
             persistent=locks,
             scratch=scratch,
         )
-        yield Opened(services=services, values=values, secret_files=PrivateSecretFiles())
+        yield RunResources(services=services, values=values, secret_files=PrivateSecretFiles())
 
 
 async def _lock_workspaces(
     plan: Plan, cache: str, stack: AsyncExitStack, since: str, refusals: list[Refusal]
 ) -> dict[str, WorkspaceLock]:
-    """The persistent workspaces, all of them before anything starts: nobody waits for the other half of what they need.
+    """Locks the plan's persistent workspaces, and adds a refusal for each that another run has.
 
-    In one order for every run, so that of two that begin at once one gets them all.
+    Every run locks in the same order, so that of two runs that start at once one gets all locks.
     """
     store = FolderPersistentStore(cache)
     locks = {}
@@ -137,7 +141,7 @@ async def _lock_workspaces(
 async def _scratch(
     plan: Plan, environ: Mapping[str, str], run_dir: str, randomness: Randomness, refusals: list[Refusal]
 ) -> ScratchServices | None:
-    """The stores for the plan's scratch caches, the shared one asked whether it works, and the keys."""
+    """Returns the keys and stores of the plan's scratch caches, after a check of the shared store, if there is one."""
     if not plan.scratches:
         return None
     cache, trees = str(cache_folder(environ)), FolderTrees()
@@ -145,7 +149,7 @@ async def _scratch(
     keys: Mapping[str, CacheKeys] = {}
     remote, unavailable = None, None
     try:
-        keys = await evaluate_keys(plan, FolderKeyFiles(), os.getcwd(), run_dir)  # noqa: PTH109 - as the ports have it
+        keys = await evaluate_keys(plan, FolderKeyFiles(), os.getcwd(), run_dir)  # noqa: PTH109 - the ports take a str
     except ConfigurationError as error:
         refusals.extend(error.refusals)
     try:
@@ -161,8 +165,8 @@ async def _scratch(
 
 
 def _configuration(environ: Mapping[str, str], clock: Clock) -> Configuration:
-    # httpx and cryptography cost a quarter of a second that a local pipeline need not pay.
-    from senro.adapters.apiserver import read_configuration  # noqa: PLC0415 - as said above
+    # Importing httpx and cryptography takes a quarter of a second, which a local pipeline does not need.
+    from senro.adapters.apiserver import read_configuration  # noqa: PLC0415 - see above
 
     return read_configuration(environ, now=clock.now())
 
@@ -193,39 +197,39 @@ async def _read_secrets(plan: Plan, source: ReferencedSecrets, refusals: list[Re
 
 
 def _too_large(plan: Plan, values: Mapping[str, bytes]) -> list[Refusal]:
-    """A refusal for each step in a pod whose secrets do not fit into one Secret."""
+    """Returns a refusal for each pod step whose secrets do not fit into one Secret."""
     refusals = []
     for planned in plan.steps:
         names = set(planned.step.secrets.values())
         size = sum(len(values.get(name, b"")) for name in names)
         if isinstance(planned.step.on, Pod) and size > LARGEST:
-            message = f"its secrets have {size} bytes together; a Secret holds {LARGEST} at most"
+            message = f"its secrets have {size} bytes together; a Secret holds at most {LARGEST}"
             refusals.append(Refusal(f"step {planned.step.id}", "secret-size", message))
     return refusals
 
 
 def runs_in(run_dir: str) -> Runs:
-    """The runs that a folder holds."""
+    """Returns the runs of a folder."""
     return FolderRuns(run_dir)
 
 
 def content_store(environ: Mapping[str, str]) -> ContentStore:
-    """The snapshots of this machine's cache folder."""
+    """Returns the snapshots in the cache folder."""
     return FolderContentStore(str(cache_folder(environ)))
 
 
-def cache_in(environ: Mapping[str, str]) -> Cache:
-    """This machine's cache folder as a whole."""
+def cache_of(environ: Mapping[str, str]) -> Cache:
+    """Returns the cache folder as a whole, for its garbage collection."""
     return FolderCache(str(cache_folder(environ)))
 
 
 def persistent_store(environ: Mapping[str, str]) -> PersistentStore:
-    """The persistent workspaces of this machine's cache folder."""
+    """Returns the persistent workspaces in the cache folder."""
     return FolderPersistentStore(str(cache_folder(environ)))
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Where snapshots are kept: `SENRO_CACHE_DIR`, else `senro` in the user's cache folder."""
+    """Returns `SENRO_CACHE_DIR`, else `senro` in `XDG_CACHE_HOME` or `~/.cache`."""
     chosen = environ.get("SENRO_CACHE_DIR")
     if chosen:
         return Path(chosen).absolute()
@@ -234,5 +238,5 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 
 
 def system_clock() -> SystemClock:
-    """The machine's clock, for a reporter that is made before the run's services are."""
+    """Returns the machine's clock, for a reporter, which is created before the run's services."""
     return SystemClock()

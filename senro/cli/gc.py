@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import anyio
 import click
 
-from senro.api.wiring import cache_in, persistent_store, system_clock
+from senro.api.wiring import cache_of, persistent_store, system_clock
 from senro.cli.reporters.text import plural, printable, size
 from senro.domain.caches.gc import Sweep, sweep
 from senro.domain.caches.persistent import PersistentRecord, exceeded
@@ -46,7 +46,7 @@ def collect(max_age: str, max_size: str | None, *, dry_run: bool) -> int:
     `ConfigurationError` for a bound that is neither, `StoreError` if the cache cannot be read.
     """
     age, limit = _bounds(max_age, max_size)
-    cache, store, clock = cache_in(os.environ), persistent_store(os.environ), system_clock()
+    cache, store, clock = cache_of(os.environ), persistent_store(os.environ), system_clock()
 
     async def call() -> Iterator[str]:
         # First, since the snapshot of an evicted workspace is no longer needed.

@@ -1,7 +1,7 @@
-"""For tests of pipelines: an embedded cluster as a pytest fixture, and what a run did there, ready to be asserted.
+"""Tests of pipelines on an embedded cluster. docs/testing.md shows how to write them.
 
-`senro.testing.plugin` is loaded by pytest itself; docs/testing.md shows how it is used. Nothing is imported here until
-it is asked for: pytest loads the plugin of every project in which senro is installed.
+pytest loads `senro.testing.plugin` in every project in which senro is installed, so nothing is imported here before it
+is used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Bench"]
 
 def __getattr__(name: str) -> object:
     if name == "Bench":
-        from senro.testing.bench import Bench  # noqa: PLC0415 - only once somebody tests a pipeline
+        from senro.testing.bench import Bench  # noqa: PLC0415 - imported on first use
 
         return Bench
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

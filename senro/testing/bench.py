@@ -1,4 +1,4 @@
-"""A bench for pipelines: run one, read what it did, see what it left."""
+"""A bench for tests: runs pipelines, and reads their events, logs, files and pods."""
 
 from __future__ import annotations
 
@@ -21,16 +21,20 @@ if TYPE_CHECKING:
     from senro.devcluster import DevCluster, Faults
 
 _Kind = TypeVar("_Kind")
-_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
+_INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
 _COMMAND_SECONDS = 120
 
 
 @dataclass
 class Bench:
-    """One test's folder, and the cluster that its pipelines run on.
+    """Runs pipelines on a cluster, for one test.
 
-    `environ` is the whole environment that senro sees: the cluster's address and credentials, a cache under `folder`,
-    and of this process's environment only what any program needs. `cluster` is None where it is no embedded one.
+    `folder`: the test's folder.
+    `environ`: the whole environment that senro gets: the cluster's address and credentials, a cache in `folder`, and
+    those variables of the process that any program needs.
+    `image`, `namespace`: what `pod` uses.
+    `cluster`: the embedded cluster; None for a real one.
+    `results`: the results that `run` returned, in order.
     """
 
     folder: Path
@@ -39,33 +43,32 @@ class Bench:
     namespace: str
     cluster: DevCluster | None = None
     results: list[senro.Result] = field(default_factory=list)
-    """What `run` gave, in order."""
 
     @classmethod
     def embedded(cls, folder: Path, cluster: DevCluster) -> Bench:
-        """On an embedded cluster, in the first of its namespaces that the runner's token may use."""
+        """Returns a bench on an embedded cluster, in the first namespace that the runner's token may use."""
         environ = {**_environment(folder), **cluster.environment()}
         return cls(folder, environ, cluster.image, cluster.access.home, cluster)
 
     @classmethod
     def remote(cls, folder: Path, environ: Mapping[str, str], *, image: str, namespace: str) -> Bench:
-        """On the cluster that `SENRO_K8S_*` in `environ` name, with an image that has sh and tar."""
+        """Returns a bench on the cluster that `SENRO_K8S_*` in `environ` name. `image` needs sh, tar and mkfifo."""
         variables = {name: value for name, value in environ.items() if name.startswith("SENRO_K8S_")}
         return cls(folder, {**_environment(folder), **variables}, image, namespace)
 
     @property
     def faults(self) -> Faults:
-        """The embedded cluster's faults; a test that wants them is skipped on a real one."""
+        """The faults of the embedded cluster. On a real cluster this skips the test."""
         return self._embedded().faults
 
     # --- running -----------------------------------------------------------------------------------------------
 
     def pod(self, **options: Any) -> k8s.Pod:
-        """A target on the cluster; the options are those of `k8s.Pod`."""
+        """Returns a target on the cluster. The options are those of `k8s.Pod`."""
         return k8s.Pod(options.pop("image", self.image), namespace=self.namespace, **options)
 
     def run(self, pipeline: senro.Pipeline, **options: Any) -> senro.Result:
-        """Build and run a pipeline; the options are those of `senro.run_sync`. A run that failed is a result too."""
+        """Builds and runs a pipeline, and returns the result, also of a failed run. Options as of `senro.run_sync`."""
         options = {"run_dir": str(self.folder / "runs"), "environ": self.environ, **options}
         result = senro.run_sync(pipeline.build(), **options)
         self.results.append(result)
@@ -74,7 +77,7 @@ class Bench:
     def one(
         self, *command: str, on: Pod | Local | None = None, run: Mapping[str, Any] | None = None, **step: Any
     ) -> Any:
-        """Run a pipeline of one step, `w.s`, in a pod: `step` are the step's options, `run` those of the run."""
+        """Runs a pipeline of one step, `w.s`, in a pod. `step` are the options of the step, `run` those of the run."""
         pipeline = senro.Pipeline("one")
         pipeline.workflow("w", on=on or self.pod()).step("s", command, **step)
         return self.run(pipeline, **(run or {}))
@@ -82,7 +85,7 @@ class Bench:
     def cli(
         self, *words: str, cwd: Path | None = None, env: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run the command line in a process of its own, in the bench's folder; its output is kept apart, as text."""
+        """Runs the command line as a process, by default in the bench's folder, and captures stdout and stderr."""
         return subprocess.run(
             [sys.executable, "-m", "senro", *words],
             cwd=cwd or self.folder,
@@ -94,49 +97,49 @@ class Bench:
             stdin=subprocess.DEVNULL,
         )
 
-    # --- reading what a run did: the last one where none is given ----------------------------------------------
+    # --- what a run did; by default the last one ---------------------------------------------------------------
 
     def events(self, result: senro.Result | None = None) -> list[Event]:
-        """The run's ledger: every event, in order."""
+        """Returns all events of the run's ledger, in order."""
         lines = Path(self._run(result).folder, "events.jsonl").read_bytes().splitlines()
         return [decode_event(line) for line in lines]
 
     def of(self, kind: type[_Kind], result: senro.Result | None = None) -> list[_Kind]:
-        """The events of one kind, such as `senro.domain.run.events.PodCreated`."""
+        """Returns the events of one kind, such as `senro.domain.run.events.PodCreated`."""
         return [event for event in self.events(result) if isinstance(event, kind)]
 
     def log(self, step: str, attempt: int = 1, result: senro.Result | None = None) -> bytes:
-        """What an attempt of a step (`workflow.step`) printed."""
+        """Returns the output of an attempt of a step (`workflow.step`)."""
         return Path(self._run(result).folder, "logs", label_value(step), f"{attempt}.log").read_bytes()
 
     def tree(self, workspace: str, result: senro.Result | None = None) -> dict[str, bytes]:
-        """The files of a workspace as the run left it: content by path."""
+        """Returns the files of a workspace after the run: content by path."""
         folder = Path(self._run(result).workspaces[workspace].folder)
         return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
     def pods(self, result: senro.Result | None = None) -> list[str]:
-        """The names of the pods that a run created, in order."""
+        """Returns the names of the pods that the run created, in order."""
         return [event.pod for event in self.of(PodCreated, result)]
 
     def starts(self, container: str = "step", result: senro.Result | None = None) -> int:
-        """How often containers of this name were really started for a run, whatever it was told of them."""
+        """Returns how often the embedded cluster started containers of this name for the run."""
         cluster = self._embedded()
         return sum(cluster.starts(self.namespace, pod).get(container, 0) for pod in self.pods(result))
 
     def states(self, pod: str) -> list[dict[str, Any]]:
-        """Every state that a pod was stored in, in order, the ones too that no client saw."""
+        """Returns every stored state of a pod, in order, including those that no client read."""
         return self._embedded().states(self.namespace, pod)
 
     def check_nothing_is_left(self) -> None:
-        """Raise AssertionError where a run did not see its pods gone, or left a pod, a Secret or a Lease there."""
+        """Raises AssertionError if a run did not confirm a pod's deletion, or left a pod, a Secret or a Lease."""
         for result in self.results:
             created = set(self.pods(result))
             gone = {event.pod for event in self.of(PodDeleted, result) if event.confirmed}
             _require("not confirmed as deleted", sorted(created - gone))
         if self.cluster is not None:
-            _require(*_left("pods", self.cluster.pods()))
-            _require(*_left("Secrets", self.cluster.secrets()))
-            _require(*_left("Leases", self.cluster.leases()))
+            _require(*_created_by_senro("pods", self.cluster.pods()))
+            _require(*_created_by_senro("Secrets", self.cluster.secrets()))
+            _require(*_created_by_senro("Leases", self.cluster.leases()))
 
     def _run(self, result: senro.Result | None) -> senro.Result:
         if result is None and not self.results:
@@ -145,14 +148,14 @@ class Bench:
 
     def _embedded(self) -> DevCluster:
         if self.cluster is None:
-            import pytest  # noqa: PLC0415 - a bench is of use without pytest, until it has to skip a test
+            import pytest  # noqa: PLC0415 - a bench can be used without pytest
 
-            pytest.skip("this needs the embedded cluster: a real one fails when it wants to")
+            pytest.skip("this test needs the embedded cluster, for its faults or its stored states")
         return self.cluster
 
 
-def _left(kind: str, documents: list[dict[str, Any]]) -> tuple[str, list[str]]:
-    """What senro made and did not remove; what the test itself made is its own affair."""
+def _created_by_senro(kind: str, documents: list[dict[str, Any]]) -> tuple[str, list[str]]:
+    """Returns a heading, and the names of the objects of `kind` that senro created; those of the test do not count."""
     ours = [item["metadata"] for item in documents if (item["metadata"].get("labels") or {}).get(MANAGED_LABEL)]
     return f"{kind} left in the cluster", [f"{meta['namespace']}/{meta['name']}" for meta in ours]
 
@@ -163,6 +166,6 @@ def _require(problem: str, names: list[str]) -> None:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """What any process needs of this machine, and a cache of the test's own."""
-    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    """Returns the variables that any process needs, and a cache in `folder`."""
+    kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     return {**kept, "SENRO_CACHE_DIR": str(folder / "cache")}

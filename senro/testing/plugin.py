@@ -1,7 +1,6 @@
-"""The pytest plugin: an embedded cluster for a session or for one test, its faults, and a bench for pipelines.
+"""The pytest plugin: fixtures for an embedded cluster, its faults, and a bench for pipelines.
 
-pytest loads it in every project where senro is installed: it imports nothing but pytest until one of its fixtures is
-used.
+pytest loads it in every project in which senro is installed, so it imports only pytest before a fixture is used.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def devcluster_options() -> Mapping[str, Any]:
-    """The keyword arguments of `DevCluster` for both fixtures; override it in a conftest.py to set others."""
+    """The keyword arguments of `DevCluster` for both cluster fixtures. Override this fixture to set them."""
     return {}
 
 
 @pytest.fixture(scope="session")
 def devcluster(devcluster_options: Mapping[str, Any]) -> Iterator[DevCluster]:
-    """One embedded cluster for all tests of the session, and of each worker of pytest-xdist."""
-    from senro.devcluster import DevClusterThread  # noqa: PLC0415 - only in projects that use the fixture
+    """An embedded cluster for all tests of the session, or of a worker of pytest-xdist."""
+    from senro.devcluster import DevClusterThread  # noqa: PLC0415 - imported on first use
 
     with DevClusterThread(**devcluster_options) as cluster:
         yield cluster
@@ -35,8 +34,8 @@ def devcluster(devcluster_options: Mapping[str, Any]) -> Iterator[DevCluster]:
 
 @pytest.fixture
 def fresh_devcluster(devcluster_options: Mapping[str, Any]) -> Iterator[DevCluster]:
-    """An embedded cluster of this test's own; it takes a fraction of a second to start."""
-    from senro.devcluster import DevClusterThread  # noqa: PLC0415 - only in projects that use the fixture
+    """An embedded cluster for this test alone. It starts in a fraction of a second."""
+    from senro.devcluster import DevClusterThread  # noqa: PLC0415 - imported on first use
 
     with DevClusterThread(**devcluster_options) as cluster:
         yield cluster
@@ -44,7 +43,7 @@ def fresh_devcluster(devcluster_options: Mapping[str, Any]) -> Iterator[DevClust
 
 @pytest.fixture
 def devcluster_faults(devcluster: DevCluster) -> Iterator[Faults]:
-    """The faults of the session's cluster: none is armed before the test, none is left behind it."""
+    """The faults of the session's cluster, disarmed before and after the test."""
     devcluster.faults.clear()
     yield devcluster.faults
     devcluster.faults.clear()
@@ -52,11 +51,11 @@ def devcluster_faults(devcluster: DevCluster) -> Iterator[Faults]:
 
 @pytest.fixture
 def senro_bench(devcluster: DevCluster, devcluster_faults: Faults, tmp_path: Path) -> Iterator[Bench]:
-    """Runs pipelines on the session's cluster from a folder of this test's own.
+    """A bench that runs pipelines on the session's cluster, in the test's `tmp_path`.
 
-    After a test that passed so far, a pod or a Secret that a run left in the cluster is an error.
+    After the test it raises AssertionError if a run left a pod, a Secret or a Lease in the cluster.
     """
-    from senro.testing.bench import Bench  # noqa: PLC0415 - only in projects that use the fixture
+    from senro.testing.bench import Bench  # noqa: PLC0415 - imported on first use
 
     del devcluster_faults
     bench = Bench.embedded(tmp_path, devcluster)
