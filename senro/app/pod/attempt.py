@@ -93,7 +93,7 @@ class PodAttempt:
             async with self._follow(session, pod) as (observer, log):
                 uploaded = await self._upload(pod, observer)
                 answer = uploaded.failure or await _wait_for_answer(observer)
-                download = await self._download(pod, answer)
+                download = await self._download(pod, observer, answer)
                 log_reason = await log.finish(within=LOG_DRAIN_SECONDS)
         return Evidence(
             answer=answer,
@@ -140,7 +140,7 @@ class PodAttempt:
         mounts, cluster = self.attempt.mounts, self.services.cluster
         return await Upload(self.attempt, pod, cluster, mounts, self._compression, observer=observer).run()
 
-    async def _download(self, pod: Pod, answer: SettledAnswer) -> DownloadFailure | None:
+    async def _download(self, pod: Pod, observer: PodObserver, answer: SettledAnswer) -> DownloadFailure | None:
         """Download the step's changes and take snapshots of them, if they are kept. Returns why that failed."""
         attempt = self.attempt
         if not any(each.returns for each in attempt.mounts) or not keeps_workspaces(answer, last=attempt.last):
@@ -149,7 +149,7 @@ class PodAttempt:
         try:
             if workspaces:
                 attempt.report_phase("reading back")
-                trees = await self._download_of(pod, workspaces).run()
+                trees = await self._download_of(pod, observer, workspaces).run()
                 snapshots = [(each.mount, trees[each.index]) for each in workspaces]
                 await attempt.workspaces.take_snapshots(attempt.step, attempt.identity.attempt, snapshots)
         except DownloadFailed as error:
@@ -158,16 +158,19 @@ class PodAttempt:
             message = f"a workspace changed while its snapshot was taken: {error}"
             return DownloadFailure(message, repeatable=False)
         if isinstance(answer, Exited) and answer.code == 0:
-            await download_caches(attempt, lambda mount, what: self._download_of(pod, (mount,), what))
+            await download_caches(attempt, lambda mount, what: self._download_of(pod, observer, (mount,), what))
         return None
 
-    def _download_of(self, pod: Pod, mounts: tuple[MountTransfer, ...], what: str = "the workspaces") -> Download:
+    def _download_of(
+        self, pod: Pod, observer: PodObserver, mounts: tuple[MountTransfer, ...], what: str = "the workspaces"
+    ) -> Download:
         return Download(
             self.attempt,
             pod,
             self.services.cluster,
             mounts,
             self._compression,
+            pod_ended=observer.pod_ended,
             what=what,
             uploaded_bytes=self._uploaded_bytes,
         )

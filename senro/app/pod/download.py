@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+import anyio
+
 from senro.app.attempt import Attempt
 from senro.app.pod.compression import CompressionChoice, DownloadProbe
 from senro.app.pod.transfer import STDERR_LIMIT, BrokenTry, Transfer
@@ -43,6 +45,7 @@ class DownloadFailed(SenroError):
 class Download(Transfer[Mapping[int, Tree]]):
     """The download of some mounts of one pod.
 
+    `pod_ended`: is set once no exec in the pod can go on.
     `what`: what is downloaded, for messages.
     `uploaded_bytes`: the length of the archive that was uploaded; about as much is expected to come back.
     """
@@ -58,10 +61,12 @@ class Download(Transfer[Mapping[int, Tree]]):
         mounts: Sequence[MountTransfer],
         compression: CompressionChoice,
         *,
+        pod_ended: anyio.Event,
         what: str = "the workspaces",
         uploaded_bytes: int = 0,
     ) -> None:
         super().__init__(attempt, pod, cluster, compression)
+        self.pod_ended = pod_ended
         self.mounts = {each.index: each for each in mounts}
         self.what = what
         self.uploaded_bytes = uploaded_bytes
@@ -111,6 +116,9 @@ class Download(Transfer[Mapping[int, Tree]]):
             return False
         status = found.container(IO_CONTAINER)
         return status is None or status.state.terminated is None
+
+    async def _wait_for_end_of_pod(self) -> None:
+        await self.pod_ended.wait()
 
     async def _try_once(self) -> Mapping[int, Tree]:
         self.wire_bytes = self.content_bytes = 0
@@ -178,7 +186,9 @@ class Download(Transfer[Mapping[int, Tree]]):
         plain = self.coding == "plain"
         probe = DownloadProbe(self.compression, self.attempt.services.trees) if plain else None
         while True:
-            match await session.receive():
+            event = await session.receive()
+            self.note_event(event)
+            match event:
                 case Stdout(data=data):
                     await unpacking.write(data)
                     self.wire_bytes += len(data)

@@ -29,6 +29,7 @@ class PodObserver:
     `pod`: the pod of the latest poll, None after a 404.
     `last`: the last pod that a poll returned, or the created one.
     `observations`: how many polls were folded, the created pod included.
+    `pod_ended`: set once the pod is gone or all its containers have ended, so that no exec in it goes on.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class PodObserver:
         self._timed_out = False
         self._deletion_requested = False
         self.observations = 0
+        self.pod_ended = anyio.Event()
         self.pod: Pod | None = created
         self.last = created
         self.answer: Answer = memory.answer
@@ -78,7 +80,10 @@ class PodObserver:
         return self._unobserved
 
     async def run(self) -> None:
-        """Poll until the answer is settled. A watch that gives up on the apiserver settles it too."""
+        """Poll until the answer is settled, and then until the pod has ended; the caller cancels it.
+
+        A watch that gives up on the apiserver settles the answer too.
+        """
         while not self.answer.settled:
             at_start = self._observation(None)
             try:
@@ -92,6 +97,17 @@ class PodObserver:
                 )
                 return
             await self._fold(pod, at_start)
+        await self._watch_to_the_end()
+
+    async def _watch_to_the_end(self) -> None:
+        """Poll until the pod has ended: files are downloaded from it after its answer was settled."""
+        pod = self.pod
+        while pod is not None and pod.status.phase not in ("Succeeded", "Failed"):
+            try:
+                pod = await self._watch.next()
+            except ClusterError:
+                return
+        self.pod_ended.set()
 
     async def delete(self, request: Callable[[], Awaitable[T]], *, timed_out: bool) -> T:
         """Await `request`, which deletes the pod, and return its result.

@@ -10,7 +10,7 @@ from senro.app.pod.compression import CompressionChoice, RestartCompressed
 from senro.app.pod.transfer import STDERR_LIMIT
 from senro.app.pod.transfer_failure import TransferFailure, end_words
 from senro.domain.errors import ClusterError, TreeError
-from senro.domain.kube.exec_protocol import Ended, ExitCode, Stderr, Stdout
+from senro.domain.kube.exec_protocol import Ended, ExecEvent, ExitCode, Stderr, Stdout
 from senro.domain.transfer.compression import PROBE_FROM, PROBE_TO, Coding
 from senro.domain.transfer.replies import MISSING_PROGRAM, StagingProof, missing_program, missing_program_message
 from senro.domain.transfer.scripts import coding_line
@@ -71,10 +71,20 @@ class ArchiveSender:
 class StageReplies:
     """Reads what the remote script of an upload writes: the compressors that it has, and the proof line.
 
-    `image` is the image of `senro-stage`, for the message about a missing program.
+    `image` is the image of `senro-stage`, for the message about a missing program. `note_event` is called with each
+    event.
     """
 
-    def __init__(self, nonce: str, session: ExecSession, compression: CompressionChoice, image: str) -> None:
+    def __init__(
+        self,
+        nonce: str,
+        session: ExecSession,
+        compression: CompressionChoice,
+        image: str,
+        *,
+        note_event: Callable[[ExecEvent], None],
+    ) -> None:
+        self._note_event = note_event
         self._session = session
         self._compression = compression
         self._image = image
@@ -100,7 +110,9 @@ class StageReplies:
 
     async def _receive_until(self, condition: Callable[[StagingProof], bool]) -> None:
         while not condition(self._proof):
-            match await self._session.receive():
+            event = await self._session.receive()
+            self._note_event(event)
+            match event:
                 case Stdout(data=data):
                     self._proof = self._proof.receive(data)
                     if self._proof.has is not None:

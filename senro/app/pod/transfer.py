@@ -8,10 +8,13 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
+import anyio
+
 from senro.app.attempt import Attempt
 from senro.app.pod.compression import CompressionChoice, RestartCompressed
 from senro.app.pod.transfer_failure import TransferFailure
-from senro.domain.errors import ClusterError, TreeError
+from senro.domain.errors import ClusterError, StreamBroken, TreeError
+from senro.domain.kube.exec_protocol import Ended, ExecEvent, ExitCode
 from senro.domain.kube.pod import Pod
 from senro.domain.run.events import TransferCompleted, TransferTryFailed
 from senro.domain.transfer.compression import Coding, Direction
@@ -22,6 +25,9 @@ T = TypeVar("T")
 
 IDLE_SECONDS = 300.0
 """Seconds without a byte in either direction that end an exec: a slow disk may need minutes to write its buffers."""
+
+STANDSTILL_SECONDS = 4.0
+"""Seconds without a byte after which a stream is given up whose pod has ended: a frozen connection says nothing."""
 
 STDERR_LIMIT = 8192
 """How many bytes of the remote command's stderr are kept for a message."""
@@ -64,6 +70,8 @@ class Transfer(ABC, Generic[T]):
         self.wire_bytes = 0
         """Bytes of the stream, compressed or not, that the present try has transferred."""
 
+        self._begun = False
+
     async def repeat(self) -> T:
         """Returns what the first successful try returned, after recording the transfer.
 
@@ -74,7 +82,8 @@ class Transfer(ABC, Generic[T]):
         began = clock.monotonic()
         while True:
             try:
-                result = await self._try_once()
+                self._begun = False
+                result = await self._try_while_pod_lives()
             except RestartCompressed as restart:
                 self.coding = restart.coding
                 self.attempt.report_note(str(restart))
@@ -84,7 +93,7 @@ class Transfer(ABC, Generic[T]):
             else:
                 await self._record(backoff.tries + 1, clock.monotonic() - began)
                 return result
-            decision = decide_retry(failed)
+            decision = decide_retry(failed, begun=self._begun)
             wait = backoff.pause(decision, clock.monotonic())
             broken = BrokenTry(failed, decision, backoff.tries, f"{failed} ({self._progress()})")
             await self.attempt.recorder.record(
@@ -104,6 +113,40 @@ class Transfer(ABC, Generic[T]):
             self.attempt.report_note(f"{self.name} broke ({backoff.tries} of {TRIES} tries): {broken.message}")
             await clock.sleep(wait)
             began = clock.monotonic()
+
+    def note_event(self, event: ExecEvent) -> None:
+        """Note what the exec returned: output, or an exit code, means that the remote command has begun."""
+        self._begun = self._begun or not isinstance(event, Ended) or isinstance(event.result, ExitCode)
+
+    async def _try_while_pod_lives(self) -> T:
+        """Try once. A stream that stands still after the pod has ended is given up: `StreamBroken`."""
+        result: list[T] = []
+        failure: Exception | None = None
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._cancel_after_pod, group.cancel_scope)
+            # An exception that leaves a task group is wrapped in an ExceptionGroup.
+            try:
+                result.append(await self._try_once())
+            except Exception as error:  # noqa: BLE001 - raised again below
+                failure = error
+            group.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        if not result:
+            raise StreamBroken(f"exec in pod {self.pod.name}", cause="the pod ended while the stream stood still")
+        return result[0]
+
+    async def _cancel_after_pod(self, scope: anyio.CancelScope) -> None:
+        await self._wait_for_end_of_pod()
+        moved = -1
+        while moved != self.wire_bytes:
+            moved = self.wire_bytes
+            await self.attempt.services.clock.sleep(STANDSTILL_SECONDS)
+        scope.cancel()
+
+    @abstractmethod
+    async def _wait_for_end_of_pod(self) -> None:
+        """Return once the pod is known not to serve the exec any more."""
 
     @abstractmethod
     async def _try_once(self) -> T:

@@ -141,6 +141,9 @@ class Upload(Transfer[Uploaded]):
         waits = isinstance(answer, Pending) and answer.kind is PendingKind.STAGING
         return not waits and _ended_well(self.observer.pod)
 
+    async def _wait_for_end_of_pod(self) -> None:
+        await self.observer.until(lambda _: False)
+
     async def _try_once(self) -> Uploaded:
         attempt, target = self.attempt, pod_target(self.attempt.step)
         self.content_bytes = self.wire_bytes = 0
@@ -148,7 +151,9 @@ class Upload(Transfer[Uploaded]):
         try:
             async with self._exec(STAGE_CONTAINER, command, stdin=True) as session:
                 image = target.helper or target.image
-                replies = StageReplies(attempt.identity.nonce, session, self.compression, image)
+                replies = StageReplies(
+                    attempt.identity.nonce, session, self.compression, image, note_event=self.note_event
+                )
                 coding = self.coding = self.coding or await self._choose(replies)
                 async with attempt.services.trees.pack(
                     self.parts,

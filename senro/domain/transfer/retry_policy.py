@@ -1,8 +1,8 @@
 """What to do when a transfer breaks: wait and open it again, count a try, or give it up.
 
-An exec that could not be opened has moved nothing, so it is no try: a kubelet or an apiserver that restarts would
-otherwise throw away a finished step in a tenth of a second. What broke after the 101 is one
-(docs/design/transfers.md#refused-handshakes).
+Only what fails after the remote command has written something, or has ended, counts as a try. Before that nothing was
+moved: the handshake was refused, or a kubelet that restarts answered 101 and then an internal error. Counted as tries,
+such failures would throw away a finished step in a second (docs/design/transfers.md#refused-handshakes).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from senro.domain.errors import (
-    ClusterError,
     Conflict,
+    ErrorResponse,
     Forbidden,
     NotFound,
     ProtocolError,
@@ -49,8 +49,11 @@ class RetryDecision:
     after: float = 0.0
 
 
-def decide_retry(error: Exception) -> RetryDecision:
-    """The move after `error`, which ended one opening or one try of a transfer."""
+def decide_retry(error: Exception, *, begun: bool = True) -> RetryDecision:
+    """The move after `error`, which ended one opening or one try of a transfer.
+
+    `begun`: the remote command had written something, or had ended.
+    """
     match error:
         case Throttled(response=response):
             return RetryDecision("wait", 1.0 if response.retry_after is None else response.retry_after)
@@ -58,14 +61,15 @@ def decide_retry(error: Exception) -> RetryDecision:
             return RetryDecision("wait", response.retry_after or 0.0)
         case Unreachable():
             return RetryDecision("wait")
+        case NotFound() | Rejected(response=ErrorResponse(code=400)) if not begun:
+            # A kubelet that catches up does not know the pod or the container yet; the caller looks at the pod.
+            return RetryDecision("wait")
         case NotFound() | Forbidden() | Unauthorized() | Rejected() | Conflict() | ProtocolError():
             return RetryDecision("end")
         case TreeError(rule=rule):
             return RetryDecision("retry" if rule in BROKEN_RULES else "end")
-        case ClusterError():
-            return RetryDecision("retry")
         case _:
-            return RetryDecision("retry")
+            return RetryDecision("retry" if begun else "wait")
 
 
 class TransferBackoff:

@@ -115,6 +115,7 @@ class Scene:
         self.pod = Pod()
         self.compression = CompressionChoice(LinkRates(), self.app.clock)
         self.uploaded_bytes = 0
+        self.pod_ended = anyio.Event()
         self.rules: Mapping[int, ContentRules] = {}
 
     async def read(self, *commands: Command) -> Any:
@@ -132,7 +133,13 @@ class Scene:
             for index, folder in self.folders.items()
         ]
         self.download = Download(
-            self.app.attempt(), self.pod, self.cluster, mounts, self.compression, uploaded_bytes=self.uploaded_bytes
+            self.app.attempt(),
+            self.pod,
+            self.cluster,
+            mounts,
+            self.compression,
+            pod_ended=self.pod_ended,
+            uploaded_bytes=self.uploaded_bytes,
         )
         try:
             async with anyio.create_task_group() as group:
