@@ -1,8 +1,9 @@
 """What to do when a transfer breaks: wait and open it again, count a try, or give it up.
 
-Only what fails after the remote command has written something, or has ended, counts as a try. Before that nothing was
-moved: the handshake was refused, or a kubelet that restarts answered 101 and then an internal error. Counted as tries,
-such failures would throw away a finished step in a second (docs/design/transfers.md#refused-handshakes).
+Only what fails after the remote command has written something or has ended, or after bytes have crossed, counts as a
+try. Before that nothing was moved: the handshake was refused, or a kubelet that restarts answered 101 and then an
+internal error. Counted as tries, such failures would throw away a finished step in a second
+(docs/design/transfers.md#refused-handshakes).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from senro.domain.errors import (
     NotFound,
     ProtocolError,
     Rejected,
+    StreamBroken,
     Throttled,
     TreeError,
     Unauthorized,
@@ -64,6 +66,8 @@ def decide_retry(error: Exception, *, begun: bool = True) -> RetryDecision:
         case NotFound() | Rejected(response=ErrorResponse(code=400)) if not begun:
             # A kubelet that catches up does not know the pod or the container yet; the caller looks at the pod.
             return RetryDecision("wait")
+        case StreamBroken(sent=sent, received=received) if sent or received:
+            return RetryDecision("retry")
         case NotFound() | Forbidden() | Unauthorized() | Rejected() | Conflict() | ProtocolError():
             return RetryDecision("end")
         case TreeError(rule=rule):

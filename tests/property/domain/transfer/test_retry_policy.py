@@ -72,6 +72,25 @@ MOVES: list[tuple[Exception, RetryDecision]] = [
 ]
 
 
+BEFORE_THE_FIRST_WORD: list[tuple[Exception, RetryDecision]] = [
+    (answered(NotFound, 404), RetryDecision("wait")),
+    (answered(Rejected, 400), RetryDecision("wait")),
+    (answered(Rejected, 422), RetryDecision("end")),
+    (answered(Forbidden, 403), RetryDecision("end")),
+    (StreamBroken(ASKED, cause="reset"), RetryDecision("wait")),
+    (StreamBroken(ASKED, cause="reset", sent=1), RetryDecision("retry")),
+    (TransferFailure("InternalError: connection refused"), RetryDecision("wait")),
+    (TreeError("a", "truncated", "cut"), RetryDecision("retry")),
+    (answered(Unavailable, 503, 30.0), RetryDecision("wait", 30.0)),
+]
+
+
+@pytest.mark.parametrize(("error", "move"), BEFORE_THE_FIRST_WORD, ids=lambda value: type(value).__name__)
+def test_what_fails_before_the_commands_first_word_is_no_try(error: Exception, move: RetryDecision) -> None:
+    """Nothing was moved yet: a kubelet that catches up or restarts is waited for, whatever it answers."""
+    assert decide_retry(error, begun=False) == move
+
+
 @pytest.mark.parametrize(("error", "move"), MOVES, ids=lambda value: type(value).__name__)
 def test_moves(error: Exception, move: RetryDecision) -> None:
     """What moved nothing is waited for, what broke is a try, what no repetition mends is the end."""

@@ -289,6 +289,23 @@ async def test_failed_poll_does_not_end_the_download(scene: Scene) -> None:
     assert await scene.read(sends(data=b""), sends()) == {0: NEW, 2: OTHER}
 
 
+async def test_a_frozen_exec_does_not_outlive_its_pod(scene: Scene) -> None:
+    """Once the pod has ended, a stream on which nothing moves is given up within seconds, and the files are lost."""
+
+    async def frozen(far: FarSide) -> ExecResult:
+        await far.stdout(b"x" * 512)
+        scene.cluster.vanish(scene.pod)
+        scene.pod_ended.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    before = scene.app.clock.monotonic()
+    with pytest.raises(DownloadFailed, match="the pod went away"):
+        await scene.read(frozen)
+    assert scene.app.clock.monotonic() - before < 10
+    assert scene.untouched()
+
+
 @pytest.mark.parametrize("times", [1, 2, 3, 6, 20])
 @pytest.mark.parametrize("error", UNOPENED, ids=["500", "503", "429", "connection"])
 async def test_refused_exec_counts_as_no_try(scene: Scene, error: ClusterError, times: int) -> None:

@@ -118,7 +118,7 @@ async def test_flags_apply_from_the_next_poll() -> None:
         watch.put(pod_with(STARTED, phase="Running"))
         await until(lambda: watch.polls == 2)
         assert isinstance(observer.answer, Running)
-        watch.put(pod_with(STARTED, phase="Running"), pod_with(STARTED, phase="Running"))
+        watch.put(pod_with(STARTED, phase="Running"), pod_with(STARTED, phase="Running"), None)
     assert isinstance(observer.answer, TimedOut)
 
 
@@ -176,7 +176,7 @@ async def test_start_timeout_settles_the_answer() -> None:
             PendingKind.IMAGE_INVALID, "step", "couldn't parse image name", permanent=True
         )
         clock.move(21)
-        watch.put(pod_with(stuck))
+        watch.put(pod_with(stuck), None)
     assert isinstance(observer.answer, Infra)
     assert (observer.answer.kind, observer.answer.did_run) == (InfraKind.IMAGE_INVALID, DidRun.NO)
 

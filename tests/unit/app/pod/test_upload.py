@@ -53,14 +53,21 @@ async def script(far: FarSide) -> ExecResult:
 
 
 def broken_after(count: int) -> Command:
-    """The stream breaks after this many messages of stdin."""
+    """The stream breaks after `count` messages of stdin; the script has named its compressors before."""
 
     async def run(far: FarSide) -> ExecResult:
+        await far.stdout(b"senro-has\n")
         for _ in range(count):
             await far.read()
         raise StreamBroken(ASKED, cause="reset by peer")
 
     return run
+
+
+async def cut_at_once(far: FarSide) -> ExecResult:
+    """The stream is cut after the 101."""
+    del far
+    raise StreamBroken(ASKED, cause="reset by peer")
 
 
 def says(result: ExecResult, *, out: bytes = b"", err: bytes = b"") -> Command:
@@ -199,8 +206,8 @@ FAILURES: list[tuple[Command, str]] = [
         "the transfer's command exited 1: senro: the archive was cut",
     ),
     (says(ExitCode(2), err=b"x" * 99_999), "the transfer's command exited 2: xxx"),
-    (says(StatusLost(1000)), "the stream was closed without a status"),
-    (says(ExecFailure("InternalError", "no such container")), "no such container"),
+    (says(StatusLost(1000), out=b"senro-has\n"), "the stream was closed without a status"),
+    (says(ExecFailure("InternalError", "no such container"), out=b"senro-has\n"), "no such container"),
 ]
 
 
@@ -232,6 +239,39 @@ async def test_refused_exec_counts_as_no_try(scene: Scene, error: ClusterError, 
     assert isinstance(done, TransferCompleted)
     assert done.tries == 3
     assert len(scene.cluster.execs) == 3
+
+
+CATCHING_UP: list[Command] = [
+    says(ExecFailure("InternalError", "error sending request: dial tcp: connect: connection refused")),
+    says(StatusLost(1006)),
+    cut_at_once,
+]
+
+
+@pytest.mark.parametrize("times", [1, 3, 20])
+@pytest.mark.parametrize("failure", CATCHING_UP, ids=["kubelet down", "no status", "cut"])
+async def test_an_exec_that_ends_before_the_scripts_first_word_is_no_try(
+    scene: Scene, failure: Command, times: int
+) -> None:
+    """A kubelet that is down answers 101 and then an internal error, as often as it is asked: no try is used up."""
+    assert await scene.stage(*[failure] * times, broken_after(1), broken_after(1), script) is None
+    broken = [event for event in scene.events if isinstance(event, TransferTryFailed)]
+    assert [event.tries for event in broken] == [0] * times + [1, 2]
+
+
+async def test_a_frozen_exec_does_not_outlive_its_pod(scene: Scene) -> None:
+    """Once the pod's answer is settled, a stream on which nothing moves is given up within seconds."""
+
+    async def frozen(far: FarSide) -> ExecResult:
+        await far.read()
+        scene.watch.show(None)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    before = scene.app.clock.monotonic()
+    assert await scene.stage(frozen) is None
+    assert isinstance(scene.observer.answer, Infra)
+    assert scene.app.clock.monotonic() - before < 10
 
 
 async def test_retry_after_is_respected(scene: Scene) -> None:
