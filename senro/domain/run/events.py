@@ -24,6 +24,25 @@ class _Event(msgspec.Struct, frozen=True, tag_field="event", kw_only=True, omit_
     at: str
 
 
+class _AttemptEvent(_Event, frozen=True):
+    step: str
+    attempt: int
+
+
+class _LeaseEvent(_AttemptEvent, frozen=True):
+    """`workspace`: the workspace that the claim replaces. `claim`: the name of the PersistentVolumeClaim."""
+
+    workspace: str
+    claim: str
+
+
+class _ScratchEvent(_Event, frozen=True):
+    """`cache`: the cache's name. `key`: the cache's key in this run."""
+
+    cache: str
+    key: str
+
+
 class RunStarted(_Event, frozen=True, tag="run.started"):
     """The run's folder exists and the plan is written to it.
 
@@ -75,103 +94,75 @@ class WorkspaceEvicted(_Event, frozen=True, tag="workspace.evicted"):
     when: Literal["before_run", "after_run"]
 
 
-class AttemptStarted(_Event, frozen=True, tag="attempt.started"):
+class AttemptStarted(_AttemptEvent, frozen=True, tag="attempt.started"):
     """An attempt of a step began.
 
     `location`: `local`, or the namespace of the pod.
     """
 
-    step: str
-    attempt: int
     location: str
 
 
-class LeaseAwaited(_Event, frozen=True, tag="lease.awaited"):
+class LeaseAwaited(_LeaseEvent, frozen=True, tag="lease.awaited"):
     """Another holder has the Lease of a claim that the attempt mounts. Recorded again for each new holder.
 
-    `workspace`: the workspace that the claim replaces.
-    `claim`: the name of the PersistentVolumeClaim.
     `holder`: who has the Lease.
     """
 
-    step: str
-    attempt: int
-    workspace: str
-    claim: str
     holder: str
 
 
-class LeaseAcquired(_Event, frozen=True, tag="lease.acquired"):
+class LeaseAcquired(_LeaseEvent, frozen=True, tag="lease.acquired"):
     """The attempt holds the Lease of a claim.
 
-    `workspace`: the workspace that the claim replaces.
-    `claim`: the name of the PersistentVolumeClaim.
     `lease`: the name of the Lease.
     `waited_seconds`: how long the attempt waited for it.
     `previous_holder`: the holder whose Lease had expired, which may be this attempt itself; else empty.
     """
 
-    step: str
-    attempt: int
-    workspace: str
-    claim: str
     lease: str
     waited_seconds: float
     previous_holder: str = ""
 
 
-class LeaseLost(_Event, frozen=True, tag="lease.lost"):
+class LeaseLost(_LeaseEvent, frozen=True, tag="lease.lost"):
     """The attempt no longer holds the Lease of a claim exclusively. A pod that mounts the claim keeps running.
 
-    `workspace`: the workspace that the claim replaces.
-    `claim`: the name of the PersistentVolumeClaim.
     `message`: why, for people.
     `holder`: who has the Lease now, empty if that is unknown.
     """
 
-    step: str
-    attempt: int
-    workspace: str
-    claim: str
     message: str
     holder: str = ""
 
 
-class LeaseReleased(_Event, frozen=True, tag="lease.released"):
+class LeaseReleased(_LeaseEvent, frozen=True, tag="lease.released"):
     """The attempt no longer needs a claim.
 
-    `workspace`: the workspace that the claim replaces.
-    `claim`: the name of the PersistentVolumeClaim.
     `lease`: the name of the Lease.
     `freed`: True if the Lease was deleted, False if it is left to expire.
     `message`: why it is left to expire.
     """
 
-    step: str
-    attempt: int
-    workspace: str
-    claim: str
     lease: str
     freed: bool
     message: str = ""
 
 
-class PodCreated(_Event, frozen=True, tag="pod.created"):
+class PodCreated(_AttemptEvent, frozen=True, tag="pod.created"):
     """The attempt's pod exists.
 
     `namespace`, `pod`, `uid`: its namespace, name and UID.
     `adopted`: the response to the request that created it was lost, and senro found the pod afterwards.
     """
 
-    step: str
-    attempt: int
     namespace: str
     pod: str
     uid: str
     adopted: bool = False
 
 
-class PodPending(_Event, frozen=True, tag="pod.pending"):
+class PodPending(_AttemptEvent, frozen=True, tag="pod.pending"):
     """The reason for which the pod does not run yet has changed.
 
     `kind`: the value of a `PendingKind`.
@@ -179,25 +170,21 @@ class PodPending(_Event, frozen=True, tag="pod.pending"):
     `message`: the message of the cluster.
     """
 
-    step: str
-    attempt: int
     kind: str
     container: str = ""
     message: str = ""
 
 
-class StepRunning(_Event, frozen=True, tag="step.running"):
+class StepRunning(_AttemptEvent, frozen=True, tag="step.running"):
     """The pod's status showed the step's container running.
 
     `node`: the name of the node.
     """
 
-    step: str
-    attempt: int
     node: str = ""
 
 
-class TransferCompleted(_Event, frozen=True, tag="transfer.completed"):
+class TransferCompleted(_AttemptEvent, frozen=True, tag="transfer.completed"):
     """All mounts of the attempt were uploaded, or downloaded.
 
     `direction`: `upload` or `download`.
@@ -208,8 +195,6 @@ class TransferCompleted(_Event, frozen=True, tag="transfer.completed"):
     `wire_bytes`: the bytes that were sent, fewer than `bytes` if the archive was compressed.
     """
 
-    step: str
-    attempt: int
     direction: Direction
     bytes: int
     seconds: float
@@ -218,7 +203,7 @@ class TransferCompleted(_Event, frozen=True, tag="transfer.completed"):
     wire_bytes: int = 0
 
 
-class TransferTryFailed(_Event, frozen=True, tag="transfer.try-failed"):
+class TransferTryFailed(_AttemptEvent, frozen=True, tag="transfer.try-failed"):
     """One try of a transfer failed. senro repeats it while the pod lives, at most three times in all.
 
     `direction`: `upload` or `download`.
@@ -226,27 +211,23 @@ class TransferTryFailed(_Event, frozen=True, tag="transfer.try-failed"):
     `message`: why it failed.
     """
 
-    step: str
-    attempt: int
     direction: Direction
     tries: int
     message: str
 
 
-class LogEnded(_Event, frozen=True, tag="log.ended"):
+class LogEnded(_AttemptEvent, frozen=True, tag="log.ended"):
     """The attempt's log file is closed.
 
     `complete`: False if lines may be missing.
     `reason`: why lines may be missing.
     """
 
-    step: str
-    attempt: int
     complete: bool
     reason: str = ""
 
 
-class SnapshotTaken(_Event, frozen=True, tag="workspace.snapshot"):
+class SnapshotTaken(_AttemptEvent, frozen=True, tag="workspace.snapshot"):
     """A workspace as an attempt left it is in the content store.
 
     `workspace`: its name.
@@ -256,8 +237,6 @@ class SnapshotTaken(_Event, frozen=True, tag="workspace.snapshot"):
     `omitted_sample`: some of these, each as `<path>: <what it is>`.
     """
 
-    step: str
-    attempt: int
     workspace: str
     digest: str
     files: int
@@ -266,7 +245,7 @@ class SnapshotTaken(_Event, frozen=True, tag="workspace.snapshot"):
     omitted_sample: tuple[str, ...] = ()
 
 
-class PodDeleted(_Event, frozen=True, tag="pod.deleted"):
+class PodDeleted(_AttemptEvent, frozen=True, tag="pod.deleted"):
     """senro deleted the attempt's pod.
 
     `namespace`, `pod`: its namespace and name.
@@ -274,54 +253,37 @@ class PodDeleted(_Event, frozen=True, tag="pod.deleted"):
     `remedy`: the command that deletes it by hand, empty if that is not needed.
     """
 
-    step: str
-    attempt: int
     namespace: str
     pod: str
     confirmed: bool
     remedy: str = ""
 
 
-class ScratchRestored(_Event, frozen=True, tag="scratch.restored"):
+class ScratchRestored(_ScratchEvent, frozen=True, tag="scratch.restored"):
     """The run restored a scratch cache from an entry of a store.
 
-    `cache`: the cache's name.
-    `key`: the cache's key in this run.
     `entry_key`: the key of the entry: `key` itself, or one that begins with a restore key.
     `store`: the store that had the entry.
     `files`, `bytes`: the number of its files and their size.
     """
 
-    cache: str
-    key: str
     entry_key: str
     store: Where
     files: int
     bytes: int
 
 
-class ScratchMissed(_Event, frozen=True, tag="scratch.missed"):
-    """No store has a usable entry for a scratch cache, which starts empty.
-
-    `cache`: the cache's name.
-    `key`: the cache's key in this run.
-    """
-
-    cache: str
-    key: str
+class ScratchMissed(_ScratchEvent, frozen=True, tag="scratch.missed"):
+    """No store has a usable entry for a scratch cache, which starts empty."""
 
 
-class ScratchSaved(_Event, frozen=True, tag="scratch.saved"):
+class ScratchSaved(_ScratchEvent, frozen=True, tag="scratch.saved"):
     """The content that a step left in a scratch cache was saved under the cache's key.
 
-    `cache`: the cache's name.
-    `key`: the cache's key in this run.
     `store`: the store that has the entry now.
     `files`, `bytes`: the number of its files and their size.
     """
 
-    cache: str
-    key: str
     step: str
     attempt: int
     store: Where
@@ -329,17 +291,13 @@ class ScratchSaved(_Event, frozen=True, tag="scratch.saved"):
     bytes: int
 
 
-class ScratchNotSaved(_Event, frozen=True, tag="scratch.not-saved"):
+class ScratchNotSaved(_ScratchEvent, frozen=True, tag="scratch.not-saved"):
     """The content that a step left in a scratch cache was not saved. The step's outcome does not change.
 
-    `cache`: the cache's name.
-    `key`: the cache's key in this run.
     `store`: the store that does not have the entry.
     `reason`: why it was not saved.
     """
 
-    cache: str
-    key: str
     step: str
     attempt: int
     store: Where
@@ -367,15 +325,13 @@ class Noted(_Event, frozen=True, tag="note"):
     step: str = ""
 
 
-class AttemptEnded(_Event, frozen=True, tag="attempt.ended"):
+class AttemptEnded(_AttemptEvent, frozen=True, tag="attempt.ended"):
     """An attempt has its outcome.
 
     `outcome`: the outcome, a document of its own.
     `retry_in`: seconds until the next attempt starts, None if there is none.
     """
 
-    step: str
-    attempt: int
     outcome: Outcome
     retry_in: float | None = None
 
