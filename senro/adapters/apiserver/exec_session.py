@@ -14,7 +14,7 @@ from senro.adapters.apiserver.large_reads import enable_large_reads
 from senro.adapters.apiserver.waiting import wait_at_most
 from senro.adapters.apiserver.websocket import CloseFrame, Framing, Message, Pong, WebSocketEvent
 from senro.domain.errors import ProtocolError, StreamBroken
-from senro.domain.kube.exec_protocol import ExecEvent, ExecProtocol, SessionState
+from senro.domain.kube.exec_protocol import ExecEvent, ExecProtocol
 from senro.ports.clock import Clock
 
 READ_BYTES = 256 * 1024
@@ -114,7 +114,7 @@ class WebSocketExec:
             try:
                 for event in self._framing.receive(data):
                     self._take(event)
-                if self._protocol.session is SessionState.RUNNING:
+                if not self._protocol.ended:
                     self._error = self._framing.error
             except ProtocolError as error:
                 self._error = error
@@ -122,7 +122,7 @@ class WebSocketExec:
                 self._dead = "the server broke the protocol"
                 self._wake()
             self._say(self._framing.to_send())
-            if self._protocol.session is SessionState.ENDED:
+            if self._protocol.ended:
                 self._wake()
                 if self._write_scope is not None:
                     self._write_scope.cancel()  # nobody reads stdin any more
@@ -243,7 +243,7 @@ class WebSocketExec:
     def _refuse_if_over(self) -> None:
         if self._dead is not None:
             raise self._protocol.broken(self._dead)
-        if self._protocol.session is SessionState.ENDED:
+        if self._protocol.ended:
             raise self._protocol.broken("the exec has ended")
 
     def _fail(self, cause: str, error: Exception | None = None) -> NoReturn:

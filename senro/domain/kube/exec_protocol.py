@@ -4,19 +4,12 @@ A WebSocket message is one channel byte and a payload. The server sends 1 (stdou
 JSON status that says how the command ended. The client sends 0 (stdin) and, on v5 alone, `[255, 0]`, which is the end
 of stdin (docs/design/exec-protocol.md#messages).
 
-Two small machines, coupled only where the session ends::
-
-    input    open ----close_stdin----> closed          starts closed where stdin was not asked for
-    session  running --status, close, broken--> ended
-
 `ExecProtocol` takes whole messages and gives events; it knows neither frames nor sockets nor clocks.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
-from typing import Literal
 
 import msgspec
 
@@ -99,40 +92,17 @@ ExecEvent = Stdout | Stderr | Ended
 
 
 class IllegalTransition(RuntimeError):
-    """The caller asked for what the machine's state does not allow. The state is unchanged; the caller has a bug."""
-
-
-class StdinState(Enum):
-    """Whether stdin may still be sent."""
-
-    OPEN = "open"
-    CLOSED = "closed"
-
-
-class SessionState(Enum):
-    """Whether an event is still to come."""
-
-    RUNNING = "running"
-    ENDED = "ended"
-
-
-StdinAction = Literal["send", "close_stdin"]
-"""What a caller may ask of the machine."""
-
-STDIN_TRANSITIONS: dict[tuple[SessionState, StdinState, StdinAction], StdinState] = {
-    (SessionState.RUNNING, StdinState.OPEN, "send"): StdinState.OPEN,
-    (SessionState.RUNNING, StdinState.OPEN, "close_stdin"): StdinState.CLOSED,
-    # Closing twice is harmless on the wire (docs/design/exec-protocol.md#end-of-stdin) and easy to do on an error path.
-    (SessionState.RUNNING, StdinState.CLOSED, "close_stdin"): StdinState.CLOSED,
-}
-"""The input's next state for each move that is allowed; every other one raises IllegalMove."""
+    """The caller sent to a stdin that was not requested or is closed, or after the end: a bug of the caller."""
 
 
 class ExecProtocol:
     """One exec, from the 101 to its end.
 
-    `operation` names the exec in errors. `subprotocol` is the one that the server chose. `stdin` says whether it was
-    asked for, which v5 alone allows, since v4 cannot end it.
+    operation: names the exec in errors.
+    subprotocol: the one that the server chose.
+    stdin: whether stdin was requested, which v5 alone allows, since v4 cannot end it.
+    stdin_open: whether stdin may still be sent.
+    ended: whether the last event has come.
     """
 
     def __init__(self, operation: str, *, subprotocol: str, stdin: bool) -> None:
@@ -141,44 +111,34 @@ class ExecProtocol:
         if stdin and subprotocol != V5:
             raise ValueError("stdin needs v5.channel.k8s.io: v4 cannot end it")
         self._operation = operation
-        self._stdin = StdinState.OPEN if stdin else StdinState.CLOSED
-        self._session = SessionState.RUNNING
         self._may_close = stdin
+        self.stdin_open = stdin
+        self.ended = False
         self._sent = 0
         self._received = 0
 
     def __repr__(self) -> str:
-        return f"<ExecProtocol {self._session.value}, stdin {self._stdin.value}>"
-
-    @property
-    def stdin(self) -> StdinState:
-        """Whether stdin may still be sent, as far as the client is concerned."""
-        return self._stdin
-
-    @property
-    def session(self) -> SessionState:
-        """Whether the last event has come."""
-        return self._session
+        return f"<ExecProtocol {'ended' if self.ended else 'running'}, stdin {'open' if self.stdin_open else 'closed'}>"
 
     def send(self, data: bytes | memoryview) -> bytes:
         """The one message that carries `data` to stdin: send it unfragmented, the server ignores FIN.
 
         Never empty and at most STDIN_LIMIT bytes: the server skips the one and drops the connection for the other.
-        Raises IllegalMove where stdin was not asked for, is closed, or the session has ended.
+        Raises IllegalTransition where stdin was not asked for, is closed, or the session has ended.
         """
         if not 0 < len(data) <= STDIN_LIMIT:
             raise ValueError(f"a message to stdin has 1 to {STDIN_LIMIT} bytes, not {len(data)}")
-        self._advance("send")
+        if not self.stdin_open:
+            raise IllegalTransition("stdin is closed")
         self._sent += len(data)
         return b"\x00" + data
 
     def close_stdin(self) -> bytes:
         """The message that ends stdin; b"" where it was ended before: then nothing is to be sent."""
-        if not self._may_close:
-            raise IllegalTransition("stdin was not asked for, so there is nothing to close")
-        was = self._stdin
-        self._advance("close_stdin")
-        return bytes((CLOSE, STDIN)) if was is StdinState.OPEN else b""
+        if self.ended or not self._may_close:
+            raise IllegalTransition("stdin was not requested, or the session has ended")
+        was_open, self.stdin_open = self.stdin_open, False
+        return bytes((CLOSE, STDIN)) if was_open else b""
 
     def receive_message(self, message: bytes) -> ExecEvent | None:
         """The event of one whole binary message; None for what carries none.
@@ -187,7 +147,7 @@ class ExecProtocol:
         a channel that nobody knows, which other clients drop as well; anything after the end. Raises ProtocolError
         for a status that is none.
         """
-        if self._session is SessionState.ENDED or len(message) < 2:
+        if self.ended or len(message) < 2:
             return None
         channel, payload = message[0], message[1:]
         if channel == STATUS:
@@ -199,12 +159,12 @@ class ExecProtocol:
 
     def receive_text(self, text: str) -> None:
         """A text message, which neither subprotocol has: raises ProtocolError, unless the session has ended."""
-        if self._session is SessionState.RUNNING:
+        if not self.ended:
             raise ProtocolError(self._operation, rule="binary messages", got=f"a text message: {bounded(text, 200)!r}")
 
     def receive_close(self, close_code: int) -> Ended | None:
         """The server's close frame; None where the status had come before it, as it should."""
-        if self._session is SessionState.ENDED:
+        if self.ended:
             return None
         return self._end(StatusLost(close_code))
 
@@ -213,14 +173,8 @@ class ExecProtocol:
         self._end(StatusLost(1006))
         return StreamBroken(self._operation, cause=cause, sent=self._sent, received=self._received)
 
-    def _advance(self, action: StdinAction) -> None:
-        following = STDIN_TRANSITIONS.get((self._session, self._stdin, action))
-        if following is None:
-            raise IllegalTransition(f"{action} while the session is {self._session.value}, stdin {self._stdin.value}")
-        self._stdin = following
-
     def _end(self, result: ExecResult) -> Ended:
-        self._session, self._stdin = SessionState.ENDED, StdinState.CLOSED
+        self.ended, self.stdin_open = True, False
         return Ended(result)
 
 

@@ -11,7 +11,6 @@ from senro.adapters.apiserver.websocket import CloseFrame, Framing, Message, Tex
 from senro.domain.errors import ProtocolError, StreamBroken
 from senro.domain.kube.exec_protocol import (
     STDIN_LIMIT,
-    STDIN_TRANSITIONS,
     V4,
     V5,
     Ended,
@@ -21,11 +20,8 @@ from senro.domain.kube.exec_protocol import (
     ExecResult,
     ExitCode,
     IllegalTransition,
-    SessionState,
     StatusLost,
     Stderr,
-    StdinAction,
-    StdinState,
     Stdout,
     decode_status,
 )
@@ -110,7 +106,7 @@ def test_the_first_message_is_empty(first: bytes) -> None:
     """The server's first message carries nothing, and `[3]` is no status."""
     protocol = machine()
     assert protocol.receive_message(first) is None
-    assert protocol.session is SessionState.RUNNING
+    assert not protocol.ended
 
 
 def test_channels() -> None:
@@ -120,7 +116,7 @@ def test_channels() -> None:
     assert protocol.receive_message(b"\x02err") == Stderr(b"err")
     assert [protocol.receive_message(bytes([channel]) + b"x") for channel in (0, 4, 5, 254, 255)] == [None] * 5
     assert protocol.receive_message(SUCCESS) == Ended(ExitCode(0))
-    assert protocol.session is SessionState.ENDED
+    assert protocol.ended
 
 
 def test_nothing_after_the_end() -> None:
@@ -137,7 +133,7 @@ def test_a_lost_status() -> None:
     """An orderly close without a status says that nobody knows how the command ended."""
     protocol = machine()
     assert protocol.receive_close(1000) == Ended(StatusLost(1000))
-    assert protocol.session is SessionState.ENDED
+    assert protocol.ended
 
 
 def test_a_broken_stream_says_how_far_it_came() -> None:
@@ -149,7 +145,7 @@ def test_a_broken_stream_says_how_far_it_came() -> None:
     error = protocol.broken("reset")
     assert isinstance(error, StreamBroken)
     assert (error.operation, error.cause, error.sent, error.received) == (ASKED, "reset", 5, 5)
-    assert protocol.session is SessionState.ENDED
+    assert protocol.ended
 
 
 def test_text_is_an_error() -> None:
@@ -164,7 +160,7 @@ def test_stdin_on_the_wire() -> None:
     assert protocol.send(b"hello\n") == b"\x00hello\n"
     assert protocol.close_stdin() == b"\xff\x00"
     assert protocol.close_stdin() == b""
-    assert protocol.stdin is StdinState.CLOSED
+    assert not protocol.stdin_open
     assert repr(protocol) == "<ExecProtocol running, stdin closed>"
 
 
@@ -174,7 +170,7 @@ def test_stdin_is_bounded(data: bytes) -> None:
     protocol = machine(stdin=True)
     with pytest.raises(ValueError, match="has 1 to"):
         protocol.send(data)
-    assert protocol.stdin is StdinState.OPEN
+    assert protocol.stdin_open
 
 
 def test_what_cannot_be() -> None:
@@ -185,30 +181,24 @@ def test_what_cannot_be() -> None:
         ExecProtocol(ASKED, subprotocol="channel.k8s.io", stdin=False)
 
 
-def brought_to(session: SessionState, state: StdinState) -> ExecProtocol:
-    protocol = machine(stdin=True)
-    if state is StdinState.CLOSED:
-        protocol.close_stdin()
-    if session is SessionState.ENDED:
-        protocol.receive_message(SUCCESS)
-    return protocol
-
-
 @pytest.mark.parametrize("action", ["send", "close_stdin"])
-@pytest.mark.parametrize("state", list(StdinState))
-@pytest.mark.parametrize("session", list(SessionState))
-def test_every_move(session: SessionState, state: StdinState, action: StdinAction) -> None:
-    """A move that the table has leads where it says; every other one raises and leaves the state as it was."""
-    protocol = brought_to(session, state)
-    before = protocol.session, protocol.stdin
-    allowed = STDIN_TRANSITIONS.get((*before, action))
-    try:
-        _ = protocol.send(b"x") if action == "send" else protocol.close_stdin()
-    except IllegalTransition:
-        assert allowed is None
-        assert (protocol.session, protocol.stdin) == before
+@pytest.mark.parametrize("closed", [False, True])
+@pytest.mark.parametrize("ended", [False, True])
+def test_every_state_and_action(action: str, *, closed: bool, ended: bool) -> None:
+    """Stdin is sent while it is open, and closed as often as one likes before the end; all else raises."""
+    protocol = machine(stdin=True)
+    if closed:
+        protocol.close_stdin()
+    if ended:
+        protocol.receive_message(SUCCESS)
+    before = protocol.ended, protocol.stdin_open
+    if ended or (closed and action == "send"):
+        with pytest.raises(IllegalTransition):
+            _ = protocol.send(b"x") if action == "send" else protocol.close_stdin()
+        assert (protocol.ended, protocol.stdin_open) == before
     else:
-        assert (protocol.session, protocol.stdin) == (session, allowed)
+        _ = protocol.send(b"x") if action == "send" else protocol.close_stdin()
+        assert (protocol.ended, protocol.stdin_open) == (False, action == "send")
 
 
 def test_stdin_that_was_not_asked_for() -> None:
@@ -218,7 +208,7 @@ def test_stdin_that_was_not_asked_for() -> None:
         protocol.send(b"x")
     with pytest.raises(IllegalTransition):
         protocol.close_stdin()
-    assert (protocol.session, protocol.stdin) == (SessionState.RUNNING, StdinState.CLOSED)
+    assert (protocol.ended, protocol.stdin_open) == (False, False)
 
 
 # A server's bytes, through the framing and the subprotocol together.
@@ -264,7 +254,7 @@ def run(pieces: list[bytes]) -> tuple[list[ExecEvent], str | None]:
                 found = take(protocol, event)
                 if found is not None:
                     events.append(found)
-            if protocol.session is SessionState.ENDED:
+            if protocol.ended:
                 return events, None
             if framing.error is not None:
                 raise framing.error
