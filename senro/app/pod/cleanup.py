@@ -20,7 +20,8 @@ from senro.app.pod.deletion import (
 from senro.app.pod.observer import PodObserver
 from senro.domain.errors import ClusterError, Throttled, Unavailable, Unreachable
 from senro.domain.kube.pod import Pod
-from senro.domain.manifests.pod import Manifest, pod_target
+from senro.domain.manifests.containers import Manifest
+from senro.domain.pipeline.step_mounts import pod_target
 from senro.domain.run.deletion import Deletion, claims_are_unused
 from senro.domain.run.events import PodDeleted
 from senro.domain.transfer.containers import STEP_CONTAINER

@@ -16,8 +16,9 @@ from senro.app.pod.observer import PodObserver
 from senro.app.runtime.services import ClusterServices
 from senro.domain.errors import ClusterError
 from senro.domain.kube.pod import Pod
-from senro.domain.manifests.pod import own_deadline, pod_manifest, pod_target, secret_manifest
+from senro.domain.manifests.pod import own_deadline, pod_manifest, secret_manifest
 from senro.domain.pipeline.durations import seconds
+from senro.domain.pipeline.step_mounts import pod_target
 from senro.domain.run.deletion import Deletion
 from senro.domain.run.events import PodCreated
 from senro.domain.transfer.containers import STAGE_CONTAINER, STEP_CONTAINER

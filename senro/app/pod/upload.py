@@ -17,7 +17,7 @@ from senro.app.pod.transfer_failure import TransferFailure
 from senro.app.workspaces.mount_transfer import MountTransfer
 from senro.domain.errors import ClusterError, TreeError
 from senro.domain.kube.pod import Pod
-from senro.domain.manifests.pod import pod_target
+from senro.domain.pipeline.step_mounts import pod_target
 from senro.domain.transfer.compression import PROBE_FROM, PROBE_TO, Coding, Direction
 from senro.domain.transfer.containers import STAGE_CONTAINER
 from senro.domain.transfer.retry_policy import TRIES

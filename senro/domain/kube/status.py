@@ -84,11 +84,7 @@ def decode_error_response(code: int, body: bytes, *, retry_after: float | None =
     if retry_after is None and status.details is not None:
         retry_after = status.details.retry_after_seconds
     causes = tuple(
-        StatusCause(
-            field=bounded(cause.field or ""),
-            reason=bounded(cause.reason or ""),
-            message=bounded(cause.message or ""),
-        )
+        StatusCause(bounded(cause.field or ""), bounded(cause.reason or ""), bounded(cause.message or ""))
         for cause in status.causes[:CAUSES_LIMIT]
     )
     return ErrorResponse(
@@ -101,12 +97,7 @@ def decode_error_response(code: int, body: bytes, *, retry_after: float | None =
     )
 
 
-_BY_CODE: dict[int, type[ApiError]] = {
-    401: Unauthorized,
-    403: Forbidden,
-    409: Conflict,
-    429: Throttled,
-}
+_BY_CODE: dict[int, type[ApiError]] = {401: Unauthorized, 403: Forbidden, 409: Conflict, 429: Throttled}
 
 _BY_CODE_AND_REASON: dict[tuple[int, str], type[ApiError]] = {
     (404, "NotFound"): NotFound,

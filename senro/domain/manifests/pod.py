@@ -18,7 +18,6 @@ from senro.domain.manifests.containers import (
     secret_names,
     stage_container,
     step_container,
-    step_environment,
     without_empty,
 )
 from senro.domain.manifests.identity import AttemptIdentity
@@ -27,17 +26,6 @@ from senro.domain.pipeline.durations import seconds
 from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.step_mounts import claim_mounts, pod_target, transferred_mounts
 from senro.domain.pipeline.targets import Pod
-
-__all__ = [
-    "AttemptIdentity",
-    "Manifest",
-    "manifest_bytes",
-    "own_deadline",
-    "pod_manifest",
-    "pod_target",
-    "secret_manifest",
-    "step_environment",
-]
 
 STAGING_RATE: Final = 1024 * 1024
 """Bytes a second: the slowest transfer into a pod that the pod's own deadline allows for."""

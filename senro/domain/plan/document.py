@@ -12,8 +12,8 @@ import msgspec
 
 from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.step_mounts import claims_by_name
-from senro.domain.pipeline.targets import Pod, Target
-from senro.domain.pipeline.workspace import Mount, ScratchCache, Workspace
+from senro.domain.pipeline.targets import Pod
+from senro.domain.pipeline.workspace import Mount, Workspace
 from senro.domain.plan.plan import Plan, PlannedStep
 
 # Defaults are None, False and empty alone. Any other is left out by msgspec only where the value is the very same
@@ -129,7 +129,7 @@ def plan_document(plan: Plan) -> bytes:
         tuple(_workspace(workspace) for workspace in plan.workspaces),
         plan.secrets,
         tuple(_step(planned) for planned in plan.steps),
-        tuple(_scratch(cache) for cache in plan.scratches),
+        tuple(ScratchDocument(cache.name, cache.key, tuple(cache.restore_keys)) for cache in plan.scratches),
     )
     return msgspec.json.format(msgspec.json.encode(document, order="deterministic"), indent=2) + b"\n"
 
@@ -148,10 +148,6 @@ def _workspace(workspace: Workspace) -> WorkspaceDocument:
     )
 
 
-def _scratch(cache: ScratchCache) -> ScratchDocument:
-    return ScratchDocument(cache.name, cache.key, tuple(cache.restore_keys))
-
-
 def _mounts(step: Step) -> tuple[MountDocument, ...]:
     claims = claims_by_name(step)
     return tuple(
@@ -168,7 +164,7 @@ def _step(planned: PlannedStep) -> StepDocument:
         id=step.id,
         command=tuple(step.command),
         needs=planned.needs,
-        pod=_pod(step.on),
+        pod=msgspec.convert(step.on, PodDocument, from_attributes=True) if isinstance(step.on, Pod) else None,
         mounts=_mounts(step),
         workdir=step.workdir,
         env=dict(step.env),
@@ -179,7 +175,3 @@ def _step(planned: PlannedStep) -> StepDocument:
         no_snapshot=step.no_snapshot,
         pure=step.pure,
     )
-
-
-def _pod(target: Target) -> PodDocument | None:
-    return msgspec.convert(target, PodDocument, from_attributes=True) if isinstance(target, Pod) else None

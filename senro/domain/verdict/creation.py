@@ -69,75 +69,54 @@ class GiveUp:
 Decision = RetryCreate | GiveUp
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """One cause among those that share an HTTP status.
-
-    pattern: what the apiserver's message contains for this cause.
-    decision: what to do about it.
-    source: where the text is known from.
-    """
-
-    pattern: re.Pattern[str]
-    decision: Decision
-    source: str
-
+_Texts = tuple[tuple[re.Pattern[str], Decision], ...]
+"""The causes that share an HTTP status: what the apiserver's message contains, and what to do about it."""
 
 _VERB_REFUSED = re.compile(r"\bcannot (?:create|patch|get|list|update|delete)\b")
 """RBAC's words for a verb that the identity has not been granted."""
 
-_CONFLICTS = (
-    _Text(
-        re.compile(r"resourcequotas"),
-        RetryCreate(1.0, may_exist=False),
-        "the optimistic lock of the quota; the apiserver did not create the pod",
-    ),
+_CONFLICTS: _Texts = (
+    # The optimistic lock of the quota; the apiserver did not create the pod.
+    (re.compile(r"resourcequotas"), RetryCreate(1.0, may_exist=False)),
 )
 
-_FORBIDDEN = (
-    _Text(
+_FORBIDDEN: _Texts = (
+    (  # recording refused-namespaces
         re.compile(r"exceeded quota"),
         RetryCreate(QUOTA_PAUSE, may_exist=False, budget="quota", kind=InfraKind.QUOTA, message="waiting for quota"),
-        "recording refused-namespaces",
     ),
-    _Text(
+    (  # the quota plugin, about a container of senro's that lacks a resource the quota counts
         re.compile(r"must specify (?:limits|requests)\.\S+ for: [^;]*senro-"),
         GiveUp(
             InfraKind.QUOTA, "Give the pod transfer_resources= as well: the namespace's quota counts every container."
         ),
-        "the quota plugin, about a container of senro's that lacks a resource the quota counts",
     ),
-    _Text(
+    (  # the quota plugin, about the step's own container
         re.compile(r"failed quota|must specify (?:limits|requests)\."),
         GiveUp(InfraKind.QUOTA, "Give the pod resources=: the namespace's quota wants them."),
-        "the quota plugin, about the step's own container",
     ),
-    _Text(
+    (  # recording refused-namespaces
         re.compile(r'violates PodSecurity "restricted'),
         GiveUp(InfraKind.ADMISSION, 'Set security="restricted" and user= (not 0) on k8s.Pod.'),
-        "recording refused-namespaces",
     ),
-    _Text(
+    (  # the PodSecurity plugin, for another level
         re.compile(r"violates PodSecurity"),
         GiveUp(InfraKind.ADMISSION, "Change what the message names, or the namespace's Pod Security level."),
-        "the PodSecurity plugin, for another level",
     ),
-    _Text(
+    (  # recording refused
         re.compile(r"error looking up service account"),
         GiveUp(InfraKind.ADMISSION, "Create the ServiceAccount, or correct service_account= on k8s.Pod."),
-        "recording refused",
     ),
-    _Text(
+    (  # recording refused-namespaces
         re.compile(r"is being terminated"),
         GiveUp(InfraKind.ADMISSION, "The namespace is being deleted: use another, or wait until it is made anew."),
-        "recording refused-namespaces",
     ),
-    _Text(re.compile(r"denied the request"), GiveUp(InfraKind.ADMISSION), "a validating webhook"),
-    _Text(_VERB_REFUSED, GiveUp(InfraKind.FORBIDDEN), "recording connection"),
+    (re.compile(r"denied the request"), GiveUp(InfraKind.ADMISSION)),  # a validating webhook
+    (_VERB_REFUSED, GiveUp(InfraKind.FORBIDDEN)),  # recording connection
 )
 
-_SERVER_ERRORS = (
-    _Text(
+_SERVER_ERRORS: _Texts = (
+    (  # the apiserver calls admission webhooks before it stores anything
         WEBHOOK_FAILED,
         RetryCreate(
             THROTTLED_SECONDS,
@@ -145,13 +124,11 @@ _SERVER_ERRORS = (
             kind=InfraKind.ADMISSION_TRANSIENT,
             message="waiting for an admission webhook",
         ),
-        "the apiserver calls admission webhooks before it stores anything",
     ),
-    _Text(ETCD_FAILED, RetryCreate(0.0, may_exist=True), "etcd; it may have stored the object"),
-    _Text(
+    (ETCD_FAILED, RetryCreate(0.0, may_exist=True)),
+    (
         re.compile(r"etcdserver: request is too large"),
         GiveUp(InfraKind.ADMISSION, "The object is larger than etcd takes: shorten command, env or the secrets."),
-        "etcd",
     ),
 )
 
@@ -219,5 +196,5 @@ def infra_from_refused_access(
     return Infra(kind, did_run, may_be_alive=may_be_alive, message=str(error), node=node)
 
 
-def _by_text(table: tuple[_Text, ...], message: str, default: Decision) -> Decision:
-    return next((row.decision for row in table if row.pattern.search(message)), default)
+def _by_text(table: _Texts, message: str, default: Decision) -> Decision:
+    return next((decision for pattern, decision in table if pattern.search(message)), default)

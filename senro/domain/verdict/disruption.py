@@ -98,7 +98,7 @@ def disruption_of(
         if disruption.moment is not None or not (by_kubelet and disruption.source is Source.REASON)
     ]
     dated = [moment for moment in moments if moment is not None]
-    strongest = max(disruptions, key=_source)
+    strongest = max(disruptions, key=lambda disruption: disruption.source)
     return Disruption(
         strongest.kind,
         strongest.source,
@@ -208,7 +208,3 @@ def _moved(time: str | None, seconds: int) -> datetime | None:
 
 def _any_runs(pod: Pod) -> bool:
     return any(status.state.running is not None for status in pod.status.container_statuses)
-
-
-def _source(disruption: Disruption) -> Source:
-    return disruption.source

@@ -93,11 +93,7 @@ class Facts:
     def memory(self, answer: Answer, rule: int) -> Memory:
         """What the next observation is given to."""
         before, at = self.before, self.observation.at
-        return Memory(
-            uid=before.uid,
-            step=before.step,
-            stage=before.stage,
-            own_deadline=before.own_deadline,
+        return before._replace(
             answer=answer,
             rule=rule,
             ran=self.ran,

@@ -43,10 +43,9 @@ def read_workdir(value: object, reader: FieldReader, *, in_pod: bool) -> str | N
     """The folder to run in; a pod has no working folder that it could be relative to."""
     if value is None:
         return None
-    before = len(reader.refusals)
-    workdir = reader.path(value, "workdir", "/")
-    if len(reader.refusals) > before:
-        return workdir
+    workdir = reader.path(value, "workdir")
+    if workdir is None:
+        return "/"
     if not workdir:
         reader.refuse("workdir-empty", "workdir is empty; leave it out, or write a folder")
     elif in_pod and not workdir.startswith("/"):

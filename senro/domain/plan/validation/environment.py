@@ -21,9 +21,8 @@ def read_secrets(value: object, reader: FieldReader) -> dict[str, str]:
     for variable, name in reader.mapping(value, "secrets").items():
         refused = _is_refused(variable, "secrets", reader)
         what = f"secrets[{quote(variable)}]"
-        before = len(reader.refusals)
-        text = reader.text(name, what)
-        if len(reader.refusals) > before:
+        text = reader.text_or_none(name, what)
+        if text is None:
             continue
         if not is_secret_key(text):
             reader.refuse(

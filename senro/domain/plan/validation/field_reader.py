@@ -20,6 +20,8 @@ LONGEST_SECONDS: Final = 2_147_483_647
 
 _SHOWN_CHARACTERS: Final = 60
 _LARGE_BITS: Final = 64
+_NAME_BYTES: Final = 253
+_NAMED_STEPS: Final = 3
 
 
 def is_instance(value: object, kind: type[T]) -> TypeGuard[T]:
@@ -56,30 +58,34 @@ class FieldReader:
         """Add a refusal."""
         self.refusals.append(Refusal(self.where, rule, message + self.also))
 
-    def text(self, value: object, what: str, otherwise: str = "x") -> str:
-        """`value` as text that can be handed to a process and to the apiserver; `otherwise` where it is none."""
+    def text_or_none(self, value: object, what: str) -> str | None:
+        """`value` as text that can be handed to a process and to the apiserver; None where it is refused."""
         if not is_instance(value, str):
             self.refuse("type", f"{what} is {quote(value)}; write text, in quotes")
-            return otherwise
+            return None
         text = str.__str__(value)
         if "\0" in text:
             self.refuse("nul", f"{what} holds a NUL character, which ends a string for the kernel; take it out")
-            return otherwise
+            return None
         if any("\ud800" <= character <= "\udfff" for character in text):
             self.refuse("text", f"{what} holds half of a surrogate pair, which is no UTF-8; take it out")
-            return otherwise
+            return None
         return text
 
-    def path(self, value: object, what: str, otherwise: str) -> str:
-        """`value`, text or anything with `__fspath__`, as text."""
+    def text(self, value: object, what: str, otherwise: str = "x") -> str:
+        """As `text_or_none`, with `otherwise` in place of what is refused."""
+        text = self.text_or_none(value, what)
+        return otherwise if text is None else text
+
+    def path(self, value: object, what: str) -> str | None:
+        """`value`, text or anything with `__fspath__`, as text; None where it is refused."""
         spelled = getattr(type(value), "__fspath__", None)
-        if spelled is None:
-            return self.text(value, what, otherwise)
-        try:
-            value = spelled(value)
-        except Exception:  # noqa: BLE001 - the method is not ours and may raise anything
-            value = None
-        return self.text(value, what, otherwise)
+        if spelled is not None:
+            try:
+                value = spelled(value)
+            except Exception:  # noqa: BLE001 - the method is not ours and may raise anything
+                value = None
+        return self.text_or_none(value, what)
 
     def name(self, value: object, what: str, otherwise: str) -> str:
         """`value` as a name of the pipeline's own: anything that a person can read on one line."""
@@ -109,13 +115,10 @@ class FieldReader:
 
     def texts(self, value: object, what: str) -> tuple[str, ...]:
         """`value`, a sequence of texts, as a tuple; entries that are none are left out."""
-        found = []
-        for place, item in enumerate(self.items(value, what)):
-            before = len(self.refusals)
-            text = self.text(item, f"entry {place} of {what}")
-            if len(self.refusals) == before:
-                found.append(text)
-        return tuple(found)
+        found = (
+            self.text_or_none(item, f"entry {place} of {what}") for place, item in enumerate(self.items(value, what))
+        )
+        return tuple(text for text in found if text is not None)
 
     def mapping(self, value: object, what: str) -> dict[str, object]:
         """`value`, a mapping with texts as keys, as a dict of our own; entries with another key are left out."""
@@ -128,9 +131,8 @@ class FieldReader:
             return {}
         found: dict[str, object] = {}
         for key, entry in entries.items():
-            before = len(self.refusals)
-            text = self.text(key, f"a key of {what}")
-            if len(self.refusals) == before:
+            text = self.text_or_none(key, f"a key of {what}")
+            if text is not None:
                 found[text] = entry
         return found
 
@@ -172,7 +174,10 @@ class FieldReader:
         return 1.0
 
 
-_NAME_BYTES: Final = 253
+def name_steps(steps: Sequence[str]) -> str:
+    """The first three of `steps`, at least one, and how many more there are."""
+    more = f" and {len(steps) - _NAMED_STEPS} more" if len(steps) > _NAMED_STEPS else ""
+    return ", ".join(steps[:_NAMED_STEPS]) + more
 
 
 def _is_sequence(value: object) -> TypeGuard[Sequence[object]]:

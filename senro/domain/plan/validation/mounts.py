@@ -53,8 +53,10 @@ def read_mounts(value: object, reader: FieldReader, known: Known) -> tuple[AnyMo
 def _read_path(value: object, reader: FieldReader, place: int) -> str:
     # No path that is accepted has a NUL: what stands in for a refused one is equal to no other.
     refused = f"/\0{place}"
-    path = reader.path(value, f"the path of entry {place} of mounts", refused)
-    rule, message = ("", "") if path == refused else _path_problem(path)
+    path = reader.path(value, f"the path of entry {place} of mounts")
+    if path is None:
+        return refused
+    rule, message = _path_problem(path)
     if rule:
         reader.refuse(rule, f"the mount path {quote(path)} {message}")
         return refused

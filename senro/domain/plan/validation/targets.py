@@ -82,13 +82,13 @@ def _read_pod(pod: Pod, reader: FieldReader) -> Pod:
 
 
 def _read_image(value: object, what: str, reader: FieldReader) -> str:
-    before = len(reader.refusals)
-    image = reader.text(value, what)
-    if len(reader.refusals) == before:
-        try:
-            parse_image(image)
-        except ValueError as problem:
-            reader.refuse("image", f"{what} {quote(image)} is refused: {problem}")
+    image = reader.text_or_none(value, what)
+    if image is None:
+        return "x"
+    try:
+        parse_image(image)
+    except ValueError as problem:
+        reader.refuse("image", f"{what} {quote(image)} is refused: {problem}")
     return image
 
 
@@ -96,15 +96,14 @@ def _read_namespace(value: object, reader: FieldReader) -> str:
     if value is None:
         reader.refuse("namespace", "the target has no namespace, and there is no default; write namespace='...'")
         return "x"
-    before = len(reader.refusals)
-    namespace = reader.text(value, "the namespace")
-    if len(reader.refusals) == before and not is_dns_label(namespace):
+    namespace = reader.text_or_none(value, "the namespace")
+    if namespace is not None and not is_dns_label(namespace):
         reader.refuse(
             "namespace",
             f"the namespace {quote(namespace)} is not up to 63 lower-case letters, digits and `-`, with no `-` at an "
             "end; write the name of one that exists",
         )
-    return namespace
+    return namespace or "x"
 
 
 def _read_id(value: object, what: str, reader: FieldReader) -> int | None:
@@ -114,9 +113,8 @@ def _read_id(value: object, what: str, reader: FieldReader) -> int | None:
 def _read_object_name(value: object, what: str, reader: FieldReader, *, optional: bool = True) -> str | None:
     if value is None and optional:
         return None
-    before = len(reader.refusals)
-    name = reader.text(value, what)
-    if len(reader.refusals) == before and not is_dns_subdomain(name):
+    name = reader.text_or_none(value, what)
+    if name is not None and not is_dns_subdomain(name):
         reader.refuse(
             "object-name",
             f"{what} is {quote(name)}, which no object can be called; write lower-case letters, digits, `-` and `.`",

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from senro.domain.errors import Refusal
+from senro.domain.manifests.containers import step_environment
 from senro.domain.manifests.identity import AttemptIdentity
-from senro.domain.manifests.pod import manifest_bytes, pod_manifest, step_environment
+from senro.domain.manifests.pod import manifest_bytes, pod_manifest
 from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.targets import Pod, Target
 from senro.domain.pipeline.workflow import Workflow
 from senro.domain.plan.validation.commands import read_command, read_workdir, refuse_manifest, refuse_sizes
 from senro.domain.plan.validation.environment import read_environment, read_secrets, refuse_overlap
-from senro.domain.plan.validation.field_reader import FieldReader, is_instance, quote
+from senro.domain.plan.validation.field_reader import FieldReader, is_instance, name_steps, quote
 from senro.domain.plan.validation.mounts import read_mounts
 from senro.domain.plan.validation.retries import MOST_ATTEMPTS, read_retry
 from senro.domain.plan.validation.targets import read_target
 from senro.domain.plan.validation.workspace_fields import Known
 
-_NAMED_STEPS = 3
 _RUN_ID = "x" * 64  # no run id and no nonce is longer
 
 
@@ -141,8 +141,4 @@ def _read_needs(value: object, example: str, reader: FieldReader) -> tuple[str, 
 
 
 def _also(others: Sequence[str]) -> str:
-    if not others:
-        return ""
-    named = ", ".join(others[:_NAMED_STEPS])
-    more = len(others) - _NAMED_STEPS
-    return f" (also: {named}{f' and {more} more' if more > 0 else ''})"
+    return f" (also: {name_steps(others)})" if others else ""

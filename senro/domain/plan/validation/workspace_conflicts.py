@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import Final
 
 from senro.domain.errors import Refusal
 from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.step_mounts import workspace_mounts
 from senro.domain.pipeline.workspace import ScratchCache, ScratchMount, Workspace
+from senro.domain.plan.validation.field_reader import name_steps
 from senro.domain.plan.validation.graph import Graph, Unordered
 from senro.domain.plan.validation.shared_mounts import refuse_shared_caches, refuse_shared_claims
-
-_NAMED_STEPS: Final = 3
 
 
 def read_workspaces(graph: Graph, refusals: list[Refusal]) -> tuple[tuple[Workspace, ...], tuple[ScratchCache, ...]]:
@@ -79,11 +77,8 @@ def _shared(step: Step) -> dict[str, str]:
 
 
 def _lost_update(step_id: str, rivals: list[str], name: str) -> Refusal:
-    others = ", ".join(rivals[:_NAMED_STEPS])
-    if len(rivals) > _NAMED_STEPS:
-        others += f" and {len(rivals) - _NAMED_STEPS} more"
     message = (
-        f"this step and {others} mount the workspace {name}, not both 'ro', and no needs say which comes first, so the "
+        f"this step and {name_steps(rivals)} mount the workspace {name}, not both 'ro', and no needs say which comes first, so the "
         "changes of one would be lost; add needs, mount it 'ro' in both, or give the workspace scope='step'"
     )
     return Refusal(step_id, "lost-update", message)

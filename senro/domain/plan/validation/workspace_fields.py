@@ -45,7 +45,7 @@ def _workspace(value: object, reader: FieldReader, place: int) -> Workspace:
         return Workspace("")
     name = _name(value.name, "workspace", "'src'", reader)
     what = f"of the workspace {quote(name)}"
-    path = None if value.path is None else reader.path(value.path, f"the path {what}", "x")
+    path = None if value.path is None else reader.path(value.path, f"the path {what}")
     if path == "":
         reader.refuse("workspace-path", f"the path {what} is empty; write '.' for the working folder, or leave it out")
     exclude = reader.texts(value.exclude, f"exclude {what}")
@@ -128,13 +128,12 @@ def _key(text: str, what: str, reader: FieldReader) -> str:
 
 
 def _name(value: object, kind: str, example: str, reader: FieldReader) -> str:
-    before = len(reader.refusals)
-    name = reader.text(value, f"a {kind}'s name", "")
-    if len(reader.refusals) == before and not is_dns_label(name):
+    name = reader.text_or_none(value, f"a {kind}'s name")
+    if name is not None and not is_dns_label(name):
         reader.refuse(
             f"{kind.split(maxsplit=1)[0]}-name",
             f"the {kind} name {quote(name)} is not up to 63 lower-case letters, digits and `-`, with no `-` at an end; "
             f"choose one such as {example}",
         )
         return ""
-    return name
+    return name or ""

@@ -17,11 +17,10 @@ from senro.domain.manifests.pod import (
     manifest_bytes,
     own_deadline,
     pod_manifest,
-    pod_target,
     secret_manifest,
 )
 from senro.domain.pipeline.step import Step
-from senro.domain.pipeline.step_mounts import TransferredMount, transferred_mounts
+from senro.domain.pipeline.step_mounts import TransferredMount, pod_target, transferred_mounts
 from senro.domain.pipeline.targets import Local, Pod
 from senro.domain.pipeline.workspace import Workspace
 from tests.lib.builders import pod_security as standard
