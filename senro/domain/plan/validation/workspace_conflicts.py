@@ -78,7 +78,8 @@ def _shared(step: Step) -> dict[str, str]:
 
 def _lost_update(step_id: str, rivals: list[str], name: str) -> Refusal:
     message = (
-        f"this step and {name_steps(rivals)} mount the workspace {name}, not both 'ro', and no needs say which comes first, so the "
-        "changes of one would be lost; add needs, mount it 'ro' in both, or give the workspace scope='step'"
+        f"this step and {name_steps(rivals)} mount the workspace {name}, not both 'ro', and no needs say which comes "
+        "first, so the changes of one would be lost; add needs, mount it 'ro' in both, or give the workspace "
+        "scope='step'"
     )
     return Refusal(step_id, "lost-update", message)
