@@ -106,7 +106,7 @@ def test_the_options_of_a_run(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("import senro\n", "makes no senro.Pipeline"),
+        ("import senro\n", "no variable of the module is a senro.Pipeline"),
         ("import senro\nsenro.Pipline('x')\n", "line 2: AttributeError"),
         ("def (:\n", "line 1: SyntaxError"),
         ("import senro\np = senro.Pipeline('x')\np.workflow('w').step('s', [])\n", "1 problem"),
