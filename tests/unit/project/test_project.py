@@ -160,16 +160,6 @@ def test_each_exception_has_its_code_and_reason() -> None:
     assert wrong == []
 
 
-def test_the_readme_shows_the_idea_first() -> None:
-    """Code of a pipeline stands before the first word of how to install anything."""
-    code = README.index("```python")
-    pipeline = README[code : README.index("```", code + 3)]
-    assert "senro.Pipeline(" in pipeline
-    assert ".step(" in pipeline
-    installing = [README.index(word) for word in ("make demo", "pip install", "apt-get", "Try it", "Python 3.11")]
-    assert code < min(installing)
-
-
 def test_the_readmes_pipeline_is_one() -> None:
     """What the README shows first is a pipeline without a mistake, word by word."""
     code = README[README.index("```python") + len("```python") :]

@@ -1,4 +1,4 @@
-"""What README.md and the pages of docs/ show: commands that there are, pipelines that are ones."""
+"""The commands and pipelines in README.md and the pages of docs/ are valid."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 
 from senro.cli.main import main
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def lines(page: Path) -> list[str]:
-    """The lines of a page's shell blocks that run senro, without their comments."""
+    """Returns the lines of a page's shell blocks that run senro."""
     found = []
     for language, text in BLOCK.findall(page.read_text()):
         if language in {"", "sh", "shell"}:
@@ -26,8 +26,8 @@ def lines(page: Path) -> list[str]:
     return found
 
 
-def parsed(words: list[str]) -> list[str]:
-    """The command that the words are of; raises `click.UsageError` for words that it does not take."""
+def command_path(words: list[str]) -> list[str]:
+    """Returns the names of the command and its group. Raises `click.UsageError` for an invalid command line."""
     command: click.Command = main
     path = []
     context = click.Context(main, **main.context_settings)
@@ -42,27 +42,27 @@ def parsed(words: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_command_is_one(page: Path) -> None:
-    """Each `senro` line is a command that exists, with arguments and options that it takes."""
+def test_every_command_is_valid(page: Path) -> None:
+    """Each line that begins with `senro` is a command with valid arguments and options."""
     for line in lines(page):
-        assert parsed(shlex.split(line, comments=True)[1:])
+        assert command_path(shlex.split(line, comments=True)[1:])
 
 
-def test_what_is_no_command_is_found_out() -> None:
-    """The check itself can fail: by a command, an option and an argument too much."""
+def test_an_invalid_command_is_found() -> None:
+    """The check finds an unknown command, an unknown option, a missing argument and an extra one."""
     for line in ("wss ls", "ws ls --long", "ws pull latest", "cache gc 30d"):
         with pytest.raises(click.UsageError):
-            parsed(line.split())
+            command_path(line.split())
 
 
-def test_the_tour_shows_the_workspaces() -> None:
-    """The README's tour has `ws ls`, `ws diff` and `ws pull`."""
-    shown = [parsed(shlex.split(line, comments=True)[1:]) for line in lines(ROOT / "README.md")]
+def test_the_readme_shows_the_workspaces() -> None:
+    """README.md shows `ws ls`, `ws diff` and `ws pull`."""
+    shown = [command_path(shlex.split(line, comments=True)[1:]) for line in lines(ROOT / "README.md")]
     assert [path for path in shown if path[0] == "ws"] == [["ws", "ls"], ["ws", "diff"], ["ws", "pull"]]
 
 
-def test_the_pipelines_of_workspaces_are_ones() -> None:
-    """The Python of docs/workspaces.md builds, once its digest is written out."""
+def test_the_pipelines_of_the_page_on_workspaces_build() -> None:
+    """The Python code of docs/workspaces.md builds after its digests are completed."""
     names: dict[str, Any] = {}
     blocks = [text for language, text in BLOCK.findall((ROOT / "docs" / "workspaces.md").read_text()) if language]
     for text in blocks:
