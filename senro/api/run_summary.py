@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from senro.api.result import Result, StepResult
 from senro.app.runtime.recorder import Recorder
 from senro.domain.kube.names import label_value
@@ -39,10 +41,9 @@ def summarise(result: Result, recorder: Recorder, seconds: float) -> RunSummary:
 def _row(step: StepResult, result: Result, recorder: Recorder) -> StepRow:
     outcome = step.outcome
     log = f"{result.folder}/logs/{label_value(step.id)}/{step.attempts}.log" if step.attempts else ""
+    row = StepRow(step_id=step.id, state=step.state, attempts=step.attempts, seconds=recorder.seconds(step.id), log=log)
     if outcome is None or (step.state in ("succeeded", "recovered") and not outcome.notes):
-        return StepRow(
-            step_id=step.id, state=step.state, attempts=step.attempts, seconds=recorder.seconds(step.id), log=log
-        )
+        return row
     detail = [NOTES[Note(note)].sentence for note in outcome.notes]
     if outcome.kind == "infra":
         ran = {"yes": "had run", "no": "had not run", "maybe": "may have run"}[outcome.did_run]
@@ -53,15 +54,11 @@ def _row(step: StepResult, result: Result, recorder: Recorder) -> StepRow:
         detail.insert(0, f"Its command exited {outcome.code}.")
     elif outcome.kind == "timed_out":
         detail.insert(0, "It ran longer than its timeout.")
-    return StepRow(
-        step_id=step.id,
-        state=step.state,
-        attempts=step.attempts,
-        seconds=recorder.seconds(step.id),
+    return replace(
+        row,
         detail=detail,
         hint=outcome.hint,
         kind=outcome.infra_kind or ("exited" if outcome.code is not None else outcome.kind),
         node=outcome.node,
         words=recorder.redactor.text(outcome.message),
-        log=log,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,11 +57,8 @@ class RunResources:
     """
 
     services: Services
-    values: Mapping[str, bytes]
+    values: Mapping[str, bytes] = field(repr=False)
     secret_files: SecretFiles
-
-    def __repr__(self) -> str:
-        return f"<Opened run {self.services.ledger.run_id}>"
 
 
 @asynccontextmanager

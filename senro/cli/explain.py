@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ import msgspec
 from senro.api.classify import NotAPodError, classify
 from senro.cli.pipeline_file import LoadError
 from senro.cli.pod_documents import read_pods
-from senro.cli.wrap import wrap
 from senro.domain.text.printable import printable
 from senro.domain.verdict.explain.classification import Classification
+
+WIDTH = 100
+"""The maximum width of a line of text, in columns."""
 
 _TITLES = {
     "pending": "waiting",
@@ -46,17 +49,17 @@ def to_text(result: Classification) -> str:
     where = f", node {result.node}" if result.node else ""
     seen = "seen once" if result.seen == 1 else f"seen {result.seen} times"
     lines = [printable(f"{place}{where}, container {result.container}, {seen}"), "", f"  {_title(result).upper()}"]
-    lines += wrap(result.sentence, "  ")
+    lines += _wrap(result.sentence, "  ")
     if result.hint:
-        lines += ["", "  What to do", *wrap(result.hint, "    ")]
+        lines += ["", "  What to do", *_wrap(result.hint, "    ")]
         lines += [f"    $ {printable(command)}" for command in result.commands]
-    lines += ["", "  Evidence", *(line for item in result.evidence for line in wrap(item, "    ", "      "))]
-    lines += ["", f"  Rule {result.rule} of the table of verdicts", *wrap(result.because, "    ")]
+    lines += ["", "  Evidence", *(line for item in result.evidence for line in _wrap(item, "    ", "      "))]
+    lines += ["", f"  Rule {result.rule} of the table of verdicts", *_wrap(result.because, "    ")]
     if result.rows:
         lines += ["", "  Known states in it"]
     for row in result.rows:
-        lines += wrap(f"{row.number:3}  {row.where} {row.value or '(empty)'} -> {row.means}", "    ", "         ")
-        lines += wrap(row.why, "         ")
+        lines += _wrap(f"{row.number:3}  {row.where} {row.value or '(empty)'} -> {row.means}", "    ", "         ")
+        lines += _wrap(row.why, "         ")
     return "\n".join(lines)
 
 
@@ -92,6 +95,18 @@ def _title(result: Classification) -> str:
     if result.word == "infra":
         return f"failed by the cluster: {answer['kind']}"
     return _TITLES[result.word] + (f": {answer['kind']}" if "kind" in answer else "")
+
+
+def _wrap(text: str, indent: str, hanging: str | None = None) -> list[str]:
+    """Returns `text` in lines of at most `WIDTH` columns. `hanging`, by default `indent`, precedes later lines."""
+    return textwrap.wrap(
+        printable(" ".join(text.split())),
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent if hanging is None else hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _read(path: str) -> str:

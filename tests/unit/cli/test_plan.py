@@ -6,7 +6,7 @@ import pytest
 import yaml
 from hypothesis import given
 
-from senro.cli.plan_text import NONCE, RUN_ID, plan_text, pods_text
+from senro.cli.plan import NONCE, RUN_ID, plan_text, pods_text
 from senro.domain.manifests.identity import AttemptIdentity
 from senro.domain.manifests.pod import pod_manifest
 from senro.domain.pipeline.retry import on_any, on_failure, on_infra
