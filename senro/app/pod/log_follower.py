@@ -8,16 +8,8 @@ import anyio
 
 from senro.app.attempt import Attempt
 from senro.app.pod.observer import PodObserver
-from senro.domain.errors import (
-    ClusterError,
-    Forbidden,
-    NotFound,
-    Rejected,
-    StreamBroken,
-    Throttled,
-    Unavailable,
-    Unreachable,
-)
+from senro.app.pod.write_buffer import WriteBuffer
+from senro.domain.errors import ClusterError, Forbidden, StreamBroken
 from senro.domain.kube.pod import Pod
 from senro.domain.run.events import LogEnded
 from senro.domain.text.kubelet_log import LogLine, LogLines, LogPiece
@@ -37,6 +29,8 @@ HUNG_SECONDS = 3.0
 """How long a stream may stay silent once the pod shows that the container has ended. A kubelet checks for the end every
 second, and then closes the stream itself."""
 
+POD_GONE = "the pod was gone before the end of its log was read"
+
 
 @dataclass(slots=True)
 class LogFollower:
@@ -53,18 +47,21 @@ class LogFollower:
     lines: LogLines = field(default_factory=LogLines)
     reason: str = ""
     _mask: PieceMask = field(init=False)
+    _buffer: WriteBuffer = field(init=False)
     _stream: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _ended: anyio.Event = field(default_factory=anyio.Event)
     _received: int = 0
     _lines_written: int = 0
 
     def __post_init__(self) -> None:
+        self._buffer = WriteBuffer(self._write_data)
         self._mask = PieceMask(self.attempt.recorder.redactor)
 
     async def run(self) -> None:
         """Follow until the container has ended and its log was read completely, or the pod is gone."""
         await self.observer.until(lambda observer: observer.seen_running)
         async with anyio.create_task_group() as group:
+            group.start_soon(self._buffer.run)
             group.start_soon(self._cancel_hung_stream)
             await self._follow_to_the_end()
             group.cancel_scope.cancel()
@@ -73,14 +70,16 @@ class LogFollower:
         self._ended.set()
 
     async def finish(self, *, within: float) -> str:
-        """Wait up to `within` seconds for the end of the log and record it. Returns `reason`.
+        """Wait for the end of the log, until nothing arrives for `within` seconds, and record it. Returns `reason`.
 
         The answer of the pod is settled by now. A step that was never seen running has no log to wait for.
         """
-        with anyio.move_on_after(within) as bound:
-            if self.observer.seen_running:
+        received = -1
+        while self.observer.seen_running and not self._ended.is_set() and self._received != received:
+            received = self._received
+            with anyio.move_on_after(within):
                 await self._ended.wait()
-        if bound.cancelled_caught:
+        if self.observer.seen_running and not self._ended.is_set():
             self.reason = "its end did not come within the bound"
         elif self.lines.gapped and not self.reason:
             self.reason = "it was rotated while its stream was cut, so lines in between may be missing"
@@ -93,18 +92,19 @@ class LogFollower:
             written = self._lines_written
             try:
                 await self._follow()
-            except NotFound:
-                self.reason = "the pod was gone before the end of its log was read"
-                break
             except Forbidden as error:
                 self.reason = str(error)
                 break
-            except Rejected:
-                pass  # 400: the kubelet does not yet regard the container as started (recording `logs`)
             except ClusterError:
-                pass  # the stream broke, or the kubelet is out of reach: the pod shows whether to go on
+                # The stream broke; the kubelet is out of reach, does not know the pod yet (404) or does not regard the
+                # container as started (400, recording `logs`). The pod alone shows whether to go on.
+                pass
+            await self._buffer.flush()
             await self._write(self.lines.broke_off())
             await self.observer.next_poll_from_now()
+            if self.observer.pod is None:
+                self.reason = POD_GONE
+                break
             if _has_ended(self.observer):
                 await self._read_rest()
                 break
@@ -119,7 +119,11 @@ class LogFollower:
             ) as stream:
                 async for data in stream:
                     self._received += len(data)
-                    await self._write(self.lines.feed(data))
+                    await self._buffer.put(data)
+            await self._buffer.flush()
+
+    async def _write_data(self, data: bytes) -> None:
+        await self._write(self.lines.feed(data))
 
     async def _cancel_hung_stream(self) -> None:
         """Cancel a log stream that stays silent after its container ended."""
@@ -143,11 +147,15 @@ class LogFollower:
                 )
             except StreamBroken:
                 await self.attempt.services.clock.sleep(SHORT_PAUSE_SECONDS)
-            except (Unreachable, Throttled, Unavailable):
-                await self.attempt.services.clock.sleep(PAUSE_SECONDS)
-            except ClusterError as error:
+            except Forbidden as error:
                 self.reason = f"its end could not be read: {error}"
                 return
+            except ClusterError as error:
+                # A kubelet that restarts answers 404, 400 or 500 for a moment; the log is there as long as its pod is.
+                if self.observer.pod is None:
+                    self.reason = f"its end could not be read: {error}"
+                    return
+                await self.attempt.services.clock.sleep(PAUSE_SECONDS)
             else:
                 # Everything after the last line is in this answer, whatever an earlier stream reported.
                 self.reason = ""

@@ -104,7 +104,7 @@ class PodObserver:
         pod = self.pod
         while pod is not None and pod.status.phase not in ("Succeeded", "Failed"):
             try:
-                pod = await self._watch.next()
+                pod = self.pod = await self._watch.next()
             except ClusterError:
                 return
         self.pod_ended.set()

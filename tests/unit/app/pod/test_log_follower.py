@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from senro.adapters.apiserver import watch_pod
-from senro.app.pod.log_follower import HUNG_SECONDS, PAUSE_SECONDS, LogFollower
+from senro.app.pod.log_follower import HUNG_SECONDS, PAUSE_SECONDS, POD_GONE, LogFollower
 from senro.app.pod.observer import PodObserver
 from senro.domain.errors import ClusterError, StreamBroken, Unreachable
 from senro.domain.kube.pod import Pod
@@ -286,8 +286,36 @@ async def test_missing_pod_makes_the_log_incomplete(scene: Scene) -> None:
         log.add(stamped(2, at=3))
     assert scene.written == plain(3)
     assert not scene.end.complete
-    assert "could not be read" in scene.end.reason
-    assert "404" in scene.end.reason
+    assert scene.end.reason == POD_GONE
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize(
+    "error",
+    [
+        refused(ASKED, 404, "NotFound", 'pods "make-1" not found'),
+        refused(ASKED, 404, message="404 page not found"),
+        refused(ASKED, 400, "BadRequest", "container not found"),
+        refused(ASKED, 500, message="rpc error"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("ended", [False, True], ids=["running", "ended"])
+async def test_odd_answers_of_a_restarting_kubelet_do_not_end_the_log(
+    scene: Scene, error: ClusterError, times: int, *, ended: bool
+) -> None:
+    """After a broken stream the log is asked for again as long as the pod is there, whatever is answered meanwhile."""
+    scene.cluster.cuts.append(Cut(len(stamped(3)), broken()))
+    async with scene.following_it():
+        log = scene.cluster.log(scene.pod)
+        for _ in range(times):
+            scene.cluster.fail("follow_log" if not ended else "read_log", error)
+        log.add(stamped(3))
+        await until(lambda: scene.written == plain(3))
+        log.add(stamped(2, at=3))
+        scene.finish()
+    assert scene.written == plain(5)
+    assert (scene.end.complete, scene.end.reason) == (True, "")
 
 
 async def test_404_ends_the_log(scene: Scene) -> None:
