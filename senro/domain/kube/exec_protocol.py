@@ -98,11 +98,11 @@ class IllegalTransition(RuntimeError):
 class ExecProtocol:
     """One exec, from the 101 to its end.
 
-    operation: names the exec in errors.
-    subprotocol: the one that the server chose.
-    stdin: whether stdin was requested, which v5 alone allows, since v4 cannot end it.
-    stdin_open: whether stdin may still be sent.
-    ended: whether the last event has come.
+    `operation`: names the exec in errors.
+    `subprotocol`: the one that the server chose.
+    `stdin`: whether stdin was requested, which v5 alone allows, since v4 cannot end it.
+    `stdin_open`: whether stdin may still be sent.
+    `ended`: whether the last event has come.
     """
 
     def __init__(self, operation: str, *, subprotocol: str, stdin: bool) -> None:

@@ -49,10 +49,10 @@ def proof_line(nonce: str) -> bytes:
 class StagingProof:
     """What the stdout of the staging script has shown so far.
 
-    nonce: the attempt's nonce, which the proof line contains.
-    seen: the beginning of a line that has not ended yet, as much of it as can matter.
-    proven: whether the proof line has come.
-    has: the compression programs that the image has, None until the script has printed them.
+    `nonce`: the attempt's nonce, which the proof line contains.
+    `seen`: the beginning of a line that has not ended yet, as much of it as can matter.
+    `proven`: whether the proof line has come.
+    `has`: the compression programs that the image has, None until the script has printed them.
     """
 
     nonce: str
@@ -77,9 +77,9 @@ class StagingProof:
 class RemoteCount:
     """What the reading script counted (docs/design/transfers.md#member-count).
 
-    members: the members of the archive, without the roots of the mounts.
-    sockets: the sockets, which tar leaves out.
-    named: the paths of some of the sockets.
+    `members`: the members of the archive, without the roots of the mounts.
+    `sockets`: the sockets, which tar leaves out.
+    `named`: the paths of some of the sockets.
     """
 
     members: int

@@ -1,8 +1,7 @@
-"""What a pod proves about its step: the command's own verdict, or what the cluster did to it.
+"""What became of a step: its command's own exit, or what the cluster did to its pod.
 
-Fold `observe` over what is seen of the pod; `Patience` says when waiting for its start is no use any more. The rules
-cite the rows of docs/design/verdicts.md#the-table ("row 7"), the recordings under tests/contract by name, and the
-headings of docs/design/pod-states.md.
+Fold `observe` over the polls of the pod; `Patience` says when to stop waiting for its start. "Row 7" is a row of
+docs/design/verdicts.md#the-table; recordings are those of tests/contract/recordings.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can be said of a step at one moment. `settled` answers stand for ever; the others are answers so far."""
+"""The answers of a verdict (docs/design/verdicts.md#answers). A `settled` answer never changes again."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from senro.domain.verdict.kinds import DidRun, InfraKind, Note, PendingKind
 class Pending:
     """The step does not run yet.
 
-    `container` names the one that is stuck, empty while the pod has no node. `message` is the cluster's own words.
-    `permanent`: waiting longer cannot help; always False where the container is not senro's. `growing`: an autoscaler
-    said in an Event that it adds a node for this pod.
+    `kind`: what it waits for.
+    `container`: the container that waits, empty if it is the whole pod.
+    `message`: what the cluster says.
+    `permanent`: whether waiting longer is useless; always False for a container that senro did not ask for.
+    `growing`: whether an Event says that an autoscaler adds a node for this pod.
     """
 
     settled: ClassVar[bool] = False
@@ -29,7 +31,10 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The step's process runs; with `finishing` it ended and the cluster's last word on it is awaited (20 s)."""
+    """The step's process runs, or its end is not certain yet.
+
+    `finishing`: the process has ended; senro waits up to 20 s for the phase of the pod (row 9).
+    """
 
     settled: ClassVar[bool] = False
 
@@ -38,7 +43,11 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The cluster is taking the pod away and the process may live: no retry until it has ended or is gone."""
+    """The cluster is ending the pod, and its process may still run. Nothing is repeated before it has ended or is gone.
+
+    `kind`: what ends the pod.
+    `message`: what the cluster says.
+    """
 
     settled: ClassVar[bool] = False
 
@@ -48,7 +57,12 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """The command's own verdict. `message` is the runtime's words where `start-error` is among the notes."""
+    """The command ended by itself.
+
+    `code`: its exit code.
+    `notes`: what a person should know.
+    `message`: what the runtime says, if `notes` has `start-error`.
+    """
 
     settled: ClassVar[bool] = True
 
@@ -61,9 +75,13 @@ class Exited:
 class Infra:
     """The cluster failed the step.
 
-    `may_be_alive`: its process may still run on `node`, which fell silent; repeating it then is unsafe until the
-    pod is known to be gone, which only who deletes it learns. `message` is the cluster's own words. `code` is the exit
-    code that the container showed, kept as evidence and judged by nobody.
+    `kind`: how.
+    `did_run`: whether the command ran.
+    `may_be_alive`: its process may still run on `node`, which does not report, so repeating the step is unsafe.
+    `message`: what the cluster says.
+    `node`: the node of the pod, empty if it had none.
+    `notes`: what a person should know.
+    `code`: the exit code of the container, if it had one. It is evidence only.
     """
 
     settled: ClassVar[bool] = True
@@ -78,16 +96,16 @@ class Infra:
 
     @property
     def hint(self) -> str:
-        """What a person can do about it, one sentence."""
+        """What a person can do, one sentence."""
         return INFRA_KINDS[self.kind].hint
 
 
 @dataclass(frozen=True, slots=True)
 class TimedOut:
-    """The step ran longer than it may, by the coordinator's clock or by the pod's own deadline."""
+    """The step ran longer than its timeout, by the coordinator's clock or by the deadline that senro gave the pod."""
 
     settled: ClassVar[bool] = True
 
 
 Answer = Pending | Running | Ending | Exited | Infra | TimedOut
-"""The closed set."""
+"""Every answer."""

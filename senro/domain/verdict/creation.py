@@ -40,11 +40,11 @@ QUOTA_PAUSE = 5.0
 class RetryCreate:
     """Try the create again.
 
-    delay: the least number of seconds to wait first.
-    may_exist: the request that failed may have stored the object.
-    budget: what bounds the repetitions.
-    kind: what failed the step if no repetition succeeds.
-    message: what to show meanwhile, empty for nothing.
+    `delay`: the least number of seconds to wait first.
+    `may_exist`: the request that failed may have stored the object.
+    `budget`: what bounds the repetitions.
+    `kind`: what failed the step if no repetition succeeds.
+    `message`: what to show meanwhile, empty for nothing.
     """
 
     delay: float
@@ -58,8 +58,8 @@ class RetryCreate:
 class GiveUp:
     """Trying again changes nothing.
 
-    kind: what failed the step.
-    hint: the option that satisfies the refusal, empty where there is none.
+    `kind`: what failed the step.
+    `hint`: the option that satisfies the refusal, empty where there is none.
     """
 
     kind: InfraKind

@@ -1,4 +1,4 @@
-"""Signs of disruption: what tells that somebody other than the step's command is ending the pod."""
+"""Disruptions: what shows that something other than the step's command is ending the pod."""
 
 from __future__ import annotations
 
@@ -20,48 +20,50 @@ if TYPE_CHECKING:
     from senro.domain.verdict.observation import Observation
 
 KUBELET_ENDS = frozenset({"PodFailed", "PodCompleted"})
-"""Reasons of Ready by which the kubelet says, ahead of the phase, what the pod is about to be
-(docs/design/pod-states.md#row-83-containersready)."""
+"""The reasons of Ready that announce the final phase (docs/design/pod-states.md#row-83-containersready)."""
 
 _STOPPING = "Stopping container"
-"""How the message of `Killing` begins where no probe of somebody's and no failed hook is the cause
+"""The beginning of the message of an Event `Killing` whose cause is neither a probe nor a failed hook
 (docs/design/pod-states.md#row-118-killing)."""
 
 _TERMINATION_BY_KUBELET = "TerminationByKubelet"
 
 _CONDITION_KINDS = infra_kinds(Where.CONDITION_REASON)
-"""By the reason of DisruptionTarget: docs/design/pod-states.md#reasons-of-disruptiontarget."""
+"""The kind for each reason of DisruptionTarget (docs/design/pod-states.md#reasons-of-disruptiontarget)."""
 
 _DISRUPTED = infra_kinds(Where.CONDITION)["DisruptionTarget"]
-"""Where its reason is a new one."""
+"""The kind for any other reason."""
 
 
 class Source(IntEnum):
-    """Where a disruption stands; of two, the greater names the kind."""
+    """What shows a disruption. Of two sources the greater determines the kind."""
 
     READY = 1
-    """Ready.reason says that the pod ends while a container of it runs: the kubelet kills, and keeps why."""
+    """Ready.reason says that the pod ends while a container runs: the kubelet ends it and does not say why."""
     STOPPED = 2
-    """An Event `Killing` says that the kubelet stops the step's container (docs/design/pod-states.md#row-118-killing),
-    and not why."""
+    """An Event `Killing`: the kubelet stops the step's container and does not say why
+    (docs/design/pod-states.md#row-118-killing)."""
     DELETION = 3
-    """`deletionTimestamp`, and the deletion was not ours."""
+    """`deletionTimestamp`, and senro did not request the deletion."""
     EVENT = 4
-    """An Event `Evicted`, said before the containers are killed (docs/design/pod-states.md#row-129-evicted-event)."""
+    """An Event `Evicted`, which precedes the containers' end (docs/design/pod-states.md#row-129-evicted-event)."""
     CONDITION = 5
     """The condition DisruptionTarget is True."""
     REASON = 6
-    """The pod has a reason of its own; an ordinary failure has none (docs/design/pod-states.md#row-76-no-reason)."""
+    """The reason of the pod; an ordinary failure has none (docs/design/pod-states.md#row-76-no-reason)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disruption:
-    """One disruption. `moment` is when it began, by the clock of the machine that says so, None where none does.
+    """One disruption.
 
-    `withheld`: it may be seen long after it began (the kubelet says it only together with the final phase,
-    docs/design/pod-states.md#row-91-terminationbykubelet and
-    docs/design/pod-states.md#row-137-the-phase-comes-after-the-containers), so that seeing the finish first proves no
-    order. `deadline`: the pod's reason is DeadlineExceeded, which has a row of its own.
+    `kind`: the kind of `Infra` that it means.
+    `source`: what shows it.
+    `moment`: when it began, by the clock of the machine that says so; None if none does.
+    `message`: what the cluster says.
+    `withheld`: whether it may appear long after it began, so that seeing an end first proves nothing: the kubelet
+    writes it only with the final phase (docs/design/pod-states.md#row-137-the-phase-comes-after-the-containers).
+    `deadline`: whether the pod's reason is DeadlineExceeded, which is row 6.
     """
 
     kind: InfraKind
@@ -73,20 +75,19 @@ class Disruption:
 
     @property
     def event_only(self) -> bool:
-        """Whether an Event alone tells of it, and the pod shows nothing."""
+        """Whether only an Event shows it, and not the pod."""
         return self.source in {Source.STOPPED, Source.EVENT}
 
 
 def disruption_of(
     observation: Observation, pod: Pod, *, step: str, ready: Condition, target: Condition, silent: bool
 ) -> Disruption | None:
-    """The disruption that this observation shows, None where it shows none.
+    """The disruption that this observation shows, None if it shows none.
 
-    `step` is the name of the step's container, `ready` and `target` are the pod's conditions Ready and
-    DisruptionTarget, empty ones where it has none. Several signs count as one disruption: the strongest source names
-    it, the earliest moment dates it, and it may have been withheld if any of them may. One without a date leaves the
-    whole undated, except that the kubelet's condition dates the reason that comes with it
-    (docs/design/pod-states.md#row-91-terminationbykubelet).
+    `step` is the name of the step's container. `ready` and `target` are the conditions Ready and DisruptionTarget,
+    empty ones if the pod has none. Several sources make one disruption, with the kind of the greatest source and the
+    earliest moment. If a source has no moment, neither has the disruption, except that the kubelet's condition dates
+    the reason that comes with it (docs/design/pod-states.md#row-91-terminationbykubelet).
     """
     disruptions = _disruptions(observation, pod, step=step, ready=ready, target=target, silent=silent)
     if len(disruptions) <= 1:
@@ -110,9 +111,9 @@ def disruption_of(
 
 
 def merge(old: Disruption | None, new: Disruption | None, target: Condition) -> Disruption | None:
-    """What is known of the disruption once `new` was seen after `old`: first sight stays, a better name is taken.
+    """The disruption that is known once `new` was seen after `old`: a greater source changes its kind.
 
-    A DisruptionTarget that went back to False without a deletion was called off
+    A DisruptionTarget that went back to False without a deletion is withdrawn
     (docs/design/pod-states.md#row-85-disruptiontarget).
     """
     if old is None:
@@ -145,8 +146,8 @@ def _disruptions(
         if (disruption := _from_event(event, observation, pod, step)) is not None
     ]
     if ready.reason in KUBELET_ENDS and _any_runs(pod):
-        # Recording deadline-exceeded: 31 s before the phase. lastTransitionTime dates a change of status, not of
-        # reason (recording finished-then-deleted): no proof of when this began, at most of what it cannot be.
+        # 31 s before the phase in recording deadline-exceeded. lastTransitionTime dates a change of the status and not
+        # of the reason (recording finished-then-deleted), so it only shows whether the deadline can be the cause.
         ends, changed = _deadline_of(pod), parse_time(ready.last_transition_time)
         passed = ends is not None and changed is not None and changed >= ends
         kind = InfraKind.DEADLINE if passed else InfraKind.EVICTED
@@ -155,13 +156,13 @@ def _disruptions(
 
 
 def _from_event(event: ClusterEvent, observation: Observation, pod: Pod, step: str) -> Disruption | None:
-    """What an Event tells of a disruption. It is read when somebody asks: the order of sight proves nothing."""
+    """The disruption that an Event shows. senro reads Events late, so what it saw first proves nothing."""
     if event.involved_object.uid != pod.uid:
         return None
     if event.reason == "Evicted":
         return Disruption(evicted_kind(event.message), Source.EVENT, event.moment, event.message, withheld=True)
-    # The kubelet stops a container that runs, and only that: one that has ended by itself is not killed. Of a node
-    # that shuts down, or of an eviction whose own Event was lost, it is all that a step leaves that ends with 0.
+    # The kubelet kills no container that has ended by itself. If a node shuts down, or the Event Evicted was lost, this
+    # Event is all that shows the disruption of a step that ended with 0.
     stopped = event.reason == "Killing" and event.message.startswith(_STOPPING)
     if stopped and event.involved_object.field_path.endswith(f"{{{step}}}") and not observation.deletion_asked:
         words = f"the kubelet ended it: {event.message}"
@@ -170,7 +171,7 @@ def _from_event(event: ClusterEvent, observation: Observation, pod: Pod, step: s
 
 
 def _from_condition(condition: Condition, *, silent: bool) -> Disruption:
-    # Recording node-lost: the taint manager deletes what a silent node holds.
+    # The taint manager deletes the pods of a silent node (recording node-lost).
     kind = _CONDITION_KINDS.get(condition.reason, _DISRUPTED)
     return Disruption(
         InfraKind.NODE_LOST if silent else kind,
@@ -182,7 +183,7 @@ def _from_condition(condition: Condition, *, silent: bool) -> Disruption:
 
 
 def deletion_asked_at(pod: Pod) -> datetime | None:
-    """When the deletion was asked for: deletionTimestamp lies in the future by the grace.
+    """When the deletion was requested: its grace before the deletionTimestamp.
 
     See docs/design/pod-states.md#row-159-deletiontimestamp.
     """
@@ -190,7 +191,7 @@ def deletion_asked_at(pod: Pod) -> datetime | None:
 
 
 def _deadline_of(pod: Pod) -> datetime | None:
-    """When activeDeadlineSeconds passed: it counts from startTime, by the kubelet's clock.
+    """When activeDeadlineSeconds passes, which counts from startTime by the kubelet's clock.
 
     See docs/design/pod-states.md#row-72-deadlineexceeded.
     """

@@ -13,26 +13,23 @@ if TYPE_CHECKING:
     from senro.domain.verdict.memory import Memory
 
 EVENTS_AFTER = 5.0
-"""Seconds of the same waiting before Events are asked for: most starts are over by then."""
+"""Seconds of the same wait before senro reads Events: most starts take less."""
 
 EVENTS_EVERY = 15.0
-"""Seconds between two reads for one pod: a volume's attempts are two minutes apart
+"""Seconds between two reads for one pod: the kubelet reports a volume every two minutes
 (docs/design/pod-states.md#row-120-failedmount)."""
 
 
 def wants_events(answer: Answer, memory: Memory, at: float, pod: Pod | None = None) -> bool:
-    """Whether the Events about the pod should be read before `answer` is acted on.
+    """Whether to read the Events about the pod before acting on `answer`.
 
-    `answer` and `memory` are what `observe` gave for an observation of `pod` without Events, `at` its time.
-    Where this is true: read them, and give the same observation again, with them, to the memory before it. Who may not
-    list Events need not ask any more. A 0 that may hide an eviction is asked for at once, a lasting wait from time to
-    time.
+    `answer` and `memory` are what `observe` returned for an observation of `pod` without Events, `at` is its time. If
+    True, read them, and fold the same observation, with them, into the memory before it. An exit code 0 that may hide
+    an eviction needs them at once, a lasting wait every `EVENTS_EVERY` seconds.
     """
     if isinstance(answer, Exited):
-        # Also a node under pressure evicts without a trace in the pod's first words, where no second container is left
-        # to tell (docs/design/pod-states.md#row-69-evicted-while-running and
-        # docs/design/pod-states.md#row-137-the-phase-comes-after-the-containers): whoever may list Events looks at
-        # every such 0.
+        # A node under pressure too evicts a pod without a second container and leaves no trace in its status for some
+        # seconds (docs/design/pod-states.md#row-140-exit-code-0-under-a-disruption).
         alone = pod is not None and len(pod.spec.containers) == 1
         return Note.DISRUPTION_UNCHECKED in answer.notes or (answer.code == 0 and alone)
     if not isinstance(answer, Pending) or not PENDING_KINDS[answer.kind].read_events:

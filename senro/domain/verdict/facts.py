@@ -1,4 +1,4 @@
-"""One observation beside the memory of the ones before it: what the rows of the table judge."""
+"""What one observation shows, joined with what earlier ones showed: the input of the table's rows."""
 
 from __future__ import annotations
 
@@ -26,11 +26,15 @@ _NO_CONDITION = Condition()
 
 @dataclass(slots=True)
 class Facts:
-    """The pod, the step's status in it (an empty one where there is none), and what is known with this observation.
+    """The input of the rows, for one call of `observe`.
 
-    It lives for one call of `observe`: `before` is the memory that came in, the fields after it are those of the memory
-    that goes out, already brought up to what is seen. A row that must keep something (a finish that is held) sets it
-    here; `memory` makes the rest of it. `ready` is the pod's condition, an empty one where there is none.
+    `pod`: the pod.
+    `status`: the status of the step's container, an empty one if there is none.
+    `ready`: the pod's condition Ready, an empty one if there is none.
+    `observation`: the observation that showed the pod.
+    `before`: the memory of the earlier observations.
+
+    The other fields are those of `Memory`, brought up to this observation. A row may set them.
     """
 
     pod: Pod
@@ -51,15 +55,12 @@ class Facts:
 
     @property
     def final(self) -> bool:
-        """Whether the pod has a phase that it never leaves.
-
-        See docs/design/pod-states.md#row-169-phase-unknown: no other phase is believed.
-        """
+        """Whether the pod has a phase that it never leaves (docs/design/pod-states.md#row-169-phase-unknown)."""
         return self.pod.status.phase in {"Succeeded", "Failed"}
 
     @property
     def disrupted_before(self) -> bool:
-        """Whether the disruption was known before this observation."""
+        """Whether an earlier observation showed the disruption."""
         return self.before.disruption is not None
 
     @property
@@ -68,7 +69,7 @@ class Facts:
         return self.before.disruption_at if self.before.disruption is not None else self.observation.at
 
     def did_run(self) -> DidRun:
-        """Whether the command may have run. Facts running: yes. Only waiting, or never any status: no. Else maybe."""
+        """Whether the command ran: yes if a poll showed it, no if its container only waited, else maybe."""
         if self.ran:
             return DidRun.YES
         if self.contained or (self.status.state.terminated is not None and not self.waited):
@@ -78,7 +79,7 @@ class Facts:
     def infra(
         self, kind: InfraKind, *, ran: DidRun | None = None, alive: bool = False, notes: tuple[Note, ...] = ()
     ) -> Infra:
-        """Infra, named by the disruption where one is known, else `kind`; `ran` None is what the evidence says."""
+        """`Infra` of the disruption's kind if there is a disruption, else of `kind`. `ran` defaults to `did_run`."""
         disruption, terminated = self.disruption, self.status.state.terminated
         return Infra(
             kind=kind if disruption is None else disruption.kind,
@@ -91,7 +92,7 @@ class Facts:
         )
 
     def memory(self, answer: Answer, rule: int) -> Memory:
-        """What the next observation is given to."""
+        """The memory for the next observation."""
         before, at = self.before, self.observation.at
         return before._replace(
             answer=answer,
@@ -113,11 +114,11 @@ class Facts:
 
 
 def gather_facts(memory: Memory, observation: Observation, pod: Pod) -> Facts:
-    """Bring what is known up to what this observation shows; nothing is judged yet."""
+    """Joins the memory and an observation that shows `pod`. Judges nothing."""
     status = pod.container(memory.step) or _NO_STATUS
     ready = target = _NO_CONDITION
     containers_ready = ""
-    # One pass, from the last to the first: of two conditions of one type, which no apiserver sends, the first counts.
+    # One pass from the end: of two conditions of one type, which no apiserver sends, the first counts.
     for condition in reversed(pod.status.conditions):
         if condition.type == "Ready":
             ready = condition
@@ -125,8 +126,8 @@ def gather_facts(memory: Memory, observation: Observation, pod: Pod) -> Facts:
             containers_ready = condition.status
         elif condition.type == "DisruptionTarget":
             target = condition
-    # Recording node-lost, docs/design/pod-states.md#row-84-ready: the node controller sets Ready to False, gives no
-    # reason, and leaves ContainersReady as it was.
+    # The node controller sets Ready to False, gives no reason, and leaves ContainersReady as it was
+    # (docs/design/pod-states.md#row-84-ready, recording node-lost).
     silent = ready.status == "False" and not ready.reason and containers_ready == "True"
     shown = disruption_of(observation, pod, step=memory.step, ready=ready, target=target, silent=silent)
     state = status.state

@@ -1,13 +1,6 @@
-"""The table of docs/design/verdicts.md#the-table as a fold: from what was known and what is seen to an answer.
+"""The table of docs/design/verdicts.md#the-table as a fold over observations.
 
-Rows are tried in the page's order and the first that matches decides: 0 to 2 here, 3 to 10 in `ended`, 11 to 14 in
-`alive`. Four places go beyond the page's letter, each to say more and never to say success: a disruption that is known
-names the cause where an init container was killed or an end was made up (rows 3 and 4), a finish well before the pod's
-deadline is believed as one well before any other disruption is (row 6), what is being taken away but neither ends nor
-goes is given up after its grace and six minutes (row 11), and a 0 under Ready.reason PodCompleted is held as PodFailed
-is (rows 8 and 9). For a node that shuts down, or is short of something, lets a command that traps SIGTERM end with 0;
-the pod is Succeeded, and DisruptionTarget comes with that phase alone, a second later
-(docs/design/pod-states.md#row-140-exit-code-0-under-a-disruption).
+The first row that matches decides: rows 0 to 2 are here, 3 to 10 in `rules_ended`, 11 to 14 in `rules_running`.
 """
 
 from __future__ import annotations
@@ -28,10 +21,9 @@ if TYPE_CHECKING:
 
 
 def observe(memory: Memory, observation: Observation) -> tuple[Answer, Memory]:
-    """The answer to what has been seen so far, and the memory for the next observation.
+    """The answer to all observations so far, and the memory for the next one.
 
-    Never raises, whatever the pod holds. A pod without a uid is no pod that an apiserver sends: it says nothing,
-    and the last answer stays.
+    Never raises, whatever the pod contains. A pod without a uid comes from no apiserver: the latest answer stays.
     """
     if memory.answer.settled:  # row 0
         return memory.answer, memory
@@ -52,7 +44,7 @@ def _settled(memory: Memory, rule: int, answer: Answer) -> tuple[Answer, Memory]
 
 
 def _judged(facts: Facts) -> tuple[int, Answer]:
-    """Rows 3 to 14: the number of the one that decides, and its answer."""
+    """The number of the row, of rows 3 to 14, that matches, and its answer."""
     init = failed_init(facts.pod)
     if init is not None:  # row 3
         return failed_start(facts, *init)
@@ -67,9 +59,9 @@ def _judged(facts: Facts) -> tuple[int, Answer]:
 
 
 def _gone(memory: Memory) -> Answer:
-    """Row 2. A finish that was held is believed now: the word that it waited for will not come any more.
+    """Row 2. An end that waited for the final phase is believed now, since no phase will come any more.
 
-    Without one, a step that was only seen waiting may have started since: nobody can tell.
+    Without one, a step that was only seen waiting may have started since.
     """
     if memory.pending_exit is not None:
         return memory.pending_exit

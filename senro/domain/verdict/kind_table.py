@@ -9,21 +9,20 @@ from math import inf
 from senro.domain.verdict.kinds import InfraKind, Note, PendingKind
 
 GATED_LIMIT = 86_400.0
-"""Seconds that a scheduling gate may stay closed; a pod may live as long where its step has no timeout."""
+"""Seconds that a scheduling gate may stay closed: as long as a pod whose step has no timeout may live."""
 
 MISSING_SOURCE = re.compile(r'(secret|configmap) "[^"]*" not found\Z')
-"""What the message of a mount ends with that lacks its Secret or ConfigMap
-(docs/design/pod-states.md#row-120-failedmount)."""
+"""The end of a FailedMount whose Secret or ConfigMap does not exist (docs/design/pod-states.md#row-120-failedmount)."""
 
 
 @dataclass(frozen=True, slots=True)
 class InfraInfo:
     """What a kind of `Infra` means.
 
-    sentence: what happened, to follow "The cluster failed it, not its command: ".
-    hint: what a person can do, one sentence.
-    least_wait: seconds that a repetition waits at least; 0 if another try, unchanged, would end the same way.
-    see_node: whether the node's description says more.
+    `sentence`: what happened, to follow "The cluster failed it, not its command: ".
+    `hint`: what a person can do, one sentence.
+    `least_wait`: seconds that a repetition waits at least; 0 if another try, unchanged, would end the same way.
+    `see_node`: whether the node's description says more.
     """
 
     sentence: str
@@ -41,15 +40,15 @@ class InfraInfo:
 class PendingInfo:
     """What a kind of `Pending` means.
 
-    sentence: what the step waits for, to follow "It has not started: ".
-    becomes: what it is called once senro gives up; None if senro never does, since the wait has a bound of its own.
-    hint: what a person can do meanwhile, empty if it is the hint of `becomes`.
-    grace: seconds of the same wait after which senro gives up, whatever remains of the start timeout.
-    in_start: whether the wait counts towards the start timeout.
-    permanent: whether no waiting can help (docs/design/verdicts.md#permanent).
-    missing: matches the message if an object is not found that somebody may be creating.
-    read_events: whether Events may name the cause, so that the coordinator reads them.
-    see_events: whether a person should read the Events.
+    `sentence`: what the step waits for, to follow "It has not started: ".
+    `becomes`: what it is called once senro gives up; None if senro never does, since the wait has a bound of its own.
+    `hint`: what a person can do meanwhile, empty if it is the hint of `becomes`.
+    `grace`: seconds of the same wait after which senro gives up, whatever remains of the start timeout.
+    `in_start`: whether the wait counts towards the start timeout.
+    `permanent`: whether no waiting can help (docs/design/verdicts.md#permanent).
+    `missing`: matches the message if an object is not found that somebody may be creating.
+    `read_events`: whether Events may name the cause, so that the coordinator reads them.
+    `see_events`: whether a person should read the Events.
     """
 
     sentence: str
@@ -67,140 +66,192 @@ class PendingInfo:
 class NoteInfo:
     """What a note means.
 
-    sentence: what happened, one sentence.
-    hint: what a person can do, empty if nothing.
+    `sentence`: what happened, one sentence.
+    `hint`: what a person can do, empty if nothing.
     """
 
     sentence: str
     hint: str = ""
 
 
-# least_wait: a repetition waits for what must change first. The scheduler and the cluster's caches see the new state of
-# a node or a pod within seconds (5 to 15), a drained or full cluster needs longer (30), and a registry counts its pulls
-# by the minute at least (60). What was removed without grace may leave its processes alive for some seconds, until the
-# kubelet hears of it and has killed them (docs/design/api-rules.md#grace-of-a-deletion).
-# fmt: off
+# least_wait is how long the cause needs to go away. The scheduler and the cluster's caches see the new state of a node
+# or a pod within 5 to 15 s, a drained or full cluster needs 30, a registry counts pulls per minute or longer (60). The
+# processes of a pod that was deleted without a grace period may live some seconds longer, until its kubelet notices
+# (docs/design/api-rules.md#grace-of-a-deletion). fmt: off
 INFRA_KINDS: dict[InfraKind, InfraInfo] = {
     InfraKind.IMAGE_NOT_FOUND: InfraInfo(
-        "its image is not there", "Check the image's name and digest in its registry."),
+        "its image is not there", "Check the image's name and digest in its registry."
+    ),
     InfraKind.IMAGE_DENIED: InfraInfo(
-        "its image may not be pulled", "Give the pod an imagePullSecret that may pull this image."),
+        "its image may not be pulled", "Give the pod an imagePullSecret that may pull this image."
+    ),
     InfraKind.IMAGE_INVALID: InfraInfo(
-        "its image reference cannot be parsed", "Correct the image reference: registry/name@sha256:digest."),
+        "its image reference cannot be parsed", "Correct the image reference: registry/name@sha256:digest."
+    ),
     InfraKind.IMAGE_ABSENT: InfraInfo(
-        "its image is not on the node and may not be pulled", "Load the image onto the node, or let it be pulled."),
+        "its image is not on the node and may not be pulled", "Load the image onto the node, or let it be pulled."
+    ),
     InfraKind.IMAGE_PLATFORM: InfraInfo(
-        "its image is not built for the node's platform", "Use an image that is built for the node's platform."),
+        "its image is not built for the node's platform", "Use an image that is built for the node's platform."
+    ),
     InfraKind.IMAGE_LIMITED: InfraInfo(
-        "the registry limits pulls", "Pull with credentials or from a mirror: the registry limits.", least_wait=60),
+        "the registry limits pulls", "Pull with credentials or from a mirror: the registry limits.", least_wait=60
+    ),
     InfraKind.IMAGE_UNREACHABLE: InfraInfo(
-        "the registry does not serve its image", "Check that the nodes reach the image's registry.", least_wait=30),
+        "the registry does not serve its image", "Check that the nodes reach the image's registry.", least_wait=30
+    ),
     InfraKind.CONFIG: InfraInfo(
-        "its configuration could not be used", "Create or correct what the container's configuration refers to."),
+        "its configuration could not be used", "Create or correct what the container's configuration refers to."
+    ),
     InfraKind.VOLUME: InfraInfo(
-        "a volume could not be mounted", "Check the mounts: source, path in the image, claim and its node."),
+        "a volume could not be mounted", "Check the mounts: source, path in the image, claim and its node."
+    ),
     InfraKind.UNSCHEDULABLE: InfraInfo(
-        "no node could take its pod", "Ask for less, or give the cluster a node that fits.", least_wait=30),
+        "no node could take its pod", "Ask for less, or give the cluster a node that fits.", least_wait=30
+    ),
     InfraKind.START_TIMEOUT: InfraInfo(
-        "it did not start in time", "Look at the pod's Events, or raise the target's start timeout.", least_wait=10),
+        "it did not start in time", "Look at the pod's Events, or raise the target's start timeout.", least_wait=10
+    ),
     InfraKind.REJECTED: InfraInfo(
-        "the node refused its pod", "The node refused the pod: see its reason; another node may take it.",
-        least_wait=5, see_node=True),
+        "the node refused its pod",
+        "The node refused the pod: see its reason; another node may take it.",
+        least_wait=5,
+        see_node=True,
+    ),
     InfraKind.EVICTED: InfraInfo(
-        "its pod was evicted", "The node was drained or short of a resource; try again.", least_wait=1, see_node=True),
+        "its pod was evicted", "The node was drained or short of a resource; try again.", least_wait=1, see_node=True
+    ),
     InfraKind.RESOURCE_LIMIT: InfraInfo(
-        "its pod was evicted for outgrowing its own limit", "The step outgrew its own limit: raise it, or write less."),
+        "its pod was evicted for outgrowing its own limit", "The step outgrew its own limit: raise it, or write less."
+    ),
     InfraKind.PREEMPTED: InfraInfo(
-        "its pod was preempted", "A pod of higher priority took the place; raise the priority.", least_wait=5),
+        "its pod was preempted", "A pod of higher priority took the place; raise the priority.", least_wait=5
+    ),
     InfraKind.DELETED: InfraInfo(
-        "its pod was deleted", "Somebody deleted the pod; find out who in the audit log.", least_wait=1),
+        "its pod was deleted", "Somebody deleted the pod; find out who in the audit log.", least_wait=1
+    ),
     InfraKind.VANISHED: InfraInfo(
-        "its pod vanished", "The pod was removed without grace; find out by whom.", least_wait=5),
+        "its pod vanished", "The pod was removed without grace; find out by whom.", least_wait=5
+    ),
     InfraKind.NODE_LOST: InfraInfo(
-        "its node was lost, or lost the container", "The node fell silent or lost the container: look at the node.",
-        least_wait=10, see_node=True),
+        "its node was lost, or lost the container",
+        "The node fell silent or lost the container: look at the node.",
+        least_wait=10,
+        see_node=True,
+    ),
     InfraKind.RUNTIME: InfraInfo(
-        "the node could not run it", "The node's container runtime failed: see its words, try another node.",
-        least_wait=10, see_node=True),
+        "the node could not run it",
+        "The node's container runtime failed: see its words, try another node.",
+        least_wait=10,
+        see_node=True,
+    ),
     InfraKind.STAGE_FAILED: InfraInfo(
-        "senro-stage failed before it", "senro-stage failed before the step: read its log.", least_wait=5),
+        "senro-stage failed before it", "senro-stage failed before the step: read its log.", least_wait=5
+    ),
     InfraKind.INIT_FAILED: InfraInfo(
         "an init container that is not senro's failed before it",
-        "An init container that is not senro's failed: read its log.", least_wait=5),
+        "An init container that is not senro's failed: read its log.",
+        least_wait=5,
+    ),
     InfraKind.TRANSFER: InfraInfo(
-        "a workspace could not be carried", "A workspace did not cross: check network and space in the volume.",
-        least_wait=5),
+        "a workspace could not be carried",
+        "A workspace did not cross: check network and space in the volume.",
+        least_wait=5,
+    ),
     InfraKind.APISERVER: InfraInfo(
-        "the apiserver did not answer", "The apiserver did not answer for long: check the control plane.",
-        least_wait=15),
+        "the apiserver did not answer", "The apiserver did not answer for long: check the control plane.", least_wait=15
+    ),
     InfraKind.ADMISSION: InfraInfo(
-        "the cluster's policy refused its pod", "The cluster's policy refuses this pod: change what it names."),
+        "the cluster's policy refused its pod", "The cluster's policy refuses this pod: change what it names."
+    ),
     InfraKind.ADMISSION_TRANSIENT: InfraInfo(
-        "an admission webhook did not answer", "An admission webhook did not answer; try again.", least_wait=5),
+        "an admission webhook did not answer", "An admission webhook did not answer; try again.", least_wait=5
+    ),
     InfraKind.QUOTA: InfraInfo(
-        "the namespace's quota is used up", "The namespace's quota is used up: free some, or raise it.",
-        least_wait=30),
+        "the namespace's quota is used up", "The namespace's quota is used up: free some, or raise it.", least_wait=30
+    ),
     InfraKind.UNAUTHORIZED: InfraInfo(
-        "the credential was not accepted", "The credential is not accepted: renew SENRO_K8S_TOKEN_FILE."),
+        "the credential was not accepted", "The credential is not accepted: renew SENRO_K8S_TOKEN_FILE."
+    ),
     InfraKind.FORBIDDEN: InfraInfo(
-        "the identity may not do what it takes", "Grant the identity the verb that the message names."),
+        "the identity may not do what it takes", "Grant the identity the verb that the message names."
+    ),
     InfraKind.DEADLINE: InfraInfo(
         "somebody else's activeDeadlineSeconds ended its pod",
-        "activeDeadlineSeconds of somebody else ended the pod: find who set it."),
+        "activeDeadlineSeconds of somebody else ended the pod: find who set it.",
+    ),
     InfraKind.CLAIM: InfraInfo(
         "a claim that it mounts was held by another step all the time",
-        "See who holds the claim (kubectl get leases), or wait longer: max_lifetime= on k8s.Pod.", least_wait=1),
+        "See who holds the claim (kubectl get leases), or wait longer: max_lifetime= on k8s.Pod.",
+        least_wait=1,
+    ),
 }
 
 PENDING_KINDS: dict[PendingKind, PendingInfo] = {
     PendingKind.SCHEDULING: PendingInfo(
-        "the scheduler has not placed it yet", InfraKind.START_TIMEOUT, see_events=True),
+        "the scheduler has not placed it yet", InfraKind.START_TIMEOUT, see_events=True
+    ),
     PendingKind.GATED: PendingInfo(
-        "a scheduling gate is closed, and a queue decides when it opens", InfraKind.START_TIMEOUT,
-        hint="Ask the queue that holds it, or the owner of its quota.", grace=GATED_LIMIT, in_start=False),
+        "a scheduling gate is closed, and a queue decides when it opens",
+        InfraKind.START_TIMEOUT,
+        hint="Ask the queue that holds it, or the owner of its quota.",
+        grace=GATED_LIMIT,
+        in_start=False,
+    ),
     PendingKind.UNSCHEDULABLE: PendingInfo(
-        "no node can take it now", InfraKind.UNSCHEDULABLE, read_events=True, see_events=True),
+        "no node can take it now", InfraKind.UNSCHEDULABLE, read_events=True, see_events=True
+    ),
     PendingKind.CREATING: PendingInfo(
-        "the node prepares it, and does not complain", InfraKind.START_TIMEOUT, read_events=True, see_events=True),
+        "the node prepares it, and does not complain", InfraKind.START_TIMEOUT, read_events=True, see_events=True
+    ),
     PendingKind.STAGING: PendingInfo(
-        "senro-stage is running and awaits the workspaces", None, hint="Nothing to do while bytes move.",
-        in_start=False),
-    PendingKind.INITIALIZING: PendingInfo(
-        "an init container that is not senro's is running", InfraKind.START_TIMEOUT),
+        "senro-stage is running and awaits the workspaces", None, hint="Nothing to do while bytes move.", in_start=False
+    ),
+    PendingKind.INITIALIZING: PendingInfo("an init container that is not senro's is running", InfraKind.START_TIMEOUT),
     PendingKind.IMAGE_NOT_FOUND: PendingInfo("its image is not there", InfraKind.IMAGE_NOT_FOUND, permanent=True),
     PendingKind.IMAGE_DENIED: PendingInfo(
-        "its image may not be pulled", InfraKind.IMAGE_DENIED, permanent=True, read_events=True),
+        "its image may not be pulled", InfraKind.IMAGE_DENIED, permanent=True, read_events=True
+    ),
     PendingKind.IMAGE_INVALID: PendingInfo(
-        "its image reference cannot be parsed", InfraKind.IMAGE_INVALID, permanent=True),
+        "its image reference cannot be parsed", InfraKind.IMAGE_INVALID, permanent=True
+    ),
     PendingKind.IMAGE_ABSENT: PendingInfo(
-        "its image is not on the node and may not be pulled", InfraKind.IMAGE_ABSENT, permanent=True),
+        "its image is not on the node and may not be pulled", InfraKind.IMAGE_ABSENT, permanent=True
+    ),
     PendingKind.IMAGE_PLATFORM: PendingInfo(
-        "its image is not built for the node's platform", InfraKind.IMAGE_PLATFORM, permanent=True),
+        "its image is not built for the node's platform", InfraKind.IMAGE_PLATFORM, permanent=True
+    ),
     PendingKind.IMAGE_LIMITED: PendingInfo("the registry limits pulls", InfraKind.IMAGE_LIMITED),
     PendingKind.IMAGE_UNREACHABLE: PendingInfo("the registry does not serve its image", InfraKind.IMAGE_UNREACHABLE),
     PendingKind.CONFIG: PendingInfo(
-        "its configuration cannot be used as it is", InfraKind.CONFIG, missing=re.compile(r" not found\Z")),
+        "its configuration cannot be used as it is", InfraKind.CONFIG, missing=re.compile(r" not found\Z")
+    ),
     PendingKind.VOLUME: PendingInfo(
-        "a volume cannot be mounted", InfraKind.VOLUME, missing=MISSING_SOURCE, read_events=True, see_events=True),
+        "a volume cannot be mounted", InfraKind.VOLUME, missing=MISSING_SOURCE, read_events=True, see_events=True
+    ),
     PendingKind.RUNTIME: PendingInfo("the node cannot start it", InfraKind.RUNTIME, read_events=True),
 }
 
 NOTES: dict[Note, NoteInfo] = {
-    Note.OOM: NoteInfo(
-        "Something in it was killed for memory.", "Raise the step's memory limit, or let it use less."),
+    Note.OOM: NoteInfo("Something in it was killed for memory.", "Raise the step's memory limit, or let it use less."),
     Note.SIGKILL: NoteInfo(
         "It was killed by SIGKILL, and the cluster does not say by whom.",
-        "Look for what killed it: a probe, an operator on the node, the command itself."),
+        "Look for what killed it: a probe, an operator on the node, the command itself.",
+    ),
     Note.START_ERROR: NoteInfo(
         "Its command could not be started.",
         "Check the command's path, its permissions and the workdir against the image, and the image's platform "
-        "against the node's."),
+        "against the node's.",
+    ),
     Note.TIE: NoteInfo(
-        "Its end and the disruption were first seen together, too near for two machines' clocks to order."),
+        "Its end and the disruption were first seen together, too near for two machines' clocks to order."
+    ),
     Note.DISRUPTION_UNCHECKED: NoteInfo(
         "An eviction for an own limit would have left no trace, and no Events were read.",
-        "Look for an Event Evicted about the pod, or let the identity list Events."),
+        "Look for an Event Evicted about the pod, or let the identity list Events.",
+    ),
     Note.LEASE_LOST: NoteInfo(
-        "Another step may have had a claim of this one while it ran: its lease was not renewed in time."),
+        "Another step may have had a claim of this one while it ran: its lease was not renewed in time."
+    ),
 }
 # fmt: on

@@ -1,4 +1,4 @@
-"""The closed sets of words that answers are made of. `kind_table` has one row for each."""
+"""The values that answers consist of. `kind_table` says what each means."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class InfraKind(StrEnum):
-    """What failed a step other than its own command."""
+    """What failed a step, other than its own command."""
 
     IMAGE_NOT_FOUND = "image-not-found"
     IMAGE_DENIED = "image-denied"
@@ -41,21 +41,21 @@ class InfraKind(StrEnum):
 
 
 class PendingKind(StrEnum):
-    """What a step waits for. Those with the name of an `InfraKind` become it when patience ends."""
+    """What a step that does not run yet waits for."""
 
     SCHEDULING = "scheduling"
-    """No node yet, and no complaint of the scheduler."""
+    """The scheduler has not placed the pod yet, and reports no problem."""
     GATED = "gated"
-    """A scheduling gate is closed: a queue such as Kueue decides."""
+    """A scheduling gate is closed: a queue such as Kueue decides when the pod starts."""
     UNSCHEDULABLE = "unschedulable"
-    """The scheduler finds no node."""
+    """The scheduler finds no node for the pod."""
     CREATING = "creating"
-    """The node prepares sandbox, volumes, network or image, and says no more
+    """The kubelet prepares sandbox, volumes, network or image, and reports no problem
     (docs/design/pod-states.md#row-1-containercreating)."""
     STAGING = "staging"
-    """`senro-stage` runs and waits for its workspaces."""
+    """`senro-stage` runs: the upload of the workspaces goes on."""
     INITIALIZING = "initializing"
-    """An init container that is not senro's runs."""
+    """An init container runs that senro did not ask for."""
     IMAGE_NOT_FOUND = "image-not-found"
     IMAGE_DENIED = "image-denied"
     IMAGE_INVALID = "image-invalid"
@@ -69,7 +69,7 @@ class PendingKind(StrEnum):
 
 
 class DidRun(StrEnum):
-    """Whether the step's command may have run, wholly or in part."""
+    """Whether the command of the step ran, wholly or in part."""
 
     YES = "yes"
     NO = "no"
@@ -77,17 +77,17 @@ class DidRun(StrEnum):
 
 
 class Note(StrEnum):
-    """What a person should know beside a code or a kind."""
+    """What a person should know besides an exit code or a kind (docs/design/verdicts.md#notes)."""
 
     OOM = "oom"
-    """Something in the container was killed for memory; the command's code says whether it was the command."""
+    """The kernel killed a process of the container for memory: the command, or a child of it."""
     SIGKILL = "sigkill"
-    """137 without OOMKilled: a SIGKILL that the cluster did not explain."""
+    """Exit code 137 without the reason OOMKilled: the cluster does not say who sent the SIGKILL."""
     START_ERROR = "start-error"
-    """The runtime could not start the command: a missing file, a wrong directory, no permission."""
+    """The runtime could not start the command: no such file, no such directory, no permission."""
     TIE = "tie"
-    """Finish and disruption were first seen together, nearer than two machines' clocks can tell apart."""
+    """One poll showed the end and the disruption, and they are too close for the clocks of two machines to order."""
     DISRUPTION_UNCHECKED = "disruption-unchecked"
-    """An eviction for an own limit would have left no trace, and Events could not be read."""
+    """An eviction for exceeding a limit could have left no trace in the pod, and Events were not read."""
     LEASE_LOST = "lease-lost"
-    """Another step may have had a claim of this one while it ran: its lease could not be renewed in time."""
+    """Another step may have mounted a claim of this one while it ran: its Lease was not renewed in time."""

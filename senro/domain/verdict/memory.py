@@ -1,4 +1,4 @@
-"""What the verdict keeps of the observations before the current one."""
+"""What a verdict keeps of earlier observations."""
 
 from __future__ import annotations
 
@@ -13,20 +13,26 @@ if TYPE_CHECKING:
 
 
 class Memory(NamedTuple):
-    """What earlier observations left. Make the first with `start`; `observe` makes the others.
+    """What earlier observations of a pod showed. `start` makes the first, `observe` the others; times are their `at`.
 
-    `uid` is the pod's, `step` and `stage` name its containers, `own_deadline` is the activeDeadlineSeconds that
-    senro asked for. `answer` is the last one, given by row `rule` of
-    docs/design/verdicts.md#the-table. `ran`, `waited`, `contained`:
-    the step was seen running (or its state tells of it), was seen waiting, had a containerID. `disruption` is the
-    disruption seen, first at `disruption_at`. `pending_exit` is the verdict of a finish that waits for the final phase,
-    first seen at `pending_exit_since`.
-    `lost_since`: when a step that had run was first seen without a running or ended container. `silent_since`: when
-    the node was first found silent, None while it reports. `node` is its name. `waiting_since`: when the step was
-    first seen waiting for what `answer` says. `events` are the last that were read, at `events_at`. All times are the
-    observations' `at`. A tuple, since one is made for each observation, and a frozen dataclass of so many fields takes
-    six times as long to make.
+    `uid`: the uid of the pod.
+    `step`, `stage`: the names of the containers of the step and of the upload.
+    `own_deadline`: the activeDeadlineSeconds that senro gave the pod.
+    `answer`: the latest answer.
+    `rule`: the row of the table that gave it.
+    `ran`: whether a poll showed that the step's process had started.
+    `waited`: whether a poll showed the step's container waiting.
+    `contained`: whether the step's container had a containerID.
+    `disruption`: the disruption, first seen at `disruption_at`.
+    `pending_exit`: an end of the step that is believed once the phase is final, first seen at `pending_exit_since`.
+    `lost_since`: when a step that had run was first seen with neither a running nor an ended container.
+    `silent_since`: since when the node does not report, None while it does.
+    `node`: the name of the node.
+    `waiting_since`: when the step was first seen waiting for what `answer` says.
+    `events`: the Events that were read last, at `events_at`.
     """
+
+    # A tuple, since each observation makes one: a frozen dataclass of so many fields takes six times as long.
 
     uid: str
     step: str
@@ -52,6 +58,6 @@ class Memory(NamedTuple):
     def start(
         cls, *, uid: str, step: str = "step", stage: str = "senro-stage", own_deadline: int | None = None
     ) -> Memory:
-        """Nothing seen yet of the pod with this uid; the answer to its creation is the first observation."""
+        """Nothing is known yet of the pod with this uid. The response to its create is the first observation."""
         nothing = Pending(PendingKind.SCHEDULING)
         return cls(uid=uid, step=step, stage=stage, own_deadline=own_deadline, answer=nothing)

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 class Observation:
     """The answer to one poll of the pod, and what the coordinator had done before it asked.
 
-    pod: the pod, None if the apiserver answered 404.
-    at: the coordinator's monotonic clock, in seconds.
-    timed_out: the step's timeout had passed.
-    deletion_asked: the coordinator had requested the pod's deletion, so a deletionTimestamp is its own.
-    events: the Events about the pod, None if they were not or could not be read (`wants_events` says when to).
+    `pod`: the pod, None if the apiserver answered 404.
+    `at`: the coordinator's monotonic clock, in seconds.
+    `timed_out`: the step's timeout had passed.
+    `deletion_asked`: the coordinator had requested the pod's deletion, so a deletionTimestamp is its own.
+    `events`: the Events about the pod, None if they were not or could not be read (`wants_events` says when to).
     """
 
     pod: Pod | None

@@ -1,4 +1,4 @@
-"""How long a step may wait to start, which depends on what it waits for."""
+"""How long a step may wait to start (docs/design/verdicts.md#patience)."""
 
 from __future__ import annotations
 
@@ -9,28 +9,26 @@ from senro.domain.verdict.kind_table import INFRA_KINDS, PENDING_KINDS
 from senro.domain.verdict.kinds import DidRun, PendingKind
 
 PERMANENT_GRACE = 20.0
-"""Seconds for what waiting cannot mend: a registry may be a moment behind a push
-(docs/design/verdicts.md#permanent)."""
+"""Seconds for a permanent failure: a registry may lag behind a push (docs/design/verdicts.md#permanent)."""
 
 MISSING_GRACE = 60.0
-"""Seconds for a Secret or ConfigMap that is not found: somebody may be creating it."""
+"""Seconds for a Secret or ConfigMap that does not exist: somebody may be creating it."""
 
 START_TIMEOUT = 300.0
-"""Seconds that a target allows for a start where it says nothing."""
+"""The start timeout of a target that sets none, in seconds."""
 
 GROWING_LIMIT = 900.0
-"""Seconds that an autoscaler has to bring the node it announced: the cluster-autoscaler's --max-node-provision-time.
-
-It tries another group then, or says NotTriggerScaleUp."""
+"""Seconds that an autoscaler has to add the node that it announced: the cluster-autoscaler's --max-node-provision-time,
+after which it tries another group, or reports NotTriggerScaleUp."""
 
 
 def give_up(
     pending: Pending, *, waited_for_this_kind: float, waited_in_all: float, start_timeout: float = START_TIMEOUT
 ) -> Infra | None:
-    """The answer where waiting on is useless, None where it is not; all times in seconds.
+    """The answer for a step that has waited too long, None if it has not; all times in seconds.
 
-    `waited_for_this_kind` counts since the step began to wait for what it waits for now (`Patience` keeps it),
-    `waited_in_all` since the pod was created, or since it was released, without the transfer between.
+    `waited_for_this_kind` counts since the step began to wait for what it waits for now, `waited_in_all` since its pod
+    was created, or released, less the time of waits that do not count (docs/design/attempt.md#start-timeout).
     """
     becomes = PENDING_KINDS[pending.kind].becomes
     if becomes is None:
@@ -48,14 +46,17 @@ def give_up(
 
 
 def gives_up_after(pending: Pending, start_timeout: float = START_TIMEOUT) -> float | None:
-    """Seconds of the same waiting after which it is given up, None where no clock runs (staging)."""
+    """Seconds of the same wait after which senro gives up; None if it never does (staging)."""
     if PENDING_KINDS[pending.kind].becomes is None:
         return None
     return _grace(pending) if _stops_the_clock(pending) else min(_grace(pending), start_timeout)
 
 
 def _stops_the_clock(pending: Pending) -> bool:
-    """Whether this time belongs to no start: a queue decides, bytes move, or a node is on its way."""
+    """Whether the wait does not count towards the start timeout.
+
+    See docs/design/verdicts.md#waits-that-belong-to-no-start.
+    """
     return pending.growing or not PENDING_KINDS[pending.kind].in_start
 
 
@@ -70,11 +71,14 @@ def _grace(pending: Pending) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """The clocks of one start, in the coordinator's monotonic seconds. Make one when the pod is created.
+    """The clocks of one start, in the coordinator's monotonic seconds. Pass every answer to `seen`.
 
-    Give it every answer; `verdict` is None while it is worth waiting. A kind and a container make one wait, so that
-    ErrImagePull and ImagePullBackOff, which alternate, are one. Time spent staging or gated, or while an autoscaler
-    brings a node, belongs to no start.
+    `began`: when the pod was created, later by the time of waits that do not count.
+    `waiting_for`: kind and container of the wait, and whether a node is being added. ErrImagePull and ImagePullBackOff,
+    which alternate, are of one kind.
+    `since`: when this wait began.
+    `paused_since`: when a wait that does not count began, None if none goes on.
+    `start_timeout`: the start timeout of the target.
     """
 
     began: float
@@ -84,7 +88,7 @@ class Patience:
     start_timeout: float = START_TIMEOUT
 
     def after(self, answer: Answer, at: float) -> Patience:
-        """The clocks after `answer`, which was given at `at`."""
+        """The clocks after the answer at the time `at`."""
         if not isinstance(answer, Pending):
             return self
         moved = self
@@ -96,7 +100,7 @@ class Patience:
         return moved if waiting_for == moved.waiting_for else replace(moved, waiting_for=waiting_for, since=at)
 
     def verdict(self, answer: Answer, at: float) -> Infra | None:
-        """Infra where `answer` is a wait that has lasted too long at `at`, else None."""
+        """`Infra` if `answer` is a wait that has lasted too long at the time `at`, else None."""
         if not isinstance(answer, Pending):
             return None
         return give_up(

@@ -1,4 +1,4 @@
-"""Rows 3 to 10 of the table: something ended. What it was, and whose doing. Each gives its row and the answer."""
+"""Rows 3 to 10 of the table: a container or the pod has ended. Each function returns the row and its answer."""
 
 from __future__ import annotations
 
@@ -20,21 +20,18 @@ if TYPE_CHECKING:
     from senro.domain.verdict.facts import Facts
 
 TIE = timedelta(seconds=5)
-"""How far the clocks of node and apiserver may differ: a finish that is less than this before a disruption proves
-nothing."""
+"""How far the clocks of node and apiserver may differ. An end that is closer before a disruption proves nothing."""
 
 HOLD = 20.0
-"""Seconds that a finish in a pod about to be over waits for the phase, which brings reason and condition (row 9).
-
-Typically 1 to 3, longer with a slow unmount
-(docs/design/pod-states.md#row-137-the-phase-comes-after-the-containers)."""
+"""Seconds that senro waits, after the end of a step, for the final phase with its reason and condition (row 9). It
+typically takes 1 to 3 (docs/design/pod-states.md#row-137-the-phase-comes-after-the-containers)."""
 
 _OTHERS_LIVE = "ContainersNotReady"
-"""Ready.reason while other containers of the pod live on: a kubelet that ends the pod says PodFailed instead."""
+"""Ready.reason while other containers of the pod run. A kubelet that ends the pod writes PodFailed instead."""
 
 
 def failed_start(facts: Facts, name: str, terminated: ContainerStateTerminated) -> tuple[int, Answer]:
-    """Row 3: an init container failed, the step never starts. A disruption that killed it names the cause."""
+    """Row 3: the init container `name` failed, so the step never starts. A disruption that killed it is the cause."""
     if is_invented(terminated):
         kind = InfraKind.NODE_LOST
     else:
@@ -71,7 +68,7 @@ def finished(facts: Facts, terminated: ContainerStateTerminated) -> tuple[int, A
         answer = _against(facts, facts.disruption, terminated.finished_at, verdict)
         if not (isinstance(answer, Exited) and facts.disruption.event_only and not facts.final):
             return 6 if facts.disruption.deadline else 7, answer
-        # Nothing but an Event that came after the finish: the pod itself may still tell of one before it.
+        # Only an Event after the end is known. The status may still show a disruption before it.
     if facts.final or facts.ready.reason == _OTHERS_LIVE:
         return 8, verdict
     if facts.pending_exit is None:
@@ -82,7 +79,7 @@ def finished(facts: Facts, terminated: ContainerStateTerminated) -> tuple[int, A
 
 
 def _against(facts: Facts, disruption: Disruption, finished_at: str | None, verdict: Exited) -> Answer:
-    """Rows 6 and 7: a finish and a disruption. What was seen first is believed; seen together, the clocks are asked."""
+    """Rows 6 and 7: an end and a disruption. The one that was seen first counts; if both were, their times decide."""
     if facts.before.pending_exit is not None and not disruption.withheld:
         return verdict
     if not facts.disrupted_before or (disruption.event_only and facts.before.pending_exit is not None):
@@ -95,7 +92,7 @@ def _against(facts: Facts, disruption: Disruption, finished_at: str | None, verd
 
 
 def past_deadline(facts: Facts) -> Answer:
-    """Row 6: activeDeadlineSeconds ended the pod. Ours only where the pod still has the value that we gave it."""
+    """Row 6: activeDeadlineSeconds ended the pod. It is senro's if the pod still has the value that senro gave it."""
     own, pod = facts.before.own_deadline, facts.pod
     ours = own is not None and pod.spec.active_deadline_seconds == own
     if ours and parse_time(pod.status.start_time) is not None:
@@ -104,16 +101,15 @@ def past_deadline(facts: Facts) -> Answer:
 
 
 def without_end(facts: Facts) -> Infra:
-    """Row 10: the pod is over and the step's container shows no end: it was refused, evicted, or collected."""
+    """Row 10: the phase is final and the step's container shows no end: refused, evicted, or garbage-collected."""
     if facts.status.state.running is not None:
-        # Only phase and condition are written by the collector of pods
-        # (docs/design/pod-states.md#row-90-deletionbypodgc and
-        # docs/design/pod-states.md#row-158-pod-garbage-collection).
+        # The pod garbage collector writes phase and condition alone
+        # (docs/design/pod-states.md#row-158-pod-garbage-collection).
         return facts.infra(InfraKind.NODE_LOST, alive=facts.silent_since is not None)
     if facts.node and (
         not facts.pod.status.reason or (facts.disruption is not None and facts.disruption.kind is InfraKind.NODE_LOST)
     ):
-        # A kubelet that refuses or ends a pod says why, and leaves nothing waiting. Without its word, what waited when
-        # the node was last heard of may have started since.
+        # A kubelet that refuses or ends a pod writes a reason and leaves nothing waiting. Without a reason, a container
+        # that waited when the node last reported may have started since.
         return facts.infra(InfraKind.RUNTIME, ran=DidRun.YES if facts.ran else DidRun.MAYBE)
     return facts.infra(InfraKind.RUNTIME)

@@ -1,4 +1,4 @@
-"""Rows 11 to 14 of the table: nothing ended yet, so far as anybody says. Each gives its row and the answer."""
+"""Rows 11 to 14 of the table: the step has not ended. Each function returns the row and its answer."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from senro.domain.verdict.facts import Facts
 
 SILENT_PATIENCE = 360.0
-"""Seconds that a silent node may take to come back: the cluster's own toleration is 300, then it deletes the pod."""
+"""Seconds that a node may be silent. The cluster deletes the pods of such a node after 300."""
 
 GRACE = 30
-"""Kubernetes' terminationGracePeriodSeconds where the pod has none."""
+"""The terminationGracePeriodSeconds of a pod that has none."""
 
 _RUNNING = Running()
 
 
 def alive(facts: Facts) -> tuple[int, Answer]:
-    """The step's container runs, waits, or is not there yet, in a pod that is not over."""
+    """Rows 11 to 14: the step's container runs, waits, or does not exist yet, in a pod without a final phase."""
     now, disruption = facts.observation.at, facts.disruption
     if facts.silent_since is not None and now - facts.silent_since >= SILENT_PATIENCE:
         lost = facts.infra(InfraKind.NODE_LOST, ran=_may_have_run(facts), alive=True)
         return 12, replace(lost, kind=InfraKind.NODE_LOST)
     if disruption is not None:
         if now - facts.disruption_at >= _grace(facts) + SILENT_PATIENCE:
-            # The kubelet reports and does not end it: a process that cannot be killed, a finalizer.
+            # The kubelet reports, but the pod stays: a process that cannot be killed, a finalizer.
             return 11, facts.infra(disruption.kind, ran=_may_have_run(facts), alive=True)
         return 11, Ending(disruption.kind, disruption.message)
     if facts.status.state.running is not None:
@@ -45,7 +45,7 @@ def alive(facts: Facts) -> tuple[int, Answer]:
 
 
 def _lost(facts: Facts) -> tuple[int, Answer]:
-    """It ran and now waits: the runtime lost the container. The phase tells soon.
+    """Row 4: the container ran and waits now, so the runtime lost it. The final phase comes soon.
 
     See docs/design/pod-states.md#row-40-containerstatusunknown-in-laststate.
     """
@@ -61,7 +61,7 @@ def _may_have_run(facts: Facts) -> DidRun:
 
 
 def _grace(facts: Facts) -> int:
-    """Seconds that the pod's processes are given; whichever is longer of what the deletion and the pod say."""
+    """The grace period in seconds: the longer one of the deletion's and the pod's."""
     asked = facts.pod.metadata.deletion_grace_period_seconds
     own = facts.pod.spec.termination_grace_period_seconds
     return max(asked or 0, own if own is not None else GRACE)

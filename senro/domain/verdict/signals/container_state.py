@@ -1,4 +1,4 @@
-"""What a pod's fields prove, and what they only seem to."""
+"""What the statuses of a pod's containers prove."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ if TYPE_CHECKING:
     from senro.domain.kube.pod import ContainerStateTerminated, ContainerStatus, Pod
 
 STATUS_UNKNOWN = "ContainerStatusUnknown"
-"""The kubelet found no real end and made one up: 137, no times (docs/design/pod-states.md#row-33-containerstatusunknown
-and docs/design/pod-states.md#row-138-137-of-a-container-that-never-started)."""
+"""An end that the kubelet invented: code 137, no times (docs/design/pod-states.md#row-33-containerstatusunknown)."""
 
 RESTARTING = "RestartingAllContainers"
-"""A restart rule that is not senro's takes all containers away to run them again
+"""A restart rule that senro did not set restarts all containers
 (docs/design/pod-states.md#row-19-restartingallcontainers)."""
 
 OOM_KILLED = "OOMKilled"
@@ -27,13 +26,10 @@ _EPOCH_YEAR = 1970
 
 
 def is_invented(terminated: ContainerStateTerminated) -> bool:
-    """Whether a component made this end up, so that its code means nothing.
+    """Whether a component invented this end, so that its code means nothing.
 
     See docs/design/pod-states.md#row-152-invented-exit-codes and
     docs/design/pod-states.md#row-148-null-and-epoch-times.
-
-    `startedAt` null is a made-up state; StartError is told apart by its reason, and starts in 1970. Reason Unknown
-    with 255 is containerd after a restart or a reboot; -1 is CRI-O where the code was not recorded.
     """
     if terminated.exit_code is None or terminated.exit_code < 0 or terminated.reason == STATUS_UNKNOWN:
         return True
@@ -43,11 +39,10 @@ def is_invented(terminated: ContainerStateTerminated) -> bool:
 
 
 def end_of(status: ContainerStatus) -> ContainerStateTerminated | None:
-    """How the step's container ended, None where it did not.
+    """How the step's container ended, None if it did not.
 
-    Where somebody's restart rule wants it again, the end before that is the one that was asked for
-    (docs/design/pod-states.md#row-4-crashloopbackoff and docs/design/pod-states.md#row-163-container-restart-rules); an
-    end that the kubelet makes up to restart all containers is none.
+    If a restart rule restarts it, the end is the one before that (docs/design/pod-states.md#row-4-crashloopbackoff). An
+    end that the kubelet invents to restart all containers is none.
     """
     state, before = status.state, status.last_state.terminated
     if state.waiting is not None and state.waiting.reason == _CRASH_LOOP and before is not None:
@@ -56,12 +51,11 @@ def end_of(status: ContainerStatus) -> ContainerStateTerminated | None:
 
 
 def shows_run(status: ContainerStatus) -> bool:
-    """Whether an end in the status proves that the container's process ran before.
+    """Whether the status has an end which proves that the container's process ran.
 
-    An end proves it by a start after 1970; one of a previous instance by being there, unless that could not be started
-    (docs/design/pod-states.md#row-139-lost-after-running-or-never-started and
-    docs/design/pod-states.md#row-148-null-and-epoch-times). A restart of all containers takes only what ran
-    (docs/design/pod-states.md#row-34-restartingallcontainers-of-an-end).
+    That is an end with a start after 1970, an end of an earlier instance other than a failed start
+    (docs/design/pod-states.md#row-139-lost-after-running-or-never-started), or a restart of all containers, which only
+    affects those that ran (docs/design/pod-states.md#row-34-restartingallcontainers-of-an-end).
     """
     before, terminated = status.last_state.terminated, status.state.terminated
     if before is not None and before.reason not in START_REASONS:
@@ -73,16 +67,16 @@ def shows_run(status: ContainerStatus) -> bool:
 
 
 def has_container(status: ContainerStatus) -> bool:
-    """Whether the runtime created the container, which may have run since, unseen."""
+    """Whether the runtime created the container, so that it may have run between two polls."""
     terminated = status.state.terminated
     return bool(status.container_id or (terminated is not None and terminated.container_id))
 
 
 def failed_init(pod: Pod) -> tuple[str, ContainerStateTerminated] | None:
-    """Name and end of the init container that failed and so keeps the step from ever starting, None where none did.
+    """Name and end of the init container whose failure keeps the step from starting, None if none failed.
 
-    Sidecars among them may end as they like (docs/design/pod-states.md#row-161-sidecars). A synthetic Completed is no
-    failure (docs/design/pod-states.md#row-28-completed). The kubelet takes OOMKilled for a failure, whatever the code
+    A sidecar's end is no failure (docs/design/pod-states.md#row-161-sidecars), nor is an invented Completed
+    (docs/design/pod-states.md#row-28-completed); OOMKilled is one, whatever the code
     (docs/design/pod-states.md#row-162-init-container-failure).
     """
     for status in own_inits(pod):
@@ -93,7 +87,7 @@ def failed_init(pod: Pod) -> tuple[str, ContainerStateTerminated] | None:
 
 
 def own_inits(pod: Pod) -> tuple[ContainerStatus, ...]:
-    """The init containers that must end before the step starts: all but sidecars, in the pod's order."""
+    """The statuses of the init containers that end before the step starts: all but sidecars, in the pod's order."""
     if not pod.status.init_container_statuses:
         return ()
     sidecars = {container.name for container in pod.spec.init_containers if container.restart_policy == "Always"}
@@ -101,7 +95,7 @@ def own_inits(pod: Pod) -> tuple[ContainerStatus, ...]:
 
 
 def exit_notes(pod: Pod, terminated: ContainerStateTerminated, *, events_read: bool) -> tuple[Note, ...]:
-    """What a person should know beside the exit code."""
+    """What a person should know besides the exit code."""
     if terminated.reason == OOM_KILLED:
         return (Note.OOM,)
     if terminated.exit_code == 137:
@@ -112,11 +106,11 @@ def exit_notes(pod: Pod, terminated: ContainerStateTerminated, *, events_read: b
 
 
 def hides_eviction(pod: Pod) -> bool:
-    """Whether a 0 of this pod can be an eviction without a trace (recording `evicted-kubelet-trap-zero`).
+    """Whether an exit code 0 of this pod can hide an eviction (recording `evicted-kubelet-trap-zero`).
 
-    Evictions for an own limit alone set no DisruptionTarget (docs/design/pod-states.md#row-69-evicted-while-running),
-    and a pod whose every container ends with 0 becomes Succeeded, without a reason. A second container that ends
-    otherwise, as senro-io does, keeps it.
+    Only an eviction for exceeding a limit sets no DisruptionTarget
+    (docs/design/pod-states.md#row-69-evicted-while-running), and only a pod whose containers all end with 0 becomes
+    Succeeded, without a reason. `senro-io` ends with another code.
     """
     if len(pod.spec.containers) > 1:
         return False
@@ -127,7 +121,7 @@ def hides_eviction(pod: Pod) -> bool:
 
 
 def last_words(pod: Pod, status: ContainerStatus) -> str:
-    """The most telling sentence that the cluster left: of the container's end, its waiting, or the pod's."""
+    """The most specific message of the cluster: of the container's end, else of its wait, else of the pod."""
     state = status.state
     ended = (state.terminated.message or state.terminated.reason) if state.terminated is not None else ""
     return ended or (state.waiting.message if state.waiting is not None else "") or pod.status.message

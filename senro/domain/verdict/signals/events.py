@@ -1,7 +1,7 @@
-"""What Events add to a pod that waits: the cause that its status keeps to itself, and what an autoscaler is about.
+"""What Events add to a pod that waits: a cause that its status does not show, and what an autoscaler does.
 
-Events are best effort and expire; they say more, and never decide whether a step runs. Of several the one said last
-counts: a mount that failed is over once an image is pulled.
+Events are best effort and expire, so they explain a wait and never decide whether a step runs. The latest one counts: a
+mount has succeeded once an image is pulled.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from senro.domain.kube.event import ClusterEvent
 
 _OF_A_START = pending_kinds(Where.EVENT)
-"""FailedMount and its like (docs/design/pod-states.md#row-120-failedmount and
-docs/design/pod-states.md#sandbox-and-network-events), and what tells that they are over
-(docs/design/pod-states.md#row-115-pulling-and-pulled and docs/design/pod-states.md#row-117-created-and-started)."""
+"""Failures of a start (docs/design/pod-states.md#row-120-failedmount,
+docs/design/pod-states.md#sandbox-and-network-events), and what shows that they are over
+(docs/design/pod-states.md#row-115-pulling-and-pulled, docs/design/pod-states.md#row-117-created-and-started)."""
 
 _PULL_SECRETS = frozenset({"FailedToRetrieveImagePullSecret"})
 """See docs/design/pod-states.md#row-127-failedtoretrieveimagepullsecret."""
 
 _GROWS = frozenset({"TriggeredScaleUp", "Nominated"})
-"""A node is on its way, says the cluster-autoscaler or Karpenter."""
+"""The cluster-autoscaler or Karpenter adds a node."""
 
 _STAYS = "NotTriggerScaleUp"
 """The cluster-autoscaler says why no node of its groups would help."""
 
 
 def with_events(pending: Pending, uid: str, events: Iterable[ClusterEvent]) -> Pending:
-    """The same wait, told by what the Events about the pod `uid` add to it."""
+    """The same wait, with the kind and message that the Events about the pod `uid` give it."""
     if pending.kind is PendingKind.CREATING:
         return _of_creating(pending, _last(events, uid, _OF_A_START))
     if pending.kind is PendingKind.UNSCHEDULABLE:
@@ -54,13 +54,13 @@ def _of_creating(pending: Pending, event: ClusterEvent | None) -> Pending:
     kind = _OF_A_START[event.reason]
     if kind is not PendingKind.CREATING:
         return replace(pending, kind=kind, message=event.message or event.reason)
-    # A registry that never answers shows nothing but this (recording image-pull-silent).
+    # A registry that never answers shows only an Event Pulling (recording image-pull-silent).
     of_it = event.involved_object.field_path.endswith(f"{{{pending.container}}}")
     return replace(pending, message=event.message) if of_it and not pending.message else pending
 
 
 def _last(events: Iterable[ClusterEvent], uid: str, reasons: Container[str]) -> ClusterEvent | None:
-    """The one of them that was said last; an undated one is as old as can be, and of equals the later in the list."""
+    """The latest of the events; one without a time is the oldest, and of equal ones the last in the list counts."""
     found: ClusterEvent | None = None
     newest = 0.0
     for event in events:

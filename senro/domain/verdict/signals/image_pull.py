@@ -1,9 +1,8 @@
-"""Why an image could not be had, read from the runtime's words.
+"""Why a pull of an image failed, by the runtime's message.
 
-`waiting.reason` is mostly ErrImagePull or ImagePullBackOff, which are one thing seen at two moments: the back-off
-repeats the error's words behind its own (docs/design/pod-states.md#row-5-errimagepull and
-docs/design/pod-states.md#row-6-imagepullbackoff). The words are the runtime's, quoted and wrapped; image names, URLs
-and digests in them are set aside first, since they may hold any word or number.
+ErrImagePull and ImagePullBackOff are two phases of the same failure: the back-off repeats the error's message
+(docs/design/pod-states.md#row-6-imagepullbackoff). Names of images, URLs and digests are removed from the message
+first, since they may contain any word or number.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ _NAMES = re.compile(r'"[^"]*"|https?://\S+|\S+@sha256:\S+')
 _BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*"(: (ErrImagePull: )?)?')
 
 _WORDS: tuple[tuple[PendingKind, str], ...] = (
-    # The first row that matches decides. Recording image-pull-kinds unless another source is named.
-    # r-pull-platform; CRI-O says the second (containers/image).
+    # The first row that matches decides. "r-..." are pods of recording image-pull-kinds; what else is listed is from
+    # docs/design/pod-states.md#row-5-errimagepull.
+    # r-pull-platform; the second is CRI-O's (containers/image).
     (PendingKind.IMAGE_PLATFORM, r"no match for platform in manifest|no image found in manifest list"),
-    # r-pull-limited; the kubelet's own limit: docs/design/pod-states.md#row-5-errimagepull.
+    # r-pull-limited; the last is the kubelet's own limit.
     (PendingKind.IMAGE_LIMITED, r"429 too many requests|toomanyrequests|pull qps exceeded"),
-    # A full disk of the node is no matter of the registry (docs/design/pod-states.md#row-5-errimagepull).
+    # The disk of the node is full.
     (PendingKind.RUNTIME, r"no space left on device"),
-    # r-pull-broken, r-pull-host, r-pull-refused, image-pull-backoff; the rest
-    # docs/design/pod-states.md#row-5-errimagepull. Before the words of authorization: a token that could not be fetched
-    # in time is no refusal.
+    # r-pull-broken, r-pull-host, r-pull-refused, recording image-pull-backoff. Before the row of authorization: a token
+    # that could not be fetched in time is no refusal.
     (
         PendingKind.IMAGE_UNREACHABLE,
         (
@@ -33,8 +32,7 @@ _WORDS: tuple[tuple[PendingKind, str], ...] = (
             r"network is unreachable|i/o timeout|tls handshake|x509|deadline exceeded|server misbehaving|\beof\b"
         ),
     ),
-    # r-pull-denied; 401 and 403 docs/design/pod-states.md#row-5-errimagepull. Before "not exist": a registry hides what
-    # one may not see.
+    # r-pull-denied. Before "not exist": a registry hides what a client may not see.
     (
         PendingKind.IMAGE_DENIED,
         (
@@ -42,19 +40,19 @@ _WORDS: tuple[tuple[PendingKind, str], ...] = (
             r"authentication required|unauthorized|\b40[13] |\bdenied\b"
         ),
     ),
-    # CRI-O and older kubelets say it here, kubelets of today as InvalidImageName.
+    # CRI-O and older kubelets; newer kubelets report InvalidImageName.
     (PendingKind.IMAGE_INVALID, r"invalid reference format"),
-    # r-pull-digest, r-pull-repository; manifest and name unknown docs/design/pod-states.md#row-5-errimagepull.
+    # r-pull-digest, r-pull-repository.
     (PendingKind.IMAGE_NOT_FOUND, r"not found|manifest unknown|name unknown|does not exist"),
 )
 
 
 def pull_words(message: str) -> str:
-    """The error behind a back-off, empty where the kubelet kept it to itself (1.30 and older may)."""
+    """The error in the message of a back-off, empty if the kubelet does not report it (1.30 and older may not)."""
     return _BACK_OFF.sub("", message)
 
 
 def pull_kind(message: str) -> PendingKind:
-    """What an ErrImagePull or ImagePullBackOff comes to; a registry that cannot be reached where no word is known."""
+    """The kind of an ErrImagePull or ImagePullBackOff; `IMAGE_UNREACHABLE` if the message is unknown."""
     words = _NAMES.sub(" ", pull_words(message)).lower()
     return next((kind for kind, pattern in _WORDS if re.search(pattern, words)), PendingKind.IMAGE_UNREACHABLE)

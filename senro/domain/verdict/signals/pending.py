@@ -27,13 +27,11 @@ _UNSCHEDULED = pending_kinds(Where.CONDITION_REASON)
 
 
 def pending(pod: Pod, *, step: str, stage: str, before: Answer) -> Pending:
-    """What the step waits for, told of the container that is stuck: an init container first, then the step itself.
+    """What the step waits for: the first init container that has not ended, else the step's container.
 
-    `step` and `stage` name senro's containers; `before` is the answer to the observation before this one.
-
-    Containers beside the step are not looked at: whatever they wait for, the step starts without them (recording
-    `injected-sidecars`). One among the init containers that is not senro's can hold the step up; it is named, and
-    never `permanent`.
+    `step` and `stage` name senro's containers; `before` is the answer to the previous observation. Other containers do
+    not matter, since the step starts without them (recording `injected-sidecars`). An init container that senro did not
+    ask for is named, and its failures are never `permanent`.
     """
     statuses = own_inits(pod)
     for status in statuses:
@@ -73,7 +71,7 @@ def _of_container(status: ContainerStatus, *, ours: Container[str], before: Answ
 
 
 def _of_pull(before: Answer, name: str, waiting: ContainerStateWaiting) -> tuple[PendingKind, str]:
-    """A back-off that keeps the cause to itself is about the error that was seen before it."""
+    """Kind and message of a failed pull. A back-off without a cause has the cause that was seen before it."""
     words = pull_words(waiting.message)
     if not words and isinstance(before, Pending) and before.container == name and before.kind in _OF_IMAGES:
         return before.kind, before.message
@@ -84,7 +82,7 @@ _OF_IMAGES = frozenset(kind for kind in PendingKind if kind.startswith("image-")
 
 
 def _of_reason(waiting: ContainerStateWaiting) -> tuple[PendingKind, str]:
-    """By the table; a reason that it does not know is the node's trouble, quoted verbatim, whatever sentence it is."""
+    """Kind and message by the table of known states; an unknown reason is a failure of the node, quoted verbatim."""
     kind = _KINDS.get(waiting.reason)
     if kind is PendingKind.CREATING:
         return kind, waiting.message
@@ -98,10 +96,10 @@ def _of_reason(waiting: ContainerStateWaiting) -> tuple[PendingKind, str]:
 
 def _create_failure(message: str) -> PendingKind:
     if names_command(message):
-        # CRI-O shows a missing executable here, and tries for ever
-        # (docs/design/pod-states.md#row-153-missing-program-on-containerd-and-cri-o)
+        # CRI-O repeats the start of a missing program for ever
+        # (docs/design/pod-states.md#row-153-missing-program-on-containerd-and-cri-o).
         return PendingKind.CONFIG
-    # How a message begins that tells of an image volume (docs/design/pod-states.md#row-26-image-volume-tokens).
+    # docs/design/pod-states.md#row-26-image-volume-tokens
     of_volume = message.startswith(("ImageVolumeMountFailed", "RROUnsupported"))
     mounting = start_failure(message) is InfraKind.VOLUME
     return PendingKind.VOLUME if of_volume or mounting else PendingKind.RUNTIME

@@ -1,7 +1,7 @@
-"""Why a container could not be started: its command, or the machine under it.
+"""Why a container could not be started: because of its command, or of the node.
 
-The runtime wraps one cause in many layers, and every one of them says "shim" whatever the cause
-(recordings `command-not-found`, `create-container-error`). What follows the innermost marker is the cause.
+The runtime wraps the cause in layers that mention shim and runtime whatever the cause is (recordings
+`command-not-found`, `create-container-error`). The cause is what follows the last marker.
 """
 
 from __future__ import annotations
@@ -13,38 +13,37 @@ from senro.domain.transfer.replies import MISSING_PROGRAM
 from senro.domain.verdict.kinds import InfraKind
 
 START_REASONS = frozenset({"StartError", "ContainerCannotRun"})
-"""containerd and docker (docs/design/pod-states.md#row-31-starterror and
-docs/design/pod-states.md#row-32-containercannotrun); CRI-O fails while creating
-(docs/design/pod-states.md#row-153-missing-program-on-containerd-and-cri-o)."""
+"""The reasons of a failed start: containerd's (docs/design/pod-states.md#row-31-starterror) and Docker's. CRI-O fails
+while it creates the container (docs/design/pod-states.md#row-153-missing-program-on-containerd-and-cri-o)."""
 
 _MARKER = "unable to start container process:"
-# A command or a folder may be called anything, `cgroup` too: what is quoted, and every path, is no evidence.
+# A command or a directory may be named `cgroup`: quoted text and paths are no evidence.
 _NAMES = re.compile(r'"[^"]*"|(?<=[\s(])/[^\s)]*')
 
 _INFRA: tuple[tuple[InfraKind, str], ...] = (
     # Recording create-container-error: a mount on a path whose parent is a file.
     (InfraKind.VOLUME, "error mounting"),
-    # The kernel's or the node's trouble (docs/design/pod-states.md#row-31-starterror).
+    # A failure of the node (docs/design/pod-states.md#row-31-starterror).
     (InfraKind.RUNTIME, "cgroup"),
     (InfraKind.RUNTIME, "context deadline"),
 )
 
 
 def cause(message: str) -> str:
-    """What follows the innermost marker of a runtime's message, the whole where there is none."""
+    """What follows the last marker of a runtime's message; the whole message if it has none."""
     return message.rpartition(_MARKER)[2].strip()
 
 
 def start_failure(message: str) -> InfraKind | None:
-    """What failed the start, None where it is the command's own: no such file, no permission, a bad workdir."""
+    """What failed the start; None if the command did: no such file, no permission, a wrong workdir."""
     told = _NAMES.sub(" ", f" {cause(message)}").lower()
     return next((kind for kind, words in _INFRA if words in told), None)
 
 
 def missing_for_staging(terminated: ContainerStateTerminated) -> str | None:
-    """The program that `senro-stage` did not find in its image; None where it failed for another cause.
+    """The program that the image of `senro-stage` does not have; None if the container failed for another reason.
 
-    The runtime names `sh`, which is the container's command; of what the shell runs only mkfifo can be missing.
+    The runtime reports a missing `sh`, the command itself. Of what the shell runs, only `mkfifo` may be missing.
     """
     if terminated.reason in START_REASONS:
         return "sh" if '"sh"' in cause(terminated.message) and start_failure(terminated.message) is None else None
@@ -52,5 +51,5 @@ def missing_for_staging(terminated: ContainerStateTerminated) -> str | None:
 
 
 def names_command(message: str) -> bool:
-    """Whether it is the command that could not be started: CRI-O's CreateContainerError repeats it for ever."""
+    """Whether the message says that the command cannot be started, which no repetition changes."""
     return _MARKER in message and start_failure(message) is None
