@@ -9,7 +9,8 @@ from senro.domain.errors import ClusterError
 from senro.domain.kube.pod import Pod
 from senro.domain.requests.absence import Absence
 from senro.domain.requests.backoff import BackoffPolicy
-from senro.domain.requests.poll_failures import PollFailures
+from senro.domain.requests.idempotency import requested_delay
+from senro.domain.requests.poll_failures import FAILING_SECONDS, PollFailures
 from senro.ports.clock import Clock
 from senro.ports.cluster import Pods
 from senro.ports.pod_watch import PodWatch
@@ -52,6 +53,7 @@ class PollingWatch:
                 self._failures = self._failures.after(error, now)
                 if self._failures.ends_the_step(now):
                     raise
+                await self._clock.sleep(min(requested_delay(error), FAILING_SECONDS))
                 continue
             self._failures = PollFailures()
             if pod is None:

@@ -10,11 +10,15 @@ from pathlib import Path
 import anyio
 from anyio.abc import Process
 
+from senro.domain.requests.backoff import BackoffPolicy
+
 KILL_SECONDS = 10.0
 """How long a group may take to end after SIGKILL; only a process in uninterruptible sleep takes longer."""
 
 _PROC = Path("/proc")
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1  # seconds between two polls of the group, doubling
+
+_POLLS = BackoffPolicy(first=0.005, longest=0.1, jitter=0.0)
+"""The schedule of the polls that wait until every process of a group has ended."""
 
 
 class ProcessGroup:
@@ -67,10 +71,10 @@ class ProcessGroup:
 
     async def _wait_gone(self) -> None:
         await self._leader.wait()
-        pause = _FIRST_PAUSE
-        while _is_alive(self.id):
-            await anyio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+        for wait in _POLLS.waits():
+            if not _is_alive(self.id):
+                return
+            await anyio.sleep(wait)
 
 
 def _is_alive(group: int) -> bool:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
 
 import anyio
 
-from senro.app.pod.creation import FIRST_PAUSE, LONGEST_PAUSE
-from senro.app.pod.deletion import POLL_PAUSE, UNACKNOWLEDGED_SECONDS
+from senro.app.pod.creation import TROUBLES
+from senro.app.pod.deletion import DELETION_POLLS, UNACKNOWLEDGED_SECONDS
 from senro.app.pod.request_timeout import request_within
 from senro.domain.claims.lease import Lease, Terms, describe_holder
 from senro.domain.claims.lease_protocol import (
@@ -32,6 +32,8 @@ from senro.domain.claims.lease_protocol import (
 from senro.domain.errors import AlreadyExists, ClusterError, Conflict, Forbidden, NotFound, Unauthorized
 from senro.domain.pipeline.durations import seconds
 from senro.domain.pipeline.step_mounts import claim_mounts, pod_target
+from senro.domain.requests.backoff import Backoff, BackoffPolicy
+from senro.domain.requests.idempotency import requested_delay
 from senro.domain.run.events import LeaseAcquired, LeaseAwaited, LeaseLost, LeaseReleased
 from senro.domain.verdict import DidRun, Infra, InfraKind
 from senro.domain.verdict.creation import TROUBLE_SECONDS, GiveUp, RetryCreate, classify_create_error, infra_from_error
@@ -48,8 +50,14 @@ T = TypeVar("T")
 POLL_SECONDS = 2.0
 """Seconds between two polls of a lease that another step holds; a random part of a quarter is subtracted."""
 
+RENEWALS = BackoffPolicy(first=0.2, longest=5.0, jitter=0.0)
+"""The waits after renewals that fail. No part is random: they are counted on to fit into the exclusive period."""
+
 RELEASE_SECONDS = 15.0
 """How long the deletion of a lease is tried; it expires by itself."""
+
+RELEASES = BackoffPolicy(first=0.2, longest=5.0)
+"""The waits after deletions that fail."""
 
 
 class ClaimRefused(Exception):
@@ -191,8 +199,7 @@ class Claims:
 
     async def _acquire(self, claim: _Claim, deadline: float) -> None:
         clock, terms, began = self._clock, claim.terms, self._clock.monotonic()
-        observation, awaited, shown, previous, pause = LeaseObservation(), "", "", "", FIRST_PAUSE
-        failing_since: float | None = None
+        observation, awaited, shown, previous, troubles = LeaseObservation(), "", "", "", Backoff(TROUBLES)
         while True:
             try:
                 lease = await self._cluster.read_lease(terms.namespace, terms.name)
@@ -202,7 +209,7 @@ class Claims:
                         previous = _expired_holder(move)
                     await self._write(claim, move)
                     break
-                failing_since, pause = None, FIRST_PAUSE
+                troubles.reset()
                 wait, holder = self._poll_delay(claim, move), describe_holder(move.holder)
                 shown = self._report_wait(claim, f", held by {holder}", shown)
                 if holder != awaited:
@@ -210,9 +217,7 @@ class Claims:
                     await self._record_awaited(claim, holder)
                 reason = f"{holder} holds the lease {terms.name}"
             except ClusterError as error:
-                failing_since = clock.monotonic() if failing_since is None else failing_since
-                wait = max(pause, _least_wait(claim, error, clock.monotonic() - failing_since))
-                pause, reason = min(pause * 2, LONGEST_PAUSE), str(error)
+                wait, reason = self._retry_wait(claim, error, troubles), str(error)
                 if wait >= POLL_SECONDS:
                     shown = self._report_wait(claim, f": {reason}", shown)
             left = deadline - clock.monotonic()
@@ -224,6 +229,21 @@ class Claims:
     def _poll_delay(self, claim: _Claim, wait: Wait) -> float:
         part = 0.75 + self._attempt.services.randomness.fraction() / 4
         return min(wait.seconds, part * min(POLL_SECONDS, claim.terms.seconds / 10))
+
+    def _retry_wait(self, claim: _Claim, error: ClusterError, troubles: Backoff) -> float:
+        """Seconds before the next try after `error`. Raises `ClaimRefused` if a retry is useless or the bound is over.
+
+        A longer delay that the apiserver requests is cut to the bound.
+        """
+        now, move = self._clock.monotonic(), classify_create_error(error)
+        late, failing = isinstance(error, AlreadyExists | Conflict), troubles.elapsed(now)
+        if late or isinstance(move, RetryCreate):
+            requested = min(requested_delay(error), TROUBLE_SECONDS - failing)
+            fraction = self._attempt.services.randomness.fraction()
+            wait = troubles.next_wait(now, fraction=fraction, requested=requested)
+            if wait is not None:
+                return wait
+        raise _refusal(claim, error, failing if late else None)
 
     def _report_wait(self, claim: _Claim, detail: str, shown: str) -> str:
         """Report that the attempt waits for the claim, unless `shown` says the same. Returns what is shown now."""
@@ -289,17 +309,17 @@ class Claims:
 
     async def _renew(self, claim: _Claim) -> None:
         """Renew the lease whenever that is due, despite errors, until it is lost."""
-        pause = FIRST_PAUSE
+        failures = 0
         while claim.holding is not None and not claim.lost:
             await self._clock.sleep(max(0.0, claim.holding.due - self._clock.monotonic()))
             try:
                 await self._renew_due(claim)
             except ClusterError as error:
                 claim.last_error = str(error)
-                await self._clock.sleep(max(pause, self._patience(claim, error)))
-                pause = min(pause * 2, LONGEST_PAUSE)
+                await self._clock.sleep(RENEWALS.wait(failures, requested=self._patience(claim, error)))
+                failures += 1
             else:
-                pause = FIRST_PAUSE
+                failures = 0
 
     def _patience(self, claim: _Claim, error: ClusterError) -> float:
         """The delay in seconds that the apiserver requested, as far as the lease allows.
@@ -307,7 +327,7 @@ class Claims:
         At most half of the time for which the lease is still exclusive, so that there is another try; afterwards at
         most the duration of the lease.
         """
-        delay, terms, holding = _requested_delay(error), claim.terms, claim.holding
+        delay, terms, holding = requested_delay(error), claim.terms, claim.holding
         left = holding.exclusive_until - self._clock.monotonic() if holding is not None else 0.0
         return min(delay, left / 2 if left > 0 else terms.seconds)
 
@@ -390,12 +410,12 @@ class Claims:
 
         Returns `back` if it is deleted, `nothing` if another step holds it, None if `last_error` kept it from deletion.
         """
-        clock, terms, pause = self._clock, claim.terms, FIRST_PAUSE
+        clock, terms, failures = self._clock, claim.terms, 0
         lease = claim.holding.lease if claim.holding is not None else None
         unanswered = ""  # the uid of a lease whose deletion was not answered
         look_until = clock.monotonic() + (UNACKNOWLEDGED_SECONDS if lease is None else 0.0)
         while True:
-            wait = pause
+            fraction = self._attempt.services.randomness.fraction()
             try:
                 if lease is None:
                     lease = await self._cluster.read_lease(terms.namespace, terms.name)
@@ -408,16 +428,17 @@ class Claims:
                 if clock.monotonic() >= look_until:
                     await self._record_loss_if_held(claim, lease)
                     return "nothing"
-                lease, wait = None, POLL_PAUSE  # a write that was not answered may still take effect
+                lease, wait = None, DELETION_POLLS.first  # a write that was not answered may still take effect
             except Conflict:
-                lease = None
+                lease, wait = None, RELEASES.wait(failures, fraction=fraction)
             except ClusterError as error:
                 claim.last_error, move = str(error), _classify_delete_error(error)
                 if isinstance(move, GiveUp):
                     return None
                 if lease is not None and move.may_exist:
                     unanswered = lease.metadata.uid
-                wait, pause = max(pause, move.delay), min(pause * 2, LONGEST_PAUSE)
+                wait = RELEASES.wait(failures, fraction=fraction, requested=move.delay)
+                failures += 1
             await clock.sleep(wait)
 
     async def _record_loss_if_held(self, claim: _Claim, lease: Lease | None) -> None:
@@ -445,28 +466,18 @@ def _classify_delete_error(error: ClusterError) -> RetryCreate | GiveUp:
     return RetryCreate(0.0, may_exist=False) if isinstance(error, Unauthorized) else classify_create_error(error)
 
 
-def _requested_delay(error: ClusterError) -> float:
-    """The delay in seconds that the apiserver requested before a retry; 0 for none."""
-    move = classify_create_error(error)
-    return move.delay if isinstance(move, RetryCreate) else 0.0
+def _refusal(claim: _Claim, error: ClusterError, failing: float | None) -> ClaimRefused:
+    """The exception for a claim whose lease could not be acquired because of `error`.
 
-
-def _least_wait(claim: _Claim, error: ClusterError, seconds: float) -> float:
-    """The least number of seconds before the next try. Raises `ClaimRefused` if a retry is useless.
-
-    `seconds`: how long requests have been failing. A retry is useless after `TROUBLE_SECONDS`; a longer delay that the
-    apiserver requests is cut to the end of that time.
+    `failing`: for how many seconds other coordinators were faster; None if that is not the reason.
     """
-    terms, late = claim.terms, isinstance(error, AlreadyExists | Conflict)
-    move = classify_create_error(error)
-    if seconds < TROUBLE_SECONDS and (late or isinstance(move, RetryCreate)):
-        return min(_requested_delay(error), TROUBLE_SECONDS - seconds)
-    if late:
+    terms = claim.terms
+    if failing is not None:
         message = (
             f"the lease {terms.name} of the claim {terms.claim} was free, but could not be acquired in "
-            f"{seconds:.0f} s: {error}"
+            f"{failing:.0f} s: {error}"
         )
-        raise ClaimRefused(Infra(InfraKind.CLAIM, DidRun.NO, message=message))
+        return ClaimRefused(Infra(InfraKind.CLAIM, DidRun.NO, message=message))
     answer = infra_from_error(error)
     if isinstance(error, Forbidden):
         message = (
@@ -474,4 +485,4 @@ def _least_wait(claim: _Claim, error: ClusterError, seconds: float) -> float:
             f"leases of coordination.k8s.io in the namespace {terms.namespace}."
         )
         answer = replace(answer, message=message)
-    raise ClaimRefused(answer)
+    return ClaimRefused(answer)

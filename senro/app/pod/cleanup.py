@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 import anyio
 
@@ -18,7 +19,7 @@ from senro.app.pod.deletion import (
     watch_until_gone,
 )
 from senro.app.pod.observer import PodObserver
-from senro.domain.errors import ClusterError, Throttled, Unavailable, Unreachable
+from senro.domain.errors import ClusterError
 from senro.domain.kube.pod import Pod
 from senro.domain.manifests.containers import Manifest
 from senro.domain.pipeline.step_mounts import pod_target
@@ -32,10 +33,6 @@ CONFIRM_SECONDS = 45.0
 
 CANCEL_GRACE = 3
 """The grace period in seconds of a pod whose run was cancelled."""
-
-ASK_SECONDS = 30.0
-"""How long the deletion after a timeout is requested again; later the pod's own deadline ends it. The adapter may
-repeat the last request for another thirty seconds."""
 
 
 @dataclass(slots=True)
@@ -76,7 +73,7 @@ class PodCleanup:
     async def request_deletion(self, observer: PodObserver) -> None:
         """Request the deletion of a pod whose step timed out, and return once it was answered.
 
-        The observer then sees what becomes of the pod. Errors of the connection are retried for `ASK_SECONDS`.
+        The observer then sees what becomes of the pod. If the deletion fails, the pod's own deadline ends it.
         """
         pod = self.pod
         if pod is not None:
@@ -91,18 +88,12 @@ class PodCleanup:
         self._last = pod
 
     async def _request_deletion(self, pod: Pod) -> None:
-        metadata, clock = pod.metadata, self.attempt.services.clock
-        deadline = clock.monotonic() + ASK_SECONDS
-        while clock.monotonic() < deadline:
-            try:
-                gone = await self.cluster.delete_pod(metadata.namespace, metadata.name, uid=metadata.uid)
-                self._timeout_accepted = not gone
-            except (Unreachable, Throttled, Unavailable):
-                await clock.sleep(1.0)
-                continue
-            except ClusterError as error:
-                await self.attempt.recorder.note(str(error), step=self.attempt.step.id)
-            return
+        metadata = pod.metadata
+        try:
+            gone = await self.cluster.delete_pod(metadata.namespace, metadata.name, uid=metadata.uid)
+            self._timeout_accepted = not gone
+        except ClusterError as error:
+            await self.attempt.recorder.note(str(error), step=self.attempt.step.id)
 
     def _last_seen(self, observer: PodObserver | None) -> Pod | None:
         return self._last or (observer.last if observer is not None else self.pod)
@@ -156,13 +147,16 @@ class PodCleanup:
     async def _remove_secret(self, result: _SecretResult) -> None:
         if self.secret is None:
             return
-        metadata, clock = self.secret["metadata"], self.attempt.services.clock
+        metadata, services = self.secret["metadata"], self.attempt.services
+        remove = partial(
+            remove_secret, self.cluster, metadata["namespace"], metadata["name"], services.clock, services.randomness
+        )
         try:
-            await remove_secret(self.cluster, metadata["namespace"], metadata["name"], clock)
+            await remove()
             if self.manifest is None:
                 # Its create was given up. The apiserver may still carry it out, and no pod owns the Secret then.
-                await clock.sleep(UNACKNOWLEDGED_SECONDS)
-                await remove_secret(self.cluster, metadata["namespace"], metadata["name"], clock)
+                await services.clock.sleep(UNACKNOWLEDGED_SECONDS)
+                await remove()
         except ClusterError as error:
             result.error = str(error)
         else:

@@ -4,29 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from senro.domain.errors import AlreadyExists, ClusterError
 from senro.domain.kube.names import ATTEMPT_UID_ANNOTATION
 from senro.domain.kube.pod import Pod
 from senro.domain.requests.absence import CREATE_LAG_SECONDS
-from senro.domain.verdict.creation import TROUBLE_SECONDS, GiveUp, classify_create_error, may_have_been_stored
-from senro.ports.clock import Clock
+from senro.domain.requests.backoff import Backoff, BackoffPolicy
+from senro.domain.verdict.creation import (
+    QUOTA_PAUSE,
+    TROUBLE_SECONDS,
+    GiveUp,
+    classify_create_error,
+    may_have_been_stored,
+)
+from senro.ports.clock import Clock, Randomness
 from senro.ports.cluster import Cluster, Manifest
 
 T = TypeVar("T")
 
-FIRST_PAUSE, LONGEST_PAUSE, LONGEST_QUOTA_PAUSE = 0.2, 5.0, 30.0
-"""Seconds between repeated requests; each pause is twice the one before. Those for a quota may grow longer."""
+TROUBLES = BackoffPolicy(first=0.2, longest=5.0, bound=TROUBLE_SECONDS)
+"""The tries of a write while the control plane fails. The adapter sends each of them once."""
+
+QUOTA = BackoffPolicy(first=QUOTA_PAUSE, longest=30.0)
+"""The tries of a create while a quota is used up. Its bound is the step's start timeout."""
+
+LOOKS = BackoffPolicy(first=0.2, longest=0.2, jitter=0.0, bound=CREATE_LAG_SECONDS)
+"""The schedule of the polls for a pod that may have been stored."""
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """How long a create may wait for a quota, in seconds, and the function that reports what it waits for."""
+class WriteRetries:
+    """What repeating the writes of one attempt needs.
 
+    clock, randomness: the run's.
+    start_timeout: how many seconds a create may wait for a quota.
+    report: called with a message that says what a create waits for.
+    """
+
+    clock: Clock
+    randomness: Randomness
     start_timeout: float
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
 
 
 class PodNotCreated(Exception):
@@ -46,8 +66,7 @@ async def create_pod(
     cluster: Cluster,
     manifest: Manifest,
     nonce: str,
-    clock: Clock,
-    waiting: Waiting,
+    retries: WriteRetries,
     *,
     ready: Callable[[], None] = lambda: None,
 ) -> tuple[Pod, bool]:
@@ -60,9 +79,9 @@ async def create_pod(
     """
     create = _PodCreate(cluster, manifest, nonce, ready)
     try:
-        return await _repeat(create.request, clock, waiting, create.note_failure)
+        return await _repeat(create.request, retries, create.note_failure)
     except Exception as error:
-        pod = await create.look_for_stored_pod(clock) if create.may_exist else None
+        pod = await create.look_for_stored_pod(retries.clock) if create.may_exist else None
         if pod is not None:
             return pod, True
         raise PodNotCreated(error, may_exist=create.may_exist) from error
@@ -97,9 +116,9 @@ class _PodCreate:
 
     async def look_for_stored_pod(self, clock: Clock) -> Pod | None:
         """The pod that a request stored although it failed, None if it does not appear in `CREATE_LAG_SECONDS`."""
-        deadline = clock.monotonic() + CREATE_LAG_SECONDS
-        while (pod := await self._find()) is None and clock.monotonic() < deadline:
-            await clock.sleep(FIRST_PAUSE)
+        looks = Backoff(LOOKS, clock.monotonic())
+        while (pod := await self._find()) is None and (wait := looks.next_wait(clock.monotonic())) is not None:
+            await clock.sleep(wait)
         return pod
 
     async def _find(self) -> Pod | None:
@@ -113,7 +132,7 @@ class _PodCreate:
         return pod if pod is not None and is_ours(pod, self.nonce) else None
 
 
-async def create_secret(cluster: Cluster, manifest: Manifest, clock: Clock, waiting: Waiting) -> None:
+async def create_secret(cluster: Cluster, manifest: Manifest, retries: WriteRetries) -> None:
     """Create the Secret.
 
     It cannot be read back, so a 409 is taken for this attempt's own only after a request that got no answer.
@@ -126,29 +145,32 @@ async def create_secret(cluster: Cluster, manifest: Manifest, clock: Clock, wait
             if not unanswered:
                 raise
 
-    await _repeat(create, clock, waiting)
+    await _repeat(create, retries)
 
 
-async def own_secret(cluster: Cluster, name: str, owner: Pod, clock: Clock, waiting: Waiting) -> None:
+async def own_secret(cluster: Cluster, name: str, owner: Pod, retries: WriteRetries) -> None:
     """Make the pod the owner of the Secret. The patch is idempotent, so it may be repeated."""
 
     async def own(_: int) -> None:
         await cluster.own_secret(owner.metadata.namespace, name, owner=owner)
 
-    await _repeat(own, clock, waiting)
+    await _repeat(own, retries)
 
 
 async def _repeat(
     request: Callable[[int], Awaitable[T]],
-    clock: Clock,
-    waiting: Waiting,
+    retries: WriteRetries,
     note_failure: Callable[[ClusterError], None] = lambda _: None,
 ) -> T:
     """Await `request` until it succeeds or repeating is useless; its argument counts earlier unanswered requests.
 
     `note_failure` is called with the error of each request that failed.
     """
-    began, pause, unanswered = clock.monotonic(), FIRST_PAUSE, 0
+    clock, began, unanswered = retries.clock, retries.clock.monotonic(), 0
+    backoffs = {
+        "trouble": Backoff(TROUBLES, began),
+        "quota": Backoff(replace(QUOTA, bound=retries.start_timeout), began),
+    }
     while True:
         try:
             return await request(unanswered)
@@ -158,14 +180,13 @@ async def _repeat(
             if isinstance(move, GiveUp):
                 raise
             unanswered += move.may_exist
-            wait = max(pause, move.delay)
-            limit = waiting.start_timeout if move.budget == "quota" else TROUBLE_SECONDS
-            if clock.monotonic() + wait > began + limit:
+            fraction = retries.randomness.fraction()
+            wait = backoffs[move.budget].next_wait(clock.monotonic(), fraction=fraction, requested=move.delay)
+            if wait is None:
                 raise
             if move.message:
-                waiting.tell(f"{move.message}: {error}")
+                retries.report(f"{move.message}: {error}")
         await clock.sleep(wait)
-        pause = min(pause * 2, LONGEST_PAUSE) if move.budget == "trouble" else min(wait * 2, LONGEST_QUOTA_PAUSE)
 
 
 def is_ours(pod: Pod, nonce: str) -> bool:

@@ -8,7 +8,9 @@ from typing import Literal
 from senro.domain.errors import ClusterError, Throttled, Unauthorized, Unavailable, Unreachable
 from senro.domain.kube.names import ATTEMPT_UID_ANNOTATION
 from senro.domain.kube.pod import Pod
-from senro.ports.clock import Clock
+from senro.domain.requests.backoff import BackoffPolicy
+from senro.domain.requests.idempotency import requested_delay
+from senro.ports.clock import Clock, Randomness
 from senro.ports.cluster import Cluster, Manifest
 
 UNACKNOWLEDGED_SECONDS = 2.0
@@ -28,12 +30,15 @@ PodRemoval = Literal["deleted", "forced", "already_gone"]
 - `already_gone`: the pod did not exist any more.
 """
 
-POLL_PAUSE, LONGEST_POLL_PAUSE = 0.1, 1.0
-"""Seconds between two polls of a pod that is being deleted, at first and at most."""
+DELETION_POLLS = BackoffPolicy(first=0.1, longest=1.0, factor=1.5, jitter=0.0)
+"""The schedule of the polls of a pod that is being deleted."""
 
-END_PAUSE, LONGEST_END_PAUSE = 0.05, 0.5
-"""Seconds between two polls for the end of a pod: its kubelet shows it ended for 0.8 s before it removes the object
+END_POLLS = BackoffPolicy(first=0.05, longest=0.5, factor=1.2, jitter=0.0)
+"""The schedule of the polls for the end of a pod: its kubelet shows it ended for 0.8 s before it removes the object
 (recordings deleted-trap-zero, deleted-ignores-term and evicted-api-trap-zero)."""
+
+SECRET_DELETIONS = BackoffPolicy(first=0.1, longest=1.0, factor=1.5)
+"""The waits after deletions of a Secret that failed although the adapter has repeated them, and after a 401."""
 
 
 async def remove_pod(
@@ -45,9 +50,10 @@ async def remove_pod(
     SIGTERM.
     """
     namespace, name, uid = pod.metadata.namespace, pod.metadata.name, pod.metadata.uid
-    pause, requested, forced = POLL_PAUSE, False, False
+    waits, requested, forced = DELETION_POLLS.waits(), False, False
     may_be_forced = False  # a request without a grace period was sent, and may have taken effect unanswered
     while True:
+        delay = 0.0
         try:
             now = force()
             if not requested or (now and not forced):
@@ -58,10 +64,9 @@ async def remove_pod(
             found = await cluster.read_pod(namespace, name)
             if found is None or found.metadata.uid != uid:
                 return "forced" if may_be_forced else "deleted"
-        except RETRYABLE:
-            pass
-        await clock.sleep(pause)
-        pause = min(pause * 1.5, LONGEST_POLL_PAUSE)
+        except RETRYABLE as error:
+            delay = requested_delay(error)
+        await clock.sleep(max(next(waits), delay))
 
 
 async def watch_until_gone(cluster: Cluster, pod: Pod, clock: Clock, *, seen: Callable[[Pod], None]) -> None:
@@ -69,19 +74,19 @@ async def watch_until_gone(cluster: Cluster, pod: Pod, clock: Clock, *, seen: Ca
 
     Errors in `RETRYABLE` are retried; another error ends the watch.
     """
-    pause = END_PAUSE
+    waits = END_POLLS.waits()
     while True:
+        delay = 0.0
         try:
             found = await cluster.read_pod(pod.metadata.namespace, pod.metadata.name)
             if found is None or found.metadata.uid != pod.metadata.uid:
                 return
             seen(found)
-        except RETRYABLE:
-            pass
+        except RETRYABLE as error:
+            delay = requested_delay(error)
         except ClusterError:
             return
-        await clock.sleep(pause)
-        pause = min(pause * 1.2, LONGEST_END_PAUSE)
+        await clock.sleep(max(next(waits), delay))
 
 
 async def find_unacknowledged_pod(cluster: Cluster, manifest: Manifest, nonce: str, clock: Clock) -> Pod | None:
@@ -92,31 +97,30 @@ async def find_unacknowledged_pod(cluster: Cluster, manifest: Manifest, nonce: s
     """
     metadata = manifest["metadata"]
     deadline = clock.monotonic() + UNACKNOWLEDGED_SECONDS
-    pause = POLL_PAUSE
+    waits = DELETION_POLLS.waits()
     while True:
+        delay = 0.0
         try:
             pod = await cluster.read_pod(metadata["namespace"], metadata["name"])
             if pod is not None:
                 return pod if pod.metadata.annotations.get(ATTEMPT_UID_ANNOTATION) == nonce else None
             if clock.monotonic() >= deadline:
                 return None
-        except RETRYABLE:
-            pass
-        await clock.sleep(pause)
-        pause = min(pause * 1.5, LONGEST_POLL_PAUSE)
+        except RETRYABLE as error:
+            delay = requested_delay(error)
+        await clock.sleep(max(next(waits), delay))
 
 
-async def remove_secret(cluster: Cluster, namespace: str, name: str, clock: Clock) -> None:
+async def remove_secret(cluster: Cluster, namespace: str, name: str, clock: Clock, randomness: Randomness) -> None:
     """Delete the Secret. Errors in `RETRYABLE` are retried; another one, such as a 403, is raised."""
-    pause = POLL_PAUSE
+    waits = SECRET_DELETIONS.waits(randomness.fraction)
     while True:
         try:
             await cluster.delete_secret(namespace, name)
-        except RETRYABLE:
-            await clock.sleep(pause)
-            pause = min(pause * 1.5, LONGEST_POLL_PAUSE)
-            continue
-        return
+        except RETRYABLE as error:
+            await clock.sleep(max(next(waits), requested_delay(error)))
+        else:
+            return
 
 
 def removal_command(kind: str, namespace: str, name: str) -> str:

@@ -11,6 +11,8 @@ from senro.app.pod.observer import PodObserver
 from senro.app.pod.write_buffer import WriteBuffer
 from senro.domain.errors import ClusterError, Forbidden, StreamBroken
 from senro.domain.kube.pod import Pod
+from senro.domain.requests.backoff import BackoffPolicy
+from senro.domain.requests.idempotency import requested_delay
 from senro.domain.run.events import LogEnded
 from senro.domain.text.kubelet_log import LogLine, LogLines, LogPiece
 from senro.domain.text.stream_redactor import PieceMask
@@ -20,10 +22,14 @@ from senro.ports.cluster import Cluster
 from senro.ports.ledger import StepLog
 
 PAUSE_SECONDS = 0.5
-"""Seconds between two openings of the stream while the container runs, if the first brought no new line."""
+"""The least number of seconds between two openings of the stream while the container runs, if the first brought no new
+line."""
 
-SHORT_PAUSE_SECONDS = 0.02
-"""The same if it brought lines: what the container prints meanwhile may be rotated away before it is read."""
+OPENINGS = BackoffPolicy(first=1.5 * PAUSE_SECONDS, longest=1.5 * PAUSE_SECONDS, jitter=1 / 3)
+"""The wait between these openings."""
+
+OPENINGS_AFTER_LINES = BackoffPolicy(first=0.02, longest=0.02)
+"""The same after lines came: what the container prints meanwhile may be rotated away before it is read."""
 
 HUNG_SECONDS = 3.0
 """How long a stream may stay silent once the pod shows that the container has ended. A kubelet checks for the end every
@@ -90,15 +96,16 @@ class LogFollower:
     async def _follow_to_the_end(self) -> None:
         while self.observer.seen_running:
             written = self._lines_written
+            failure: ClusterError | None = None
             try:
                 await self._follow()
             except Forbidden as error:
                 self.reason = str(error)
                 break
-            except ClusterError:
+            except ClusterError as error:
                 # The stream broke; the kubelet is out of reach, does not know the pod yet (404) or does not regard the
                 # container as started (400, recording `logs`). The pod alone shows whether to go on.
-                pass
+                failure = error
             await self._buffer.flush()
             await self._write(self.lines.broke_off())
             await self.observer.next_poll_from_now()
@@ -108,8 +115,7 @@ class LogFollower:
             if _has_ended(self.observer):
                 await self._read_rest()
                 break
-            pause = PAUSE_SECONDS if self._lines_written == written else SHORT_PAUSE_SECONDS
-            await self.attempt.services.clock.sleep(pause)
+            await self._pause(OPENINGS if self._lines_written == written else OPENINGS_AFTER_LINES, failure)
 
     async def _follow(self) -> None:
         metadata = self.pod.metadata
@@ -146,7 +152,7 @@ class LogFollower:
                     metadata.namespace, metadata.name, STEP_CONTAINER, since=self.lines.since
                 )
             except StreamBroken:
-                await self.attempt.services.clock.sleep(SHORT_PAUSE_SECONDS)
+                await self._pause(OPENINGS_AFTER_LINES)
             except Forbidden as error:
                 self.reason = f"its end could not be read: {error}"
                 return
@@ -155,12 +161,18 @@ class LogFollower:
                 if self.observer.pod is None:
                     self.reason = f"its end could not be read: {error}"
                     return
-                await self.attempt.services.clock.sleep(PAUSE_SECONDS)
+                await self._pause(OPENINGS, error)
             else:
                 # Everything after the last line is in this answer, whatever an earlier stream reported.
                 self.reason = ""
                 await self._write(self.lines.feed(rest))
                 return
+
+    async def _pause(self, policy: BackoffPolicy, error: ClusterError | None = None) -> None:
+        """Wait before the log is requested again after `error`, for as long as the apiserver requests at least."""
+        services = self.attempt.services
+        wait = policy.wait(0, fraction=services.randomness.fraction(), requested=requested_delay(error))
+        await services.clock.sleep(wait)
 
     async def _write(self, pieces: list[LogPiece]) -> None:
         """Write lines, masked, to the log and to the reporter; keep what a kubelet reported in place of lines."""

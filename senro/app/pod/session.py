@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import anyio
@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 from senro.app.attempt import Attempt
 from senro.app.pod.claim_leases import Claims
 from senro.app.pod.cleanup import PodCleanup
-from senro.app.pod.creation import PodNotCreated, Waiting, create_pod, create_secret, own_secret
+from senro.app.pod.creation import PodNotCreated, WriteRetries, create_pod, create_secret, own_secret
 from senro.app.pod.observer import PodObserver
 from senro.app.runtime.services import ClusterServices
 from senro.domain.errors import ClusterError
@@ -52,16 +52,16 @@ class PodSession:
         `uploaded_bytes`: the length of the archive that the pod's own deadline has to allow for. Raises `ClusterError`
         if one of the two could not be created, `ClaimRefused` if the lease of a claim was lost before.
         """
-        attempt, cluster, clock, cleanup = self.attempt, self.services.cluster, self._clock, self.cleanup
-        waiting = Waiting(seconds(pod_target(attempt.step).start_timeout), attempt.report_phase)
+        attempt, cluster, cleanup = self.attempt, self.services.cluster, self.cleanup
+        retries = self._write_retries(attempt.report_phase)
         if attempt.step.secrets:
             cleanup.secret = secret_manifest(attempt.step, attempt.identity, attempt.secrets)
-            await create_secret(cluster, cleanup.secret, clock, waiting)
+            await create_secret(cluster, cleanup.secret, retries)
         cleanup.may_exist = True
         cleanup.manifest = pod_manifest(attempt.step, attempt.identity, staged_bytes=uploaded_bytes)
         try:
             pod, adopted = await create_pod(
-                cluster, cleanup.manifest, attempt.identity.nonce, clock, waiting, ready=self.claims.check
+                cluster, cleanup.manifest, attempt.identity.nonce, retries, ready=self.claims.check
             )
         except PodNotCreated as failure:
             cleanup.may_exist = failure.may_exist
@@ -110,10 +110,9 @@ class PodSession:
         attempt = self.attempt
         if not attempt.step.secrets:
             return
-        waiting = Waiting(seconds(pod_target(attempt.step).start_timeout), attempt.report_note)
-        name = attempt.identity.name
+        retries, name = self._write_retries(attempt.report_note), attempt.identity.name
         try:
-            await own_secret(self.services.cluster, name, pod, self._clock, waiting)
+            await own_secret(self.services.cluster, name, pod, retries)
         except ClusterError as error:
             await attempt.recorder.note(
                 f"the Secret {pod.metadata.namespace}/{name} was given no owner ({error}); it is deleted with its pod, "
@@ -156,6 +155,10 @@ class PodSession:
     @property
     def _clock(self) -> Clock:
         return self.attempt.services.clock
+
+    def _write_retries(self, report: Callable[[str], None]) -> WriteRetries:
+        services, target = self.attempt.services, pod_target(self.attempt.step)
+        return WriteRetries(services.clock, services.randomness, seconds(target.start_timeout), report)
 
 
 @asynccontextmanager

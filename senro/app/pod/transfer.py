@@ -78,7 +78,8 @@ class Transfer(ABC, Generic[T]):
         Opens the exec again after a pause while the policy of `senro.domain.transfer.retry_policy` allows it. Raises
         what `_check_pod` or `_failure` make of the error that ended it.
         """
-        clock, backoff = self.attempt.services.clock, TransferBackoff()
+        services, backoff = self.attempt.services, TransferBackoff()
+        clock = services.clock
         began = clock.monotonic()
         while True:
             try:
@@ -94,7 +95,7 @@ class Transfer(ABC, Generic[T]):
                 await self._record(backoff.tries + 1, clock.monotonic() - began)
                 return result
             decision = decide_retry(failed, begun=self._begun)
-            wait = backoff.pause(decision, clock.monotonic())
+            wait = backoff.next_wait(decision, clock.monotonic(), services.randomness.fraction())
             broken = BrokenTry(failed, decision, backoff.tries, f"{failed} ({self._progress()})")
             await self.attempt.recorder.record(
                 TransferTryFailed(

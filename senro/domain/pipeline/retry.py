@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from senro.domain.pipeline.durations import Duration, seconds
+from senro.domain.requests.backoff import BackoffPolicy
 
 RetryOn = Literal["infra", "failure", "any"]
 """What is repeated: what the cluster did to the step, what the step's own command did, or both."""
@@ -32,9 +33,8 @@ class Retry:
 
         Half of the wait is fixed and half is drawn, so that steps that one event killed do not come back at once.
         """
-        exponent = min(attempt - 2, 64)  # a float overflows long after every max_delay was reached
-        full = min(self.max_delay, self.delay * self.factor**exponent)
-        return full / 2 + full / 2 * fraction
+        policy = BackoffPolicy(first=self.delay, longest=self.max_delay, factor=self.factor)
+        return policy.wait(attempt - 2, fraction=fraction)
 
 
 def on_infra(

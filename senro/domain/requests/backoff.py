@@ -5,7 +5,9 @@ Every repetition in senro uses this policy. Times and random numbers are argumen
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 _LARGEST_EXPONENT = 64
@@ -40,6 +42,11 @@ class BackoffPolicy:
         full = min(self.longest, self.first * self.factor ** min(failures, _LARGEST_EXPONENT))
         return max(full * (1 - self.jitter), requested) + full * self.jitter * fraction
 
+    def waits(self, fraction: Callable[[], float] = lambda: 0.0) -> Iterator[float]:
+        """Yields the wait after each failure, or each poll, without an end. `fraction` is called for each of them."""
+        for failures in itertools.count():
+            yield self.wait(failures, fraction=fraction())
+
 
 class Backoff:
     """The failures of one request so far, and the wait before its next try.
@@ -66,6 +73,10 @@ class Backoff:
         if self.failures >= self._policy.tries or left <= 0 or requested > left:
             return None
         return min(wait, left)
+
+    def elapsed(self, at: float) -> float:
+        """Seconds since the beginning; 0 before the first failure of a bound that begins with it."""
+        return 0.0 if self._began is None else at - self._began
 
     def reset(self) -> None:
         """Begin again after a success: with the first wait, and with the whole bound from the next failure on."""

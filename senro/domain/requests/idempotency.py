@@ -82,3 +82,8 @@ def retry_delay(error: ClusterError) -> float | None:
         return None
     least = THROTTLED_SECONDS if response.code == 429 or webhook else 0.0
     return least if response.retry_after is None else max(0.0, response.retry_after)
+
+
+def requested_delay(error: ClusterError | None) -> float:
+    """Seconds that the apiserver requests before the next request, whatever that is; 0 if it requests none."""
+    return 0.0 if error is None else retry_delay(error) or 0.0

@@ -25,6 +25,7 @@ from senro.domain.errors import (
     Unavailable,
     Unreachable,
 )
+from senro.domain.requests.backoff import Backoff, BackoffPolicy
 
 TRIES = 3
 """How often a transfer is tried while the pod lives (docs/design/transfers.md#tries-of-a-transfer)."""
@@ -33,8 +34,11 @@ PATIENCE_SECONDS = 900.0
 """Unbroken refusals of the handshake that are put down to an upgrade of the control plane
 (docs/design/transfers.md#refused-handshakes)."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
-"""Seconds between two openings; each pause is twice the one before."""
+BROKEN_TRIES = BackoffPolicy(first=0.2, longest=10.0, tries=TRIES)
+"""The waits after a try that broke."""
+
+REFUSED_OPENINGS = BackoffPolicy(first=0.2, longest=10.0, bound=PATIENCE_SECONDS)
+"""The waits after an exec that was not opened."""
 
 BROKEN_RULES = frozenset({"checksum", "end", "format", "pax", "torn", "truncated"})
 """The rules of a `TreeError` that say that an archive broke on its way."""
@@ -77,29 +81,28 @@ def decide_retry(error: Exception, *, begun: bool = True) -> RetryDecision:
 
 
 class TransferBackoff:
-    """Counts the tries of one transfer and paces its openings, in the coordinator's monotonic seconds."""
+    """Counts the tries of one transfer, and computes the wait before each opening of its exec."""
 
     def __init__(self) -> None:
-        self.tries = 0
-        self._pause = FIRST_PAUSE
-        self._waiting_since: float | None = None
+        self._broken_tries = Backoff(BROKEN_TRIES)
+        self._refused_openings = Backoff(REFUSED_OPENINGS)
 
-    def pause(self, taken: RetryDecision, at: float) -> float | None:
-        """Seconds to wait before the next opening, at `at`; None where there is none.
+    @property
+    def tries(self) -> int:
+        """How many tries broke."""
+        return self._broken_tries.failures
 
-        Ask once for each opening that failed. A `retry` counts and ends an unbroken wait.
+    def next_wait(self, decision: RetryDecision, at: float, fraction: float) -> float | None:
+        """Seconds to wait before the next opening; None if there is none. Call it once for each failed opening.
+
+        `at` is the coordinator's monotonic clock, `fraction` a random number from 0 up to but not including 1. A
+        `retry` shows that the exec was opened, so it ends an unbroken refusal.
         """
-        if taken.move == "end":
-            return None
-        if taken.move == "retry":
-            self.tries += 1
-            self._waiting_since = None
-            if self.tries >= TRIES:
+        match decision.move:
+            case "end":
                 return None
-        elif self._waiting_since is None:
-            self._waiting_since = at
-        elif at - self._waiting_since >= PATIENCE_SECONDS:
-            return None
-        wait = max(self._pause, taken.after)
-        self._pause = min(self._pause * 2, LONGEST_PAUSE)
-        return wait
+            case "retry":
+                self._refused_openings.reset()
+                return self._broken_tries.next_wait(at, fraction=fraction, requested=decision.after)
+            case "wait":
+                return self._refused_openings.next_wait(at, fraction=fraction, requested=decision.after)

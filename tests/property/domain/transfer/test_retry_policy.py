@@ -30,10 +30,10 @@ from senro.domain.errors import (
 )
 from senro.domain.transfer.retry_policy import (
     BROKEN_RULES,
-    FIRST_PAUSE,
+    BROKEN_TRIES,
     LOCAL_RULES,
-    LONGEST_PAUSE,
     PATIENCE_SECONDS,
+    REFUSED_OPENINGS,
     TRIES,
     RetryDecision,
     TransferBackoff,
@@ -143,15 +143,15 @@ breaks = st.builds(RetryDecision, st.sampled_from(["wait", "retry", "end"]), aft
 @given(st.lists(afters, min_size=TRIES, max_size=TRIES), st.lists(st.tuples(st.integers(0, TRIES - 1), afters)))
 def test_three_retries_end(retries: list[float], waits: list[tuple[int, float]]) -> None:
     """Whatever was waited in between, the third break that counts is the last, and no wait is a try."""
-    pace, at = TransferBackoff(), 0.0
+    backoff, at = TransferBackoff(), 0.0
     for number, after in enumerate(retries):
         for _, wait in [entry for entry in waits if entry[0] == number]:
-            before = pace.tries
+            before = backoff.tries
             assume(wait < PATIENCE_SECONDS)
-            assert pace.pause(RetryDecision("wait", wait), at) is not None
-            assert pace.tries == before
-        pause = pace.pause(RetryDecision("retry", after), at)
-        assert pace.tries == number + 1
+            assert backoff.next_wait(RetryDecision("wait", wait), at, 0.0) is not None
+            assert backoff.tries == before
+        pause = backoff.next_wait(RetryDecision("retry", after), at, 0.0)
+        assert backoff.tries == number + 1
         assert (pause is None) == (number + 1 == TRIES)
         at += pause or 0.0
 
@@ -159,44 +159,47 @@ def test_three_retries_end(retries: list[float], waits: list[tuple[int, float]])
 @given(st.lists(breaks, max_size=5))
 def test_an_end_ends(before: list[RetryDecision]) -> None:
     """There is no pause after it, it is no try, whatever came before."""
-    pace = TransferBackoff()
+    backoff = TransferBackoff()
     for taken in before:
-        pace.pause(taken, 0.0)
-    tries = pace.tries
-    assert pace.pause(RetryDecision("end", 5.0), 0.0) is None
-    assert pace.tries == tries
+        backoff.next_wait(taken, 0.0, 0.0)
+    tries = backoff.tries
+    assert backoff.next_wait(RetryDecision("end", 5.0), 0.0, 0.0) is None
+    assert backoff.tries == tries
 
 
 @given(st.lists(st.floats(0.0, 600.0), min_size=1, max_size=8))
 @example([PATIENCE_SECONDS])
 def test_a_quarter_of_an_hour_of_waits_ends(gaps: list[float]) -> None:
     """Unbroken waits end with the first that comes so long after the first of them, and not before."""
-    pace, at = TransferBackoff(), 5000.0
-    assert pace.pause(RetryDecision("wait"), at) is not None
+    backoff, at = TransferBackoff(), 5000.0
+    assert backoff.next_wait(RetryDecision("wait"), at, 0.0) is not None
     for gap in gaps:
         at += gap
-        assert (pace.pause(RetryDecision("wait"), at) is None) == (at - 5000.0 >= PATIENCE_SECONDS)
+        assert (backoff.next_wait(RetryDecision("wait"), at, 0.0) is None) == (at - 5000.0 >= PATIENCE_SECONDS)
 
 
 @given(st.floats(0, 2 * PATIENCE_SECONDS), st.floats(0, PATIENCE_SECONDS - 1))
 def test_a_try_begins_the_patience_anew(first: float, later: float) -> None:
     """An exec that was opened shows that the control plane is back: the next refusals have their own quarter."""
-    pace = TransferBackoff()
-    pace.pause(RetryDecision("wait"), 0.0)
-    assert pace.pause(RetryDecision("retry"), first) is not None
-    assert pace.pause(RetryDecision("wait"), first) is not None
-    assert pace.pause(RetryDecision("wait"), first + later) is not None
+    backoff = TransferBackoff()
+    backoff.next_wait(RetryDecision("wait"), 0.0, 0.0)
+    assert backoff.next_wait(RetryDecision("retry"), first, 0.0) is not None
+    assert backoff.next_wait(RetryDecision("wait"), first, 0.0) is not None
+    assert backoff.next_wait(RetryDecision("wait"), first + later, 0.0) is not None
 
 
-@given(st.lists(breaks.filter(lambda taken: taken.move != "end"), max_size=40))
-def test_pauses_are_bounded_and_never_shorter_than_asked(taken: list[RetryDecision]) -> None:
-    """Retry-After is respected; what the table itself adds doubles from the first pause to the longest."""
-    pace, own = TransferBackoff(), FIRST_PAUSE
-    for each in taken:
-        pause = pace.pause(each, 0.0)
-        if pause is None:
-            assert pace.tries >= TRIES
+@given(st.lists(breaks.filter(lambda decision: decision.move != "end"), max_size=40), st.floats(0, 1, exclude_max=True))
+def test_pauses_are_bounded_and_never_shorter_than_asked(decisions: list[RetryDecision], fraction: float) -> None:
+    """Retry-After is respected; the own waits of tries and of refused openings grow within their policies."""
+    backoff, counts = TransferBackoff(), {"retry": 0, "wait": 0}
+    for decision in decisions:
+        wait = backoff.next_wait(decision, 0.0, fraction)
+        if wait is None:
+            assert backoff.tries >= TRIES
             return
-        assert pause == max(own, each.after)
-        assert pause <= max(LONGEST_PAUSE, each.after)
-        own = min(own * 2, LONGEST_PAUSE)
+        policy = BROKEN_TRIES if decision.move == "retry" else REFUSED_OPENINGS
+        assert wait == policy.wait(counts[decision.move], fraction=fraction, requested=decision.after)
+        assert decision.after <= wait <= max(policy.longest, decision.after + policy.longest / 2)
+        counts[decision.move] += 1
+        if decision.move == "retry":
+            counts["wait"] = 0

@@ -154,6 +154,14 @@ async def test_the_end_of_patience() -> None:
     assert FAILING_SECONDS <= pods.moments[-1] - pods.moments[since] < FAILING_SECONDS + 2
 
 
+async def test_a_poll_waits_for_the_delay_that_the_apiserver_requests() -> None:
+    """A Retry-After is kept also where it is longer than the adapter repeats a request; a nudge does not shorten it."""
+    watched, pods = watch(FakeClock(auto=True), Unavailable(ASKED, ErrorResponse(code=503, retry_after=120.0)), pod(1))
+    watched.nudge()
+    assert await watched.next() == pod(1)
+    assert pods.moments[-1] == pytest.approx(120.05)
+
+
 REFUSALS: list[ApiError] = [
     Forbidden(ASKED, ErrorResponse(code=403)),
     Unauthorized(ASKED, ErrorResponse(code=401)),

@@ -636,7 +636,7 @@ async def test_stored_pod_continues_without_the_claim(tmp_path: Path) -> None:
     site = Site(tmp_path, plan_of())
     for _ in range(100):
         site.cluster.fail("replace_lease", unreachable())
-    for _ in range(28):
+    for _ in range(36):
         site.cluster.fail("read_pod", refused("read pod", 503))
     site.cluster.fail("create_pod", UNANSWERED, effect=True)
     await site.run()

@@ -263,6 +263,18 @@ async def test_empty_log_is_requested_again(scene: Scene) -> None:
     assert (scene.cluster.openings, scene.end.complete) == ([None] * 3, True)
 
 
+async def test_requested_delay_is_kept_before_the_log_is_opened_again(scene: Scene) -> None:
+    """A log that the apiserver refuses with Retry-After is not requested before that time."""
+    scene.cluster.fail("follow_log", refused(ASKED, 429, retry_after=7.0))
+    began = scene.app.clock.monotonic()
+    async with scene.following_it():
+        scene.cluster.log(scene.pod).add(stamped(3))
+        await until(lambda: scene.written == plain(3))
+        assert scene.app.clock.monotonic() - began >= 7
+        scene.finish()
+    assert scene.end.complete
+
+
 @pytest.mark.parametrize("code", [500, 502, 429])
 async def test_unreachable_kubelet_is_retried(scene: Scene, code: int) -> None:
     """Errors of the connection do not end the log: the pod shows whether more follows."""

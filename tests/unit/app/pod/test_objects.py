@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from senro.app.pod.creation import PodNotCreated, Waiting, create_pod, create_secret, is_ours, own_secret
+from senro.app.pod.creation import PodNotCreated, WriteRetries, create_pod, create_secret, is_ours, own_secret
 from senro.app.pod.deletion import (
     UNACKNOWLEDGED_SECONDS,
     find_unacknowledged_pod,
@@ -35,10 +35,14 @@ from senro.domain.errors import (
 from senro.domain.kube.pod import Metadata, Pod
 from senro.domain.requests.absence import CREATE_LAG_SECONDS
 from senro.domain.verdict.creation import TROUBLE_SECONDS, may_have_been_stored
-from tests.lib.fakes.clock import FakeClock
+from tests.lib.fakes.clock import FakeClock, FakeRandomness
 from tests.lib.fakes.cluster import FakeCluster, refused
 
-WAITING = Waiting(300.0, lambda _: None)
+
+def retries(clock: FakeClock, start_timeout: float = 300.0, notes: list[str] | None = None) -> WriteRetries:
+    """How the writes are repeated: always after the shortest wait. What they wait for is added to `notes`."""
+    return WriteRetries(clock, FakeRandomness(0.0), start_timeout, (notes if notes is not None else []).append)
+
 
 pytestmark = pytest.mark.anyio
 
@@ -86,10 +90,10 @@ def waited(clock: FakeClock) -> float:
     return clock.monotonic() - FakeClock().monotonic()
 
 
-async def create(cluster: FakeCluster, clock: FakeClock, waiting: Waiting = WAITING) -> tuple[Pod, bool]:
+async def create(cluster: FakeCluster, clock: FakeClock, given: WriteRetries | None = None) -> tuple[Pod, bool]:
     """Creates POD; raises the error that ended the creation."""
     try:
-        return await create_pod(cluster, POD, "ours", clock, waiting)
+        return await create_pod(cluster, POD, "ours", given or retries(clock))
     except PodNotCreated as failure:
         raise failure.error from failure
 
@@ -142,7 +146,7 @@ async def test_possibly_stored_pod_is_reported(error: ClusterError) -> None:
     for _ in range(100):
         cluster.fail("create_pod", error)
     with pytest.raises(PodNotCreated) as caught:
-        await create_pod(cluster, POD, "ours", clock, Waiting(300.0, lambda _: None))
+        await create_pod(cluster, POD, "ours", retries(clock))
     assert caught.value.may_exist
 
 
@@ -208,17 +212,17 @@ async def test_refusal_is_raised_at_once(code: int, error: type[ClusterError]) -
 @pytest.mark.parametrize(
     ("error", "seconds"),
     [
-        (unsent(), 0.2),
-        (unavailable(), 0.2),
+        (unsent(), 0.1),
+        (unavailable(), 0.1),
         (unavailable(7), 7),
         (throttled(), 1),
-        (throttled(0), 0.2),
+        (throttled(0), 0.1),
         (throttled(12.5), 12.5),
     ],
     ids=str,
 )
 async def test_pause_before_a_retry(error: ClusterError, seconds: float) -> None:
-    """The pause is the delay that the apiserver requested, a second for a 429 without one, at least the first pause."""
+    """The pause is the delay that the apiserver requested, a second for a 429 without one, at least half of 0.2 s."""
     clock, cluster = site()
     cluster.fail("create_pod", error)
     await create(cluster, clock)
@@ -226,23 +230,23 @@ async def test_pause_before_a_retry(error: ClusterError, seconds: float) -> None
 
 
 async def test_pauses_double() -> None:
-    """Each pause is twice the one before, up to five seconds."""
+    """Each pause is twice the one before, up to five seconds; half of it is random."""
     clock, cluster = site()
     for _ in range(8):
         cluster.fail("create_pod", unsent())
     await create(cluster, clock)
-    assert waited(clock) == pytest.approx(0.2 + 0.4 + 0.8 + 1.6 + 3.2 + 5 + 5 + 5)
+    assert waited(clock) == pytest.approx((0.2 + 0.4 + 0.8 + 1.6 + 3.2 + 5 + 5 + 5) / 2)
 
 
 async def test_quota_is_awaited() -> None:
-    """A quota is retried after 5, 10, 20, 30, 30 s within the start timeout, and the wait is reported."""
+    """A quota is retried after half of 5, 10, 20, 30, 30 s, though not before 5 s, and the wait is reported."""
     clock, cluster = site()
     notes: list[str] = []
     full = refused("create", 403, "Forbidden", 'pods "x" is forbidden: exceeded quota: q, requested: pods=1')
     for _ in range(5):
         cluster.fail("create_pod", full)
-    await create(cluster, clock, Waiting(300.0, notes.append))
-    assert waited(clock) == pytest.approx(5 + 10 + 20 + 30 + 30)
+    await create(cluster, clock, retries(clock, notes=notes))
+    assert waited(clock) == pytest.approx(5 + 5 + 10 + 15 + 15)
     assert notes == [f"waiting for quota: {full}"] * 5
 
 
@@ -252,7 +256,7 @@ async def test_full_quota_ends_with_the_start_timeout() -> None:
     for _ in range(100):
         cluster.fail("create_pod", refused("create", 403, "Forbidden", "exceeded quota: q"))
     with pytest.raises(Forbidden, match="exceeded quota: q"):
-        await create(cluster, clock, Waiting(100.0, lambda _: None))
+        await create(cluster, clock, retries(clock, 100.0))
     assert 60 < waited(clock) <= 100
 
 
@@ -297,8 +301,8 @@ def test_lost_answers_create_one_pod_and_one_secret(
             cluster.fail("create_pod", fault(), effect=took_effect and fault in (lost, unavailable))
             cluster.fail("create_secret", fault(), effect=took_effect and fault in (lost, unavailable))
         pod, _ = await create(cluster, clock)
-        await create_secret(cluster, SECRET, clock, WAITING)
-        await own_secret(cluster, "make-1", pod, clock, WAITING)
+        await create_secret(cluster, SECRET, retries(clock))
+        await own_secret(cluster, "make-1", pod, retries(clock))
         assert list(cluster.pods) == list(cluster.secrets) == [("ci", "make-1")]
 
     anyio.run(run)
@@ -309,7 +313,7 @@ async def test_secret_with_a_lost_answer(error: ClusterError) -> None:
     """A Secret cannot be read back: a 409 after an unanswered create means that the create took effect."""
     clock, cluster = site()
     cluster.fail("create_secret", error, effect=True)
-    await create_secret(cluster, SECRET, clock, WAITING)
+    await create_secret(cluster, SECRET, retries(clock))
     assert list(cluster.secrets) == [("ci", "make-1")]
 
 
@@ -330,7 +334,7 @@ async def test_failed_creation_says_whether_the_pod_may_exist(errors: list[Clust
     for error in (*errors, refused("create", 403, "Forbidden", "cannot create pods")):
         cluster.fail("create_pod", error)
     with pytest.raises(PodNotCreated) as caught:
-        await create_pod(cluster, POD, "ours", clock, WAITING)
+        await create_pod(cluster, POD, "ours", retries(clock))
     assert isinstance(caught.value.error, Forbidden)
     assert caught.value.may_exist == may_exist
 
@@ -343,7 +347,7 @@ async def test_foreign_secret_is_refused(errors: list[ClusterError]) -> None:
     for error in errors:
         cluster.fail("create_secret", error)
     with pytest.raises(AlreadyExists):
-        await create_secret(cluster, SECRET, clock, WAITING)
+        await create_secret(cluster, SECRET, retries(clock))
     assert cluster.secrets["ci", "make-1"]["metadata"]["uid"] == theirs
 
 
@@ -354,7 +358,7 @@ async def test_owner_patch_is_repeated() -> None:
     await cluster.create_secret(SECRET)
     cluster.fail("own_secret", lost(), effect=True)
     cluster.fail("own_secret", throttled())
-    await own_secret(cluster, "make-1", pod, clock, WAITING)
+    await own_secret(cluster, "make-1", pod, retries(clock))
     await remove_pod(cluster, pod, clock, grace_seconds=None, force=lambda: False)
     assert (cluster.pods, cluster.secrets) == ({}, {})
 
@@ -365,15 +369,15 @@ async def test_ignored_owner_is_raised() -> None:
     pod = await cluster.create_pod(POD)
     cluster.fail("own_secret", ProtocolError("own", rule="the owner", got="none"))
     with pytest.raises(ProtocolError):
-        await own_secret(cluster, "make-1", pod, clock, WAITING)
+        await own_secret(cluster, "make-1", pod, retries(clock))
 
 
 Made = Callable[[FakeCluster, FakeClock, Pod], Coroutine[Any, Any, Any]]
 CALLS: dict[str, tuple[Made, list[str]]] = {
     "create_pod": (lambda cluster, clock, _: create(cluster, clock), ["create_pod"]),
     "adopt": (lambda cluster, clock, _: create(cluster, clock), ["read_pod"]),
-    "create_secret": (lambda cluster, clock, _: create_secret(cluster, SECRET, clock, WAITING), ["create_secret"]),
-    "own_secret": (lambda cluster, clock, pod: own_secret(cluster, "make-1", pod, clock, WAITING), ["own_secret"]),
+    "create_secret": (lambda cluster, clock, _: create_secret(cluster, SECRET, retries(clock)), ["create_secret"]),
+    "own_secret": (lambda cluster, clock, pod: own_secret(cluster, "make-1", pod, retries(clock)), ["own_secret"]),
     "remove_pod": (
         lambda cluster, clock, pod: remove_pod(cluster, pod, clock, grace_seconds=None, force=lambda: False),
         ["delete_pod", "read_pod"],
@@ -382,7 +386,10 @@ CALLS: dict[str, tuple[Made, list[str]]] = {
         lambda cluster, clock, _: find_unacknowledged_pod(cluster, POD, "ours", clock),
         ["read_pod"],
     ),
-    "remove_secret": (lambda cluster, clock, _: remove_secret(cluster, "ci", "make-1", clock), ["delete_secret"]),
+    "remove_secret": (
+        lambda cluster, clock, _: remove_secret(cluster, "ci", "make-1", clock, FakeRandomness()),
+        ["delete_secret"],
+    ),
 }
 
 
@@ -591,8 +598,8 @@ async def test_secret_is_deleted() -> None:
     await cluster.create_secret(SECRET)
     for error in (unsent(), lost(), throttled(), unavailable()):
         cluster.fail("delete_secret", error)
-    await remove_secret(cluster, "ci", "make-1", clock)
-    await remove_secret(cluster, "ci", "make-1", clock)
+    await remove_secret(cluster, "ci", "make-1", clock, FakeRandomness())
+    await remove_secret(cluster, "ci", "make-1", clock, FakeRandomness())
     assert cluster.secrets == {}
 
 
@@ -602,7 +609,7 @@ async def test_forbidden_secret_deletion_is_raised() -> None:
     await cluster.create_secret(SECRET)
     cluster.fail("delete_secret", refused("delete", 403, "Forbidden", "no"))
     with pytest.raises(Forbidden):
-        await remove_secret(cluster, "ci", "make-1", clock)
+        await remove_secret(cluster, "ci", "make-1", clock, FakeRandomness())
     assert (cluster.calls.count("delete_secret"), waited(clock)) == (1, 0)
 
 

@@ -292,7 +292,7 @@ async def test_long_outage_ends_the_attempt(scene: Scene, error: ClusterError) -
     assert infra is not None
     assert infra.did_run is DidRun.NO
     assert str(error) in infra.message
-    assert PATIENCE_SECONDS <= scene.app.clock.monotonic() - before < PATIENCE_SECONDS + 60
+    assert PATIENCE_SECONDS - 3 <= scene.app.clock.monotonic() - before <= PATIENCE_SECONDS
     assert scene.cluster.execs == []
 
 
