@@ -70,6 +70,6 @@ def _gone(memory: Memory) -> Answer:
         kind=InfraKind.VANISHED if disruption is None else disruption.kind,
         did_run=DidRun.YES if memory.ran else DidRun.MAYBE,
         may_be_alive=memory.silent_since is not None,
-        message="the pod is gone, and nothing said why" if disruption is None else disruption.message,
+        message="the pod is gone, for an unknown reason" if disruption is None else disruption.message,
         node=memory.node,
     )

@@ -80,105 +80,109 @@ class NoteInfo:
 # (docs/design/api-rules.md#grace-of-a-deletion). fmt: off
 INFRA_KINDS: dict[InfraKind, InfraInfo] = {
     InfraKind.IMAGE_NOT_FOUND: InfraInfo(
-        "its image is not there", "Check the image's name and digest in its registry."
+        "its image does not exist", "Check the image's name and digest in its registry."
     ),
     InfraKind.IMAGE_DENIED: InfraInfo(
-        "its image may not be pulled", "Give the pod an imagePullSecret that may pull this image."
+        "the registry denies the pull of its image", "Give the pod an imagePullSecret that may pull this image."
     ),
     InfraKind.IMAGE_INVALID: InfraInfo(
         "its image reference cannot be parsed", "Correct the image reference: registry/name@sha256:digest."
     ),
     InfraKind.IMAGE_ABSENT: InfraInfo(
-        "its image is not on the node and may not be pulled", "Load the image onto the node, or let it be pulled."
+        "the node does not have its image, and the pull policy is Never",
+        "Load the image onto the node, or allow its pull.",
     ),
     InfraKind.IMAGE_PLATFORM: InfraInfo(
         "its image is not built for the node's platform", "Use an image that is built for the node's platform."
     ),
     InfraKind.IMAGE_LIMITED: InfraInfo(
-        "the registry limits pulls", "Pull with credentials or from a mirror: the registry limits.", least_wait=60
+        "the registry limits pulls", "Pull with credentials, or from a mirror.", least_wait=60
     ),
     InfraKind.IMAGE_UNREACHABLE: InfraInfo(
-        "the registry does not serve its image", "Check that the nodes reach the image's registry.", least_wait=30
+        "the registry cannot be reached, or does not answer",
+        "Check that the nodes reach the image's registry.",
+        least_wait=30,
     ),
     InfraKind.CONFIG: InfraInfo(
-        "its configuration could not be used", "Create or correct what the container's configuration refers to."
+        "its container's configuration is not valid", "Create or correct what the container's configuration refers to."
     ),
     InfraKind.VOLUME: InfraInfo(
         "a volume could not be mounted", "Check the mounts: source, path in the image, claim and its node."
     ),
-    InfraKind.UNSCHEDULABLE: InfraInfo(
-        "no node could take its pod", "Ask for less, or give the cluster a node that fits.", least_wait=30
-    ),
+    InfraKind.UNSCHEDULABLE: InfraInfo("no node fits its pod", "Request less, or add a node that fits.", least_wait=30),
     InfraKind.START_TIMEOUT: InfraInfo(
         "it did not start in time", "Look at the pod's Events, or raise the target's start timeout.", least_wait=10
     ),
     InfraKind.REJECTED: InfraInfo(
         "the node refused its pod",
-        "The node refused the pod: see its reason; another node may take it.",
+        "See the reason of the pod; another node may accept it.",
         least_wait=5,
         see_node=True,
     ),
     InfraKind.EVICTED: InfraInfo(
-        "its pod was evicted", "The node was drained or short of a resource; try again.", least_wait=1, see_node=True
+        "its pod was evicted", "The node was drained or lacked a resource; try again.", least_wait=1, see_node=True
     ),
     InfraKind.RESOURCE_LIMIT: InfraInfo(
-        "its pod was evicted for outgrowing its own limit", "The step outgrew its own limit: raise it, or write less."
+        "its pod was evicted because it exceeded a limit of its own", "Raise the limit, or let the step use less."
     ),
     InfraKind.PREEMPTED: InfraInfo(
-        "its pod was preempted", "A pod of higher priority took the place; raise the priority.", least_wait=5
+        "its pod was preempted", "A pod of higher priority needed the node; raise the priority.", least_wait=5
     ),
-    InfraKind.DELETED: InfraInfo(
-        "its pod was deleted", "Somebody deleted the pod; find out who in the audit log.", least_wait=1
-    ),
+    InfraKind.DELETED: InfraInfo("its pod was deleted", "Look in the audit log for who deleted the pod.", least_wait=1),
     InfraKind.VANISHED: InfraInfo(
-        "its pod vanished", "The pod was removed without grace; find out by whom.", least_wait=5
+        "its pod vanished",
+        "The pod was deleted without a grace period; look in the audit log for who did it.",
+        least_wait=5,
     ),
     InfraKind.NODE_LOST: InfraInfo(
-        "its node was lost, or lost the container",
-        "The node fell silent or lost the container: look at the node.",
+        "its node does not report, or lost the container",
+        "Look at the node: it stopped reporting, or lost the container.",
         least_wait=10,
         see_node=True,
     ),
     InfraKind.RUNTIME: InfraInfo(
         "the node could not run it",
-        "The node's container runtime failed: see its words, try another node.",
+        "The node's container runtime failed: see its message, or try another node.",
         least_wait=10,
         see_node=True,
     ),
     InfraKind.STAGE_FAILED: InfraInfo(
-        "senro-stage failed before it", "senro-stage failed before the step: read its log.", least_wait=5
+        "its container senro-stage failed", "Read the log of the container senro-stage.", least_wait=5
     ),
     InfraKind.INIT_FAILED: InfraInfo(
-        "an init container that is not senro's failed before it",
-        "An init container that is not senro's failed: read its log.",
+        "an init container that senro did not ask for failed",
+        "Read the log of the init container.",
         least_wait=5,
     ),
     InfraKind.TRANSFER: InfraInfo(
-        "a workspace could not be carried",
-        "A workspace did not cross: check network and space in the volume.",
+        "a workspace could not be transferred",
+        "Check the network, and the space in the volume.",
         least_wait=5,
     ),
     InfraKind.APISERVER: InfraInfo(
-        "the apiserver did not answer", "The apiserver did not answer for long: check the control plane.", least_wait=15
+        "the apiserver did not answer",
+        "Check the control plane: the apiserver did not answer for a long time.",
+        least_wait=15,
     ),
     InfraKind.ADMISSION: InfraInfo(
-        "the cluster's policy refused its pod", "The cluster's policy refuses this pod: change what it names."
+        "the cluster's policy refused its pod",
+        "Change what the message names: a policy of the cluster refuses the pod.",
     ),
     InfraKind.ADMISSION_TRANSIENT: InfraInfo(
         "an admission webhook did not answer", "An admission webhook did not answer; try again.", least_wait=5
     ),
     InfraKind.QUOTA: InfraInfo(
-        "the namespace's quota is used up", "The namespace's quota is used up: free some, or raise it.", least_wait=30
+        "the namespace's quota is used up",
+        "Delete what the namespace does not need, or raise its quota.",
+        least_wait=30,
     ),
     InfraKind.UNAUTHORIZED: InfraInfo(
         "the credential was not accepted", "The credential is not accepted: renew SENRO_K8S_TOKEN_FILE."
     ),
-    InfraKind.FORBIDDEN: InfraInfo(
-        "the identity may not do what it takes", "Grant the identity the verb that the message names."
-    ),
+    InfraKind.FORBIDDEN: InfraInfo("the identity lacks a right", "Grant the identity the verb that the message names."),
     InfraKind.DEADLINE: InfraInfo(
-        "somebody else's activeDeadlineSeconds ended its pod",
-        "activeDeadlineSeconds of somebody else ended the pod: find who set it.",
+        "an activeDeadlineSeconds that senro did not set ended its pod",
+        "Find out who set activeDeadlineSeconds on the pod.",
     ),
     InfraKind.CLAIM: InfraInfo(
         "a claim that it mounts was held by another step all the time",
@@ -199,32 +203,36 @@ PENDING_KINDS: dict[PendingKind, PendingInfo] = {
         in_start=False,
     ),
     PendingKind.UNSCHEDULABLE: PendingInfo(
-        "no node can take it now", InfraKind.UNSCHEDULABLE, read_events=True, see_events=True
+        "no node fits it now", InfraKind.UNSCHEDULABLE, read_events=True, see_events=True
     ),
     PendingKind.CREATING: PendingInfo(
-        "the node prepares it, and does not complain", InfraKind.START_TIMEOUT, read_events=True, see_events=True
+        "the node prepares it, and reports no problem", InfraKind.START_TIMEOUT, read_events=True, see_events=True
     ),
     PendingKind.STAGING: PendingInfo(
-        "senro-stage is running and awaits the workspaces", None, hint="Nothing to do while bytes move.", in_start=False
+        "its workspaces are being uploaded", None, hint="Wait: the upload goes on.", in_start=False
     ),
-    PendingKind.INITIALIZING: PendingInfo("an init container that is not senro's is running", InfraKind.START_TIMEOUT),
-    PendingKind.IMAGE_NOT_FOUND: PendingInfo("its image is not there", InfraKind.IMAGE_NOT_FOUND, permanent=True),
+    PendingKind.INITIALIZING: PendingInfo(
+        "an init container that senro did not ask for is running", InfraKind.START_TIMEOUT
+    ),
+    PendingKind.IMAGE_NOT_FOUND: PendingInfo("its image does not exist", InfraKind.IMAGE_NOT_FOUND, permanent=True),
     PendingKind.IMAGE_DENIED: PendingInfo(
-        "its image may not be pulled", InfraKind.IMAGE_DENIED, permanent=True, read_events=True
+        "the registry denies the pull of its image", InfraKind.IMAGE_DENIED, permanent=True, read_events=True
     ),
     PendingKind.IMAGE_INVALID: PendingInfo(
         "its image reference cannot be parsed", InfraKind.IMAGE_INVALID, permanent=True
     ),
     PendingKind.IMAGE_ABSENT: PendingInfo(
-        "its image is not on the node and may not be pulled", InfraKind.IMAGE_ABSENT, permanent=True
+        "the node does not have its image, and the pull policy is Never", InfraKind.IMAGE_ABSENT, permanent=True
     ),
     PendingKind.IMAGE_PLATFORM: PendingInfo(
         "its image is not built for the node's platform", InfraKind.IMAGE_PLATFORM, permanent=True
     ),
     PendingKind.IMAGE_LIMITED: PendingInfo("the registry limits pulls", InfraKind.IMAGE_LIMITED),
-    PendingKind.IMAGE_UNREACHABLE: PendingInfo("the registry does not serve its image", InfraKind.IMAGE_UNREACHABLE),
+    PendingKind.IMAGE_UNREACHABLE: PendingInfo(
+        "the registry cannot be reached, or does not answer", InfraKind.IMAGE_UNREACHABLE
+    ),
     PendingKind.CONFIG: PendingInfo(
-        "its configuration cannot be used as it is", InfraKind.CONFIG, missing=re.compile(r" not found\Z")
+        "its container's configuration is not valid", InfraKind.CONFIG, missing=re.compile(r" not found\Z")
     ),
     PendingKind.VOLUME: PendingInfo(
         "a volume cannot be mounted", InfraKind.VOLUME, missing=MISSING_SOURCE, read_events=True, see_events=True
@@ -233,9 +241,11 @@ PENDING_KINDS: dict[PendingKind, PendingInfo] = {
 }
 
 NOTES: dict[Note, NoteInfo] = {
-    Note.OOM: NoteInfo("Something in it was killed for memory.", "Raise the step's memory limit, or let it use less."),
+    Note.OOM: NoteInfo(
+        "The kernel killed a process of it for memory.", "Raise the step's memory limit, or let it use less."
+    ),
     Note.SIGKILL: NoteInfo(
-        "It was killed by SIGKILL, and the cluster does not say by whom.",
+        "It was killed by SIGKILL, and the cluster does not say who sent it.",
         "Look for what killed it: a probe, an operator on the node, the command itself.",
     ),
     Note.START_ERROR: NoteInfo(
@@ -244,14 +254,14 @@ NOTES: dict[Note, NoteInfo] = {
         "against the node's.",
     ),
     Note.TIE: NoteInfo(
-        "Its end and the disruption were first seen together, too near for two machines' clocks to order."
+        "Its end and the disruption were first seen together, too close for the clocks of two machines to order."
     ),
     Note.DISRUPTION_UNCHECKED: NoteInfo(
-        "An eviction for an own limit would have left no trace, and no Events were read.",
+        "An eviction for exceeding a limit would have left no trace, and no Events were read.",
         "Look for an Event Evicted about the pod, or let the identity list Events.",
     ),
     Note.LEASE_LOST: NoteInfo(
-        "Another step may have had a claim of this one while it ran: its lease was not renewed in time."
+        "Another step may have mounted a claim of this one while it ran: its Lease was not renewed in time."
     ),
 }
 # fmt: on

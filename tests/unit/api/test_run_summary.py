@@ -34,7 +34,7 @@ ROWS: list[tuple[str, Outcome | None, StepState, dict[str, Any]]] = [
         "a child was killed",
         Outcome(kind="succeeded", code=0, notes=("oom",), hint="h"),
         "succeeded",
-        {"detail": ["Something in it was killed for memory."], "kind": "exited", "hint": "h"},
+        {"detail": ["The kernel killed a process of it for memory."], "kind": "exited", "hint": "h"},
     ),
     (
         "failed",
@@ -61,7 +61,10 @@ ROWS: list[tuple[str, Outcome | None, StepState, dict[str, Any]]] = [
         {
             "detail": [
                 "The cluster failed it; its command had run.",
-                "Its end and the disruption were first seen together, too near for two machines' clocks to order.",
+                (
+                    "Its end and the disruption were first seen together, too close for the clocks of two machines to "
+                    "order."
+                ),
             ],
             "kind": "evicted",
             "node": "n",

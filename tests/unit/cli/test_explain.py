@@ -210,11 +210,13 @@ def test_a_reason_of_its_own() -> None:
     """Where a kind covers many reasons, the hint begins with what the table knows of this one."""
     refused = {"reason": "SysctlForbidden", "message": "Pod was rejected: forbidden sysctl"}
     told = classify(pod_document(phase="Failed", status=refused))
-    assert told.hint.startswith("This node does not allow the sysctl. The node refused the pod")
+    assert told.hint.startswith("This node does not allow the sysctl. See the reason of the pod")
     scheduled = condition("PodScheduled", "False", "Unschedulable", message='0/1: persistentvolumeclaim "c" not found.')
     claim = classify(pod_document(phase="Pending", conditions=(scheduled,), spec={"nodeName": ""}))
     assert claim.answer == Pending(PendingKind.UNSCHEDULABLE, message='0/1: persistentvolumeclaim "c" not found.')
-    assert claim.hint.startswith("The claim is not there, is being deleted, or lost its volume: check its name. Ask")
+    assert claim.hint.startswith(
+        "The claim does not exist, is being deleted, or lost its volume: check its name. Request"
+    )
 
 
 # The command
@@ -240,13 +242,13 @@ def test_the_text() -> None:
         "      2026-11-29T10:00:10Z\n"
         "\n"
         "  Rule 8 of the table of verdicts\n"
-        "    The container ended, and nothing in the pod points to a disruption.\n"
+        "    The container ended, and the pod shows no disruption.\n"
         "\n"
         "  Known states in it\n"
         "    76 pod.status.reason <empty> with phase Failed -> elsewhere\n"
-        "         three different things look like this: containers, deletionTimestamp and conditions decide\n"
+        "         containers, deletionTimestamp and conditions decide between three causes\n"
         "    29 container.terminated.reason Error -> exited\n"
-        "         the command's own code, unless a sign of disruption was there first\n"
+        "         the command's own exit code, unless a disruption came before\n"
     )
 
 
@@ -316,7 +318,7 @@ def test_json_for_programs() -> None:
         "where": "container.terminated.reason",
         "value": "Completed",
         "means": "exited",
-        "why": "the command ended with 0; without startedAt the kubelet made it up, and it proves nothing",
+        "why": "the command ended with 0; without startedAt the kubelet invented the end, which proves nothing",
     }
 
 

@@ -1,4 +1,4 @@
-"""Why a pod came to its answer: what `senro.classify` gives and `senro explain` prints."""
+"""Why a pod has its answer: what `senro.classify` returns and `senro explain` prints."""
 
 from __future__ import annotations
 
@@ -38,11 +38,17 @@ if TYPE_CHECKING:
 class Classification:
     """The answer of one pod, and why.
 
-    `answer` is one of `senro.domain.verdict.Answer`; where it is settled, it stands whatever is seen later. `rule` is
-    the row of the table of verdicts that gave it, `because` that row's sentence. `sentence` tells the answer to a
-    person, `hint` what to do, `commands` what to type for more. `evidence` is what the pod showed when the answer was
-    given, `rows` are the known states in it (`senro/domain/verdict/signals/known_states.py`), each with its reason.
-    `container` is the one that was taken for the step's; `seen` counts the observations.
+    `pod`, `namespace`, `uid`, `node`: the names of the pod and of its node.
+    `container`: the container that counts as the step's.
+    `seen`: the number of observations.
+    `answer`: a `senro.domain.verdict.Answer`. If it is settled, later observations do not change it.
+    `rule`: the row of docs/design/verdicts.md#the-table that gave it.
+    `because`: a sentence for that row.
+    `sentence`: a sentence for the answer.
+    `hint`: what a person can do, empty if nothing.
+    `commands`: commands that show more.
+    `evidence`: what the pod showed when the answer was given.
+    `rows`: the known states in it (`senro/domain/verdict/signals/known_states.py`).
     """
 
     pod: str
@@ -62,7 +68,7 @@ class Classification:
 
     @property
     def word(self) -> str:
-        """The answer in one word, as in a recording's `expected.json`."""
+        """The type of the answer, as in `expected.json` of the recordings."""
         return _WORDS[type(self.answer)]
 
 
@@ -77,7 +83,7 @@ _WORDS: dict[type, str] = {
 
 
 def classified(memory: Memory, observations: Sequence[Observation]) -> Classification:
-    """Fold `observe` over `observations`, and tell why it came to its answer. One of them must hold a pod."""
+    """Folds `observations`, at least one of which has a pod, and explains the answer."""
     decisive, first = 0, next(each.pod for each in observations if each.pod is not None)
     for index, observation in enumerate(observations):
         before = memory.answer
@@ -103,7 +109,7 @@ def classified(memory: Memory, observations: Sequence[Observation]) -> Classific
         hint=" ".join(part for part in (*_details(memory.answer, rows), hint(memory.answer)) if part),
         commands=tuple(_commands(memory.answer, shown, memory)),
         evidence=(
-            *(("the pod is gone (404, or another has its name); what it showed last:",) if gone else ()),
+            *(("the pod is gone (404, or its name has another uid); its last state:",) if gone else ()),
             *evidence_lines(shown, memory.step, ours=observations[decisive].deletion_asked, events=events),
         ),
         rows=rows,
@@ -111,7 +117,7 @@ def classified(memory: Memory, observations: Sequence[Observation]) -> Classific
 
 
 def _details(answer: Answer, rows: Sequence[Row]) -> Iterator[str]:
-    """What the table knows of this scheduler's or node's reason, where the kind of the answer covers many."""
+    """What is known of the scheduler's or the kubelet's reason, of which the answer's kind covers many."""
     match answer:
         case Pending(kind=PendingKind.UNSCHEDULABLE):
             wanted = Where.SCHEDULER
@@ -123,7 +129,7 @@ def _details(answer: Answer, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _commands(answer: Answer, pod: Pod, memory: Memory) -> Iterator[str]:
-    """What a person would type next. Logs and Events last as long as the pod does, or an hour."""
+    """The commands that show more. Logs last as long as the pod does, Events an hour."""
     namespace, name = shlex.quote(pod.namespace or "default"), shlex.quote(pod.name)
     init = failed_init(pod)
     log = f"kubectl logs -n {namespace} {name} -c "

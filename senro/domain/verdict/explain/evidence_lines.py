@@ -1,4 +1,4 @@
-"""What a pod shows of its step's fate, line by line, in Kubernetes' own words."""
+"""The evidence of a verdict as lines of text, in Kubernetes' terms."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _TOLD_CONDITIONS = ("DisruptionTarget", "PodScheduled", "Ready")
 
 
 def evidence_lines(pod: Pod, step: str, *, ours: bool = False, events: Iterable[ClusterEvent] = ()) -> tuple[str, ...]:
-    """The fields that verdicts are made of, most telling first; what says nothing is left out.
+    """The fields that a verdict depends on, the most important ones first.
 
-    `ours`: a deletion was asked for by the run itself.
+    `ours`: whether the run itself requested the deletion of the pod.
     """
     status = pod.status
     return (
@@ -60,8 +60,8 @@ def _of_deletion(pod: Pod, *, ours: bool) -> Iterator[str]:
     if not ends:
         return
     when = f"at {asked:%Y-%m-%dT%H:%M:%SZ}, " if asked is not None else ""
-    whom = "by the run itself" if ours else "a pod does not say by whom"
-    yield f"its deletion was asked for {when}deletionTimestamp {ends}; {whom}"
+    whom = "by the run itself" if ours else "the pod does not show by whom"
+    yield f"its deletion was requested {when}deletionTimestamp {ends}; {whom}"
 
 
 def _of_state(status: ContainerStatus) -> str:
@@ -69,7 +69,7 @@ def _of_state(status: ContainerStatus) -> str:
     if state.terminated is not None:
         end = state.terminated
         words = f", {end.message.strip()}" if end.message.strip() else ""
-        times = f"started {end.started_at or 'never seen'}, finished {end.finished_at or 'never seen'}"
+        times = f"started {end.started_at or '(unknown)'}, finished {end.finished_at or '(unknown)'}"
         told = f"terminated, code {end.exit_code}, reason {end.reason or '(none)'}, {times}{words}"
     elif state.running is not None:
         told = f"running since {state.running.started_at or '(unknown)'}"

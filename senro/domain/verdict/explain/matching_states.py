@@ -1,4 +1,4 @@
-"""Which rows of the table a pod shows, for a person who asks why it came to its answer."""
+"""Which known states a pod shows, to explain its answer to a person."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _SCHEDULER_WORDS = tuple(
         (111, r"no nodes available"),
     )
 )
-"""What in the scheduler's message tells each of its reasons: docs/design/pod-states.md#all-scheduler-messages."""
+"""What the scheduler's message contains for each row (docs/design/pod-states.md#all-scheduler-messages)."""
 
 
 def rows_of(pod: Pod, step: str, events: Iterable[ClusterEvent] = ()) -> tuple[Row, ...]:
-    """The rows that `pod` shows: of its step, of its init containers, of its own, and of the Events about it."""
+    """The rows that the pod shows: its reason, conditions, init containers, step, and the Events about it."""
     rows = [
         *_of_pod(pod),
         *_of_conditions(pod),

@@ -1,4 +1,4 @@
-"""Answers told to a person: what it is, what to do about it, and what the pod shows of it. English, one line each."""
+"""Answers as sentences for people: what happened, and what to do."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
 RULES = {
     1: "Its timeout had passed before its finish was seen.",
-    2: "The pod is gone: a disruption that was seen before names the cause, else it vanished.",
+    2: "The pod is gone: because of a disruption that was seen before, else for an unknown reason.",
     3: "An init container failed, so the step never starts.",
-    4: "The container's end is made up or missing: nobody saw it end.",
-    5: "The container could not be started; the runtime's words tell the command from the machine.",
+    4: "The container's end is invented or missing: the kubelet did not see it end.",
+    5: "The container could not be started; the runtime's message shows whether the command or the node is the cause.",
     6: "The pod's activeDeadlineSeconds passed.",
-    7: "The container ended and the pod shows a disruption: what was seen first counts; where both were first seen "
-    "together, only a finish more than 5 s before is believed.",
-    8: "The container ended, and nothing in the pod points to a disruption.",
-    9: "The container ended in a pod about to be over: what ended it comes with the phase, at most 20 s later.",
+    7: "The container ended and the pod shows a disruption: what was seen first counts. If both were first seen "
+    "together, only an end more than 5 s before the disruption counts.",
+    8: "The container ended, and the pod shows no disruption.",
+    9: "The container ended in a pod that is about to end: the final phase shows why, at most 20 s later.",
     10: "The pod is Failed, and its step shows no end.",
-    11: "The cluster is taking the pod away, and its process may still run.",
-    12: "The node fell silent for longer than it may.",
-    13: "The container runs, and nothing speaks against it.",
-    14: "The step does not run yet: what it waits for is read from the container that is stuck, or from the scheduler.",
+    11: "The cluster is ending the pod, and its process may still run.",
+    12: "The node has not reported for more than six minutes.",
+    13: "The container runs, and the pod shows no disruption.",
+    14: "The step does not run yet: the container that waits, or the scheduler, shows what it waits for.",
 }
-"""The rows of the table of verdicts, by their numbers there; row 0, an answer that stands, never gives one."""
+"""A sentence for each row of docs/design/verdicts.md#the-table that gives an answer."""
 
 _RAN = {DidRun.YES: "had run", DidRun.NO: "had not run", DidRun.MAYBE: "may have run"}
 
 
 def sentence(answer: Answer, memory: Memory) -> str:
-    """What `answer` says of the step; `memory` is the one that came with it."""
+    """What `answer` means; `memory` is what `observe` returned with it."""
     match answer:
         case Pending(kind=kind, container=container, message=message):
             who = f", container {container}" if container else ""
@@ -48,11 +48,11 @@ def sentence(answer: Answer, memory: Memory) -> str:
                 if memory.pending_exit is not None
                 else "was lost by its runtime"
             )
-            return f"Its container {ended}; the cluster's last word on it is awaited, at most {HOLD:.0f} s."
+            return f"Its container {ended}; senro waits for the final phase of its pod, at most {HOLD:.0f} s."
         case Running():
             return "Its command is running."
         case Ending(kind=kind, message=message):
-            return f"The cluster is taking its pod away ({kind}), and its process may still run.{_quoted(message)}"
+            return f"The cluster is ending its pod ({kind}), and its process may still run.{_quoted(message)}"
         case Exited(code=code, notes=notes) if Note.START_ERROR in notes:
             return f"Its command could not be started, so it failed: exit code {code}.{_quoted(cause(answer.message))}"
         case Exited(code=code, notes=notes):
@@ -61,13 +61,13 @@ def sentence(answer: Answer, memory: Memory) -> str:
         case Infra():
             return _of_infra(answer)
         case TimedOut():
-            return "It ran longer than it may, and was ended."
+            return "It ran longer than its timeout and was ended."
         case never:
             assert_never(never)
 
 
 def hint(answer: Answer) -> str:
-    """What a person can do about it, one or two sentences; empty where there is nothing to do."""
+    """What a person can do, one or two sentences; empty if there is nothing to do."""
     match answer:
         case Pending():
             return " ".join(part for part in (_what_helps(answer), _how_long(answer)) if part)
@@ -99,10 +99,10 @@ def _of_infra(answer: Infra) -> str:
 def _repeated(answer: Infra) -> str:
     meaning = INFRA_KINDS[answer.kind]
     if not meaning.repeatable:
-        return "retry.on_infra does not repeat it: the next try would end alike."
+        return "retry.on_infra does not repeat it: another try would end the same way."
     if answer.may_be_alive:
-        return "retry.on_infra repeats it only with unsafe=True, since its first run may be alive."
-    return f"retry.on_infra repeats it, after {meaning.least_wait:.0f} s at least."
+        return "retry.on_infra repeats it only with unsafe=True, since its first process may still run."
+    return f"retry.on_infra repeats it after at least {meaning.least_wait:.0f} s."
 
 
 def _what_helps(pending: Pending) -> str:
@@ -114,7 +114,7 @@ def _what_helps(pending: Pending) -> str:
 
 def _how_long(pending: Pending) -> str:
     seconds = gives_up_after(pending)
-    return "" if seconds is None else f"senro gives up after {seconds:.0f} s of it, where the target says nothing else."
+    return "" if seconds is None else f"By default senro gives up after {seconds:.0f} s."
 
 
 def _quoted(message: str) -> str:

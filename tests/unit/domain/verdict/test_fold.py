@@ -91,7 +91,7 @@ def test_gone() -> None:
     other = observation_of(pod_document(running(), metadata={"uid": "other"}), 1.0)
     for gone in (GONE, other):
         assert last(RUNS, gone) == Infra(
-            InfraKind.VANISHED, DidRun.YES, message="the pod is gone, and nothing said why", node=NODE
+            InfraKind.VANISHED, DidRun.YES, message="the pod is gone, for an unknown reason", node=NODE
         )
         assert ran(last(WAITS, gone)) is DidRun.MAYBE
         evicted = last(observation_of(pod_document(running(), conditions=(DISRUPTED,))), gone)

@@ -42,62 +42,53 @@ SENTENCES: list[tuple[Answer, Memory, str, str]] = [
     (
         Pending(PendingKind.IMAGE_NOT_FOUND, "senro-stage", "x: not found", permanent=True),
         NOTHING,
-        "It has not started: its image is not there (image-not-found, container senro-stage). The cause: x: not found",
         (
-            "Check the image's name and digest in its registry. senro gives up after 20 s of it, where the target says "
-            "nothing else."
+            "It has not started: its image does not exist (image-not-found, container senro-stage). The cause: x: not "
+            "found"
         ),
+        ("Check the image's name and digest in its registry. By default senro gives up after 20 s."),
     ),
     (
         Pending(PendingKind.SCHEDULING),
         NOTHING,
         "It has not started: the scheduler has not placed it yet (scheduling).",
-        (
-            "Look at the pod's Events, or raise the target's start timeout. senro gives up after 300 s of it, where "
-            "the target says nothing else."
-        ),
+        ("Look at the pod's Events, or raise the target's start timeout. By default senro gives up after 300 s."),
     ),
     (
         Pending(PendingKind.GATED, message="gates"),
         NOTHING,
         "It has not started: a scheduling gate is closed, and a queue decides when it opens (gated). The cause: gates",
-        (
-            "Ask the queue that holds it, or the owner of its quota. senro gives up after 86400 s of it, where the "
-            "target says nothing else."
-        ),
+        ("Ask the queue that holds it, or the owner of its quota. By default senro gives up after 86400 s."),
     ),
     (
         Pending(PendingKind.STAGING, "senro-stage"),
         NOTHING,
-        "It has not started: senro-stage is running and awaits the workspaces (staging, container senro-stage).",
-        "Nothing to do while bytes move.",
+        "It has not started: its workspaces are being uploaded (staging, container senro-stage).",
+        "Wait: the upload goes on.",
     ),
     (
         Pending(PendingKind.UNSCHEDULABLE, growing=True),
         NOTHING,
-        "It has not started: no node can take it now (unschedulable).",
-        (
-            "Wait: an autoscaler says that it adds a node. senro gives up after 900 s of it, where the target says "
-            "nothing else."
-        ),
+        "It has not started: no node fits it now (unschedulable).",
+        ("Wait: an autoscaler says that it adds a node. By default senro gives up after 900 s."),
     ),
     (Running(), NOTHING, "Its command is running.", ""),
     (
         Running(finishing=True),
         HELD,
-        "Its container ended with code 3; the cluster's last word on it is awaited, at most 20 s.",
+        "Its container ended with code 3; senro waits for the final phase of its pod, at most 20 s.",
         "",
     ),
     (
         Running(finishing=True),
         NOTHING,
-        "Its container was lost by its runtime; the cluster's last word on it is awaited, at most 20 s.",
+        "Its container was lost by its runtime; senro waits for the final phase of its pod, at most 20 s.",
         "",
     ),
     (
         Ending(InfraKind.EVICTED, "evicting"),
         NOTHING,
-        "The cluster is taking its pod away (evicted), and its process may still run. The cause: evicting",
+        "The cluster is ending its pod (evicted), and its process may still run. The cause: evicting",
         "Wait: a repetition is safe once the pod is gone.",
     ),
     (Exited(0), NOTHING, "Its command succeeded: exit code 0.", ""),
@@ -110,21 +101,21 @@ SENTENCES: list[tuple[Answer, Memory, str, str]] = [
     (
         Exited(0, (Note.OOM,)),
         NOTHING,
-        "Its command succeeded: exit code 0. Something in it was killed for memory.",
+        "Its command succeeded: exit code 0. The kernel killed a process of it for memory.",
         "Raise the step's memory limit, or let it use less.",
     ),
     (
         Exited(137, (Note.SIGKILL,)),
         NOTHING,
-        "Its command failed: exit code 137. It was killed by SIGKILL, and the cluster does not say by whom.",
+        "Its command failed: exit code 137. It was killed by SIGKILL, and the cluster does not say who sent it.",
         "Look for what killed it: a probe, an operator on the node, the command itself.",
     ),
     (
         Exited(0, (Note.DISRUPTION_UNCHECKED,)),
         NOTHING,
         (
-            "Its command succeeded: exit code 0. An eviction for an own limit would have left no trace, and no Events "
-            "were read."
+            "Its command succeeded: exit code 0. An eviction for exceeding a limit would have left no trace, and no "
+            "Events were read."
         ),
         "Look for an Event Evicted about the pod, or let the identity list Events.",
     ),
@@ -141,22 +132,22 @@ SENTENCES: list[tuple[Answer, Memory, str, str]] = [
         Infra(InfraKind.DELETED, DidRun.YES, message="deleted", notes=(Note.TIE,), code=0),
         NOTHING,
         (
-            "The cluster failed it, not its command: its pod was deleted (deleted). Its command had run. Its exit code "
-            "0 proves nothing. Its end and the disruption were first seen together, too near for two machines' clocks "
-            "to order. The cause: deleted"
+            "The cluster failed it, not its command: its pod was deleted (deleted). Its command had run. Its exit "
+            "code 0 proves nothing. Its end and the disruption were first seen together, too close for the clocks "
+            "of two machines to order. The cause: deleted"
         ),
-        "Somebody deleted the pod; find out who in the audit log. retry.on_infra repeats it, after 1 s at least.",
+        "Look in the audit log for who deleted the pod. retry.on_infra repeats it after at least 1 s.",
     ),
     (
         Infra(InfraKind.NODE_LOST, DidRun.MAYBE, may_be_alive=True, node="n1"),
         NOTHING,
         (
-            "The cluster failed it, not its command: its node was lost, or lost the container (node-lost). Its command "
-            "may have run. It may still be running on the node n1."
+            "The cluster failed it, not its command: its node does not report, or lost the container (node-lost). Its "
+            "command may have run. It may still be running on the node n1."
         ),
         (
-            "The node fell silent or lost the container: look at the node. retry.on_infra repeats it only with "
-            "unsafe=True, since its first run may be alive."
+            "Look at the node: it stopped reporting, or lost the container. retry.on_infra repeats it only with "
+            "unsafe=True, since its first process may still run."
         ),
     ),
     (
@@ -167,14 +158,14 @@ SENTENCES: list[tuple[Answer, Memory, str, str]] = [
             "The cause: error mounting /a"
         ),
         (
-            "Check the mounts: source, path in the image, claim and its node. retry.on_infra does not repeat it: the "
-            "next try would end alike."
+            "Check the mounts: source, path in the image, claim and its node. retry.on_infra does not repeat it: "
+            "another try would end the same way."
         ),
     ),
     (
         TimedOut(),
         NOTHING,
-        "It ran longer than it may, and was ended.",
+        "It ran longer than its timeout and was ended.",
         "Raise the step's timeout, or make it faster.",
     ),
 ]
@@ -196,32 +187,32 @@ HINTS = {
     InfraKind.IMAGE_NOT_FOUND: (False, 0, "Check the image's name and digest in its registry."),
     InfraKind.IMAGE_DENIED: (False, 0, "Give the pod an imagePullSecret that may pull this image."),
     InfraKind.IMAGE_INVALID: (False, 0, "Correct the image reference: registry/name@sha256:digest."),
-    InfraKind.IMAGE_ABSENT: (False, 0, "Load the image onto the node, or let it be pulled."),
+    InfraKind.IMAGE_ABSENT: (False, 0, "Load the image onto the node, or allow its pull."),
     InfraKind.IMAGE_PLATFORM: (False, 0, "Use an image that is built for the node's platform."),
-    InfraKind.IMAGE_LIMITED: (True, 60, "Pull with credentials or from a mirror: the registry limits."),
+    InfraKind.IMAGE_LIMITED: (True, 60, "Pull with credentials, or from a mirror."),
     InfraKind.IMAGE_UNREACHABLE: (True, 30, "Check that the nodes reach the image's registry."),
     InfraKind.CONFIG: (False, 0, "Create or correct what the container's configuration refers to."),
     InfraKind.VOLUME: (False, 0, "Check the mounts: source, path in the image, claim and its node."),
-    InfraKind.UNSCHEDULABLE: (True, 30, "Ask for less, or give the cluster a node that fits."),
+    InfraKind.UNSCHEDULABLE: (True, 30, "Request less, or add a node that fits."),
     InfraKind.START_TIMEOUT: (True, 10, "Look at the pod's Events, or raise the target's start timeout."),
-    InfraKind.REJECTED: (True, 5, "The node refused the pod: see its reason; another node may take it."),
-    InfraKind.EVICTED: (True, 1, "The node was drained or short of a resource; try again."),
-    InfraKind.RESOURCE_LIMIT: (False, 0, "The step outgrew its own limit: raise it, or write less."),
-    InfraKind.PREEMPTED: (True, 5, "A pod of higher priority took the place; raise the priority."),
-    InfraKind.DELETED: (True, 1, "Somebody deleted the pod; find out who in the audit log."),
-    InfraKind.VANISHED: (True, 5, "The pod was removed without grace; find out by whom."),
-    InfraKind.NODE_LOST: (True, 10, "The node fell silent or lost the container: look at the node."),
-    InfraKind.RUNTIME: (True, 10, "The node's container runtime failed: see its words, try another node."),
-    InfraKind.STAGE_FAILED: (True, 5, "senro-stage failed before the step: read its log."),
-    InfraKind.INIT_FAILED: (True, 5, "An init container that is not senro's failed: read its log."),
-    InfraKind.TRANSFER: (True, 5, "A workspace did not cross: check network and space in the volume."),
-    InfraKind.APISERVER: (True, 15, "The apiserver did not answer for long: check the control plane."),
-    InfraKind.ADMISSION: (False, 0, "The cluster's policy refuses this pod: change what it names."),
+    InfraKind.REJECTED: (True, 5, "See the reason of the pod; another node may accept it."),
+    InfraKind.EVICTED: (True, 1, "The node was drained or lacked a resource; try again."),
+    InfraKind.RESOURCE_LIMIT: (False, 0, "Raise the limit, or let the step use less."),
+    InfraKind.PREEMPTED: (True, 5, "A pod of higher priority needed the node; raise the priority."),
+    InfraKind.DELETED: (True, 1, "Look in the audit log for who deleted the pod."),
+    InfraKind.VANISHED: (True, 5, "The pod was deleted without a grace period; look in the audit log for who did it."),
+    InfraKind.NODE_LOST: (True, 10, "Look at the node: it stopped reporting, or lost the container."),
+    InfraKind.RUNTIME: (True, 10, "The node's container runtime failed: see its message, or try another node."),
+    InfraKind.STAGE_FAILED: (True, 5, "Read the log of the container senro-stage."),
+    InfraKind.INIT_FAILED: (True, 5, "Read the log of the init container."),
+    InfraKind.TRANSFER: (True, 5, "Check the network, and the space in the volume."),
+    InfraKind.APISERVER: (True, 15, "Check the control plane: the apiserver did not answer for a long time."),
+    InfraKind.ADMISSION: (False, 0, "Change what the message names: a policy of the cluster refuses the pod."),
     InfraKind.ADMISSION_TRANSIENT: (True, 5, "An admission webhook did not answer; try again."),
-    InfraKind.QUOTA: (True, 30, "The namespace's quota is used up: free some, or raise it."),
+    InfraKind.QUOTA: (True, 30, "Delete what the namespace does not need, or raise its quota."),
     InfraKind.UNAUTHORIZED: (False, 0, "The credential is not accepted: renew SENRO_K8S_TOKEN_FILE."),
     InfraKind.FORBIDDEN: (False, 0, "Grant the identity the verb that the message names."),
-    InfraKind.DEADLINE: (False, 0, "activeDeadlineSeconds of somebody else ended the pod: find who set it."),
+    InfraKind.DEADLINE: (False, 0, "Find out who set activeDeadlineSeconds on the pod."),
     InfraKind.CLAIM: (
         True,
         1,
@@ -262,10 +253,10 @@ GIVEN_UP = {
     "target's start timeout.",
     PendingKind.GATED: "the pod did not start in 90000 s (gated). Look at the pod's Events, or raise the target's "
     "start timeout.",
-    PendingKind.UNSCHEDULABLE: "the pod did not start in 300 s (unschedulable). Ask for less, or give the cluster a "
-    "node that fits.",
-    PendingKind.IMAGE_LIMITED: "the pod did not start in 300 s (image-limited). Pull with credentials or from a "
-    "mirror: the registry limits.",
+    PendingKind.UNSCHEDULABLE: "the pod did not start in 300 s (unschedulable). Request less, or add a node that fits.",
+    PendingKind.IMAGE_LIMITED: (
+        "the pod did not start in 300 s (image-limited). Pull with credentials, or from a mirror."
+    ),
 }
 
 
@@ -324,8 +315,8 @@ DELETED = {"deletionTimestamp": "2026-11-29T10:00:40Z", "deletionGracePeriodSeco
                 "condition DisruptionTarget True (A) since 2026-11-29T10:00:00Z: b",
                 "condition Ready False without a reason",
                 (
-                    "its deletion was asked for at 2026-11-29T10:00:10Z, deletionTimestamp 2026-11-29T10:00:40Z; a pod "
-                    "does not say by whom"
+                    "its deletion was requested at 2026-11-29T10:00:10Z, deletionTimestamp 2026-11-29T10:00:40Z; the "
+                    "pod does not show by whom"
                 ),
                 "init container i: running since 2026-11-29T10:00:00Z",
                 (
@@ -339,13 +330,13 @@ DELETED = {"deletionTimestamp": "2026-11-29T10:00:40Z", "deletionGracePeriodSeco
             pod_document(
                 metadata={"deletionTimestamp": "x"}, conditions=(condition("DisruptionTarget", "False", "A"),)
             ),
-            ("phase Running", "its deletion was asked for deletionTimestamp x; a pod does not say by whom"),
+            ("phase Running", "its deletion was requested deletionTimestamp x; the pod does not show by whom"),
         ),
         (
             pod_document({"terminated": {"reason": ""}}),
             (
                 "phase Running",
-                "container step: terminated, code None, reason (none), started never seen, finished never seen",
+                "container step: terminated, code None, reason (none), started (unknown), finished (unknown)",
             ),
         ),
     ],
