@@ -1,1 +1,1 @@
-"""What the application needs of the world: small protocols, each held by a suite in tests/contract/ports."""
+"""The interfaces that the application uses. Every implementation passes a suite of tests/contract/ports."""

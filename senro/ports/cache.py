@@ -1,4 +1,4 @@
-"""The cache folder as a whole: what lies there, who needs it, and how something of it is dropped."""
+"""Garbage collection of the cache folder: what it contains, which runs need it, and how items are removed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from senro.domain.caches.gc import Item, Sweep
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """A run that needs snapshots: `why` is `running` or `unfinished`, or what it came to; `folder` is the run's."""
+    """A run whose snapshots are kept.
+
+    run: its id.
+    folder: the path of its folder.
+    why: `running`, `unfinished`, or the final state of the run.
+    """
 
     run: str
     folder: str
@@ -21,7 +26,12 @@ class Keeper:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What the cache holds: `items`, and under `bodies` every content with its size in bytes, whoever has it."""
+    """What the cache contains.
+
+    items: snapshots, entries of scratch caches and persistent workspaces.
+    bodies: the size in bytes of every file body, by its path in the cache.
+    keepers: the runs whose snapshots are kept.
+    """
 
     items: tuple[Item, ...]
     bodies: Mapping[str, int]
@@ -29,27 +39,27 @@ class Survey:
 
 
 class Collection(Protocol):
-    """The cache, and the one that clears it. Runs may go on."""
+    """One garbage collection, which excludes others. Runs may go on meanwhile."""
 
     async def survey(self) -> Survey:
-        """What is there, and what of it is needed by runs that go on or did not end well, or by what else lives here.
+        """Returns what the cache contains, and which runs need their snapshots because they go on or have failed.
 
-        Raises `StoreError` where it cannot be told what somebody needs: then nothing may be dropped.
+        Raises `StoreError` if it cannot be determined what is needed; the caller must not remove anything then.
         """
         ...
 
     async def drop(self, decision: Sweep) -> None:
-        """Remove what was decided upon, items first, but nothing that was put or restored since the survey began.
+        """Remove the items of `decision`, then its bodies, except what was stored or restored since the survey began.
 
-        Waits, a bounded time, whenever a snapshot is being put or restored, and raises `StoreError` after that.
-        Cancelled or killed in between, what is left is whole. Call it once, after `survey`.
+        Waits while a snapshot is being stored or restored, and raises `StoreError` after a bounded time. If it is
+        cancelled or killed, no incomplete snapshot is left. Call it once, after `survey`.
         """
         ...
 
 
 class Cache(Protocol):
-    """The cache folder."""
+    """A cache folder."""
 
     def collecting(self) -> AbstractAsyncContextManager[Collection]:
-        """Be the only one who clears it; wait, a bounded time, for another. Raises `StoreError` after that."""
+        """Begin a collection, once no other process collects. Raises `StoreError` after a bounded time."""
         ...

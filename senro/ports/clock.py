@@ -1,4 +1,4 @@
-"""Time and chance, which the domain takes as arguments."""
+"""Time and randomness."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """The coordinator's clocks."""
+    """The clocks of the coordinator."""
 
     def now(self) -> datetime:
-        """The wall clock, in UTC, with its zone."""
+        """Returns the wall clock, in UTC, as an aware datetime."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds since some fixed moment; never goes back. Compare only with itself."""
+        """Returns the seconds since an unspecified moment; never goes back."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Return after `seconds`, or be cancelled."""
+        """Return after `seconds`."""
         ...
 
 
 class Randomness(Protocol):
-    """Randomness, for names that must not collide and for jitter."""
+    """Random values, for names that must not collide and for jitter."""
 
     def token(self) -> str:
-        """Sixteen lower-case hexadecimal digits, never the same twice."""
+        """Returns sixteen lower-case hexadecimal digits that no other call returns."""
         ...
 
     def fraction(self) -> float:
-        """A number from 0 up to but not including 1, evenly spread."""
+        """Returns a number from 0 up to but not including 1, uniformly distributed."""
         ...

@@ -1,15 +1,15 @@
-"""What senro asks of a cluster. Small protocols, joined by `Cluster`.
+"""The requests that senro sends to a cluster: small protocols, which `Cluster` joins.
 
-The life of an attempt, in five lines: a Secret may be created, the pod is created, the Secret is given its owner;
-the pod is read until it settles; its log is followed while it runs; archives cross by exec, in and back; pod and
-Secret are deleted by uid, on every path. Every method may be cancelled at any await and then leaves nothing open.
+Every method raises subclasses of `senro.domain.errors.ClusterError` and no type of another library. Every method may be
+cancelled at any await and then leaves nothing open. A request obeys the cancel scope of its caller and no other: a
+request from a shielded scope goes on while everything around it is cancelled, so that an attempt can delete what it
+created.
 
-Every method raises `senro.domain.errors.ClusterError`s and no foreign type. Reads and deletes repeat themselves
-through short troubles (connection errors, 429, 502, 503, 504, Retry-After respected) inside the adapter's budget;
-creates and patches are sent once, because only the caller can tell whether a repetition is safe.
-
-A request obeys the cancel scope of its caller and no other. What is asked for in a shielded scope is answered also
-while everything around is cancelled: that is how an attempt that is cancelled deletes what it created.
+Who repeats a failed request stands once in docs/design/attempt.md#repeated-requests. A method that says "repeats
+failures that may pass" does so for `RETRY_SECONDS`, after connection errors, 429, 502, 503, 504, a 500 of a webhook or
+of etcd, and any 5xx with Retry-After; an error that it raises is final, or has lasted that long, or requests a delay
+beyond it. A caller that polls makes its next poll at the usual time, but not before that delay. Every other method
+sends its request once. All of them repeat a 401 once if the token file has changed.
 """
 
 from __future__ import annotations
@@ -24,176 +24,189 @@ from senro.domain.kube.exec_protocol import ExecEvent
 from senro.domain.kube.pod import Pod
 
 Manifest = Mapping[str, Any]
-"""A Kubernetes object as JSON would have it: dicts, lists, strings, numbers, booleans, None."""
+"""A Kubernetes object as decoded JSON: dicts, lists, strings, numbers, booleans, None."""
 
 RETRY_SECONDS = 30.0
-"""How long the adapter repeats a read or a deletion that fails; see the methods."""
+"""How long the adapter repeats a request that is safe to repeat."""
 
 CREATE_GRACE_SECONDS = 2.0
-"""How long a create that is cancelled stays for the answer to a request that was sent already.
+"""How long a create that is cancelled waits for the answer to a request that was already sent.
 
-The cancellation goes on afterwards, answered or not. So whoever cancelled a create and was kept for less than this
-knows that it has ended: a request that was not sent never will be, and a pod that was created is there to be read, a
-Secret to be deleted. Only after the whole of it may an object still appear.
+A cancellation that took less than this is certain: a request that was not sent will not be sent, and a pod that was
+created can be read, a Secret can be deleted. If it took the whole time, the object may still appear later.
 """
 
 
 class Pods(Protocol):
-    """Pods of any namespace that the identity may touch."""
+    """Pods, in any namespace in which the identity has the rights."""
 
     async def create_pod(self, manifest: Manifest) -> Pod:
-        """Create the pod once and return it as the apiserver stored it.
+        """Send one create. Returns the pod as the apiserver stored it.
 
-        On `AlreadyExists`, read it and adopt it if its nonce is yours. On `Unreachable` with `sent`, call again
-        with the same manifest: `AlreadyExists` then means that the first call took effect. After a cancellation,
-        read it: see `CREATE_GRACE_SECONDS`.
+        After an error the caller decides by `senro.domain.verdict.creation`. On `AlreadyExists` it reads the pod and
+        adopts it if the nonce is its own. On `Unreachable` with `sent` the pod may exist: it reads the pod before it
+        calls again. After a cancellation it reads the pod too, see `CREATE_GRACE_SECONDS`.
         """
         ...
 
     async def read_pod(self, namespace: str, name: str) -> Pod | None:
-        """Read the pod; None where there is none of that name (404). Compare its uid with yours."""
+        """Returns the pod, None if there is none of that name (404). The caller compares the uid.
+
+        Repeats failures that may pass.
+        """
         ...
 
     async def delete_pod(self, namespace: str, name: str, *, uid: str, grace_seconds: int | None = None) -> bool:
-        """Ask for the deletion of this very pod, by uid.
+        """Request the deletion of the pod with this uid.
 
-        `grace_seconds` None takes the pod's own terminationGracePeriodSeconds; 0 removes the object at once, and
-        its processes may live on for a while. Returns True where there is no such pod any more (404, or another
-        uid under that name), False where the deletion was accepted: then read until it is gone.
+        Returns True if it does not exist any more (404, or the name has another uid), False if the apiserver accepted
+        the deletion: the caller then reads the pod until it is gone. `grace_seconds` None means the pod's own
+        terminationGracePeriodSeconds; 0 removes the object at once, and its processes may live on for a while.
+        Repeats failures that may pass.
         """
         ...
 
 
 class Logs(Protocol):
-    """A container's output, as the kubelet kept it."""
+    """The output of a container, as its kubelet stored it."""
 
     def follow_log(
         self, namespace: str, name: str, container: str, *, since: str | None = None
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Follow the log with timestamps; pieces of any size as they arrive, not cut at lines.
+        """Follow the log, with timestamps. Yields bytes as they arrive; a piece may end inside a line.
 
-        `since` is an RFC 3339 time; the apiserver cuts it to whole seconds, so lines come twice. The iterator ends
-        when the stream does, which says nothing about the container: read the pod, and follow again from the last
-        timestamp while it runs. Raises `Rejected` (400) while the container has not started, `NotFound`,
-        `Unavailable`, and `StreamBroken` for a stream that was cut.
+        `since` is an RFC 3339 time, which the apiserver cuts to whole seconds, so lines may come twice. The iterator
+        ends with the stream, which does not prove that the container ended: the caller reads the pod. While the
+        container runs, it follows again from the last timestamp. Sends the request once. Raises `Rejected` (400) before
+        the container has started, `NotFound`, `Unavailable`, and `StreamBroken` if the stream was cut.
         """
         ...
 
     async def read_log(self, namespace: str, name: str, container: str, *, since: str | None = None) -> bytes:
-        """What the newest log file holds now, with timestamps, without following; at most 64 MiB of its end."""
+        """Returns the newest log file as it is now, with timestamps: at most the last 64 MiB of it.
+
+        Sends the request once. After `StreamBroken` and after failures that may pass the caller calls again.
+        """
         ...
 
 
 class ExecSession(Protocol):
-    """One running exec. One task may call `receive` while one other sends: read while writing, always."""
+    """One running exec. One task calls `receive` while another one sends; both must go on at the same time."""
 
     async def send(self, data: bytes | memoryview) -> None:
-        """Send to the command's stdin; returns when the transport took it. At most 128 KiB a call is sensible.
+        """Write `data` to the command's stdin. Returns once the transport has accepted all of it.
 
-        Raises `StreamBroken` once the stream has ended; what was sent may or may not have been read.
+        Raises `StreamBroken` if the stream has ended; the command may or may not have read what was sent before.
         """
         ...
 
     async def close_stdin(self) -> None:
-        """Give the command the end of its stdin. v5 only; a v4 session is never opened with stdin."""
+        """End the command's stdin. Needs v5; a session with stdin always has it."""
         ...
 
     async def wait_until_received(self) -> None:
-        """Return when the server has read all that was sent before this call; another task must receive meanwhile.
+        """Return once the server has read everything that was sent before this call. Another task must be receiving.
 
-        For measuring a link: a server may never say so, so bound the wait, or do something else beside it. Raises
-        `StreamBroken` where the stream ended first.
+        It measures the rate of a link. A server may never confirm it, so the caller bounds the wait. Raises
+        `StreamBroken` if the stream ends first.
         """
         ...
 
     async def receive(self) -> ExecEvent:
-        """The next event: `Stdout`, `Stderr`, or `Ended`, which is the last.
+        """Returns the next event: `Stdout`, `Stderr`, or `Ended`, which is the last.
 
-        `Ended` carries the exit code, or the server's words, or that the status was lost; a stream that is cut
-        raises `StreamBroken`, and so does one that stays silent for longer than the idle bound it was opened with.
+        `Ended` has the exit code, or the server's error message, or says that the status was lost. Raises
+        `StreamBroken` if the stream was cut, or was silent for the `idle_seconds` of `Execs.exec`.
         """
         ...
 
 
 class Execs(Protocol):
-    """Commands in containers that run."""
+    """Commands in running containers."""
 
     def exec(
         self, namespace: str, name: str, container: str, command: Sequence[str], *, stdin: bool, idle_seconds: float
     ) -> AbstractAsyncContextManager[ExecSession]:
-        """Run `command` in the container, without a shell, without a terminal.
+        """Run `command` in the container, without a shell and without a terminal.
 
-        With `stdin`, `v5.channel.k8s.io` alone is offered (Kubernetes 1.30 or later), without it
-        `v4.channel.k8s.io` alone: on v5 a slow reader silently loses the end of stdout. `idle_seconds` bounds the
-        silence in both directions, never the total. Leaving the context closes the connection at once; the command
-        may go on in the container. Errors before the 101 are `ApiError`s; a command that cannot start is an
-        `Ended` without a code.
+        With `stdin` it offers `v5.channel.k8s.io` alone (Kubernetes 1.30 or later), without it `v4.channel.k8s.io`
+        alone: on v5 a slow reader loses the end of stdout. `idle_seconds` bounds a silence in both directions, not the
+        total time. Leaving the context closes the connection at once; the command may go on in the container.
+
+        Sends the request once. Raises `ApiError` for an answer other than 101, `Unreachable` for none: the caller looks
+        at the pod, and repeats by `senro.domain.transfer.retry_policy`. A command that cannot start is an `Ended`
+        without a code.
         """
         ...
 
 
 class Secrets(Protocol):
-    """Secrets that carry a step's secret files. They are never read back: the identity may not `get` them."""
+    """Secrets with the values of a step's secrets. They are never read: the identity has no right to `get` them."""
 
     async def create_secret(self, manifest: Manifest) -> str:
-        """Create the Secret once; returns its uid. Repeat as for `create_pod`; after a cancellation, delete it."""
+        """Send one create. Returns the uid of the Secret.
+
+        After an error the caller decides as for `create_pod`, but cannot read the Secret: `AlreadyExists` means its own
+        one only after a request that may have been stored. After a cancellation it deletes the Secret.
+        """
         ...
 
     async def own_secret(self, namespace: str, name: str, *, owner: Pod) -> None:
-        """Make the pod the Secret's owner, so that the garbage collector takes it when the pod is gone.
+        """Make the pod the owner of the Secret, so that the garbage collector deletes it after the pod.
 
-        The answer is checked: returns only where it holds the owner's uid.
+        Sends one patch, which the caller may repeat. Raises `ProtocolError` if the answer does not show the owner.
         """
         ...
 
     async def delete_secret(self, namespace: str, name: str) -> None:
-        """Delete the Secret; one that is gone is no error."""
+        """Delete the Secret; returns also if there is none. Repeats failures that may pass."""
         ...
 
 
 class Events(Protocol):
-    """What components of the cluster said about a pod. Best effort, and often not for this identity to read."""
+    """Events about pods. They are best effort, and many identities may not list them."""
 
     async def list_events(self, namespace: str, *, uid: str) -> tuple[ClusterEvent, ...] | None:
-        """The Events about the pod `uid`, in no order; None where the identity may not list them: ask no more.
+        """Returns the Events about the pod `uid`, in no order; None if the identity may not list them (403).
 
-        Ask where `senro.domain.verdict.wants_events` says so, and give them to the next observation.
+        The caller does not call again after None. Repeats failures that may pass.
         """
         ...
 
 
 class Leases(Protocol):
-    """Leases of `coordination.k8s.io`, which exclude one another by their resourceVersion and by nothing else.
+    """Leases of `coordination.k8s.io`. Only their resourceVersion keeps two writers apart.
 
-    What to do with one is `senro.domain.claims.lease_protocol`'s to say. A write that is cancelled stays for its
-    answer as a create does (`CREATE_GRACE_SECONDS`): read the Lease to know whether it took effect.
+    `senro.domain.claims.lease_protocol` decides what to write. Every write is sent once. After a cancellation
+    (`CREATE_GRACE_SECONDS`), and after `Unreachable` with `sent`, the caller reads the Lease to learn whether the write
+    took effect.
     """
 
     async def read_lease(self, namespace: str, name: str) -> Lease | None:
-        """Read the Lease as it is now; None where there is none of that name (404)."""
+        """Returns the Lease as it is now, None if there is none of that name (404). Repeats failures that may pass."""
         ...
 
     async def create_lease(self, manifest: Manifest) -> Lease:
-        """Create the Lease once. On `AlreadyExists`, and on `Unreachable` with `sent`, read it: it may be yours."""
+        """Send one create. On `AlreadyExists` the caller reads the Lease: it may be its own."""
         ...
 
     async def replace_lease(self, manifest: Manifest) -> Lease:
-        """Replace, once, the Lease that has the manifest's uid and resourceVersion.
+        """Send one update of the Lease with the manifest's uid and resourceVersion.
 
-        Raises `Conflict` where it is another or has changed, `NotFound` where there is none: read it then.
+        Raises `Conflict` if the Lease has others now, `NotFound` if there is none; the caller reads it then.
         """
         ...
 
     async def delete_lease(self, namespace: str, name: str, *, uid: str, version: str) -> None:
-        """Delete the Lease of that uid and resourceVersion; that there is none is no error.
+        """Send one deletion of the Lease with this uid and resourceVersion; returns also if there is none.
 
-        Raises `Conflict` where it is another or has changed: read it, and delete it again if it is yours.
+        Raises `Conflict` if the Lease has others now: the caller reads it, and deletes it again if it is its own.
         """
         ...
 
 
 class Cluster(Pods, Logs, Execs, Secrets, Events, Leases, Protocol):
-    """All of it, behind one connection. The name is the part of the address that a person may see."""
+    """All protocols above, over one connection."""
 
     @property
     def address(self) -> str:
@@ -201,8 +214,8 @@ class Cluster(Pods, Logs, Execs, Secrets, Events, Leases, Protocol):
         ...
 
     async def version(self) -> str:
-        """`gitVersion` of GET /version, such as `v1.36.2`. The cheapest proof that there is an apiserver.
+        """Returns the `gitVersion` of GET /version, such as `v1.36.2`.
 
-        Meant for the first contact: where nothing answers it says so within seconds, not within the whole budget.
+        It is the first request of a run. Repeats failures that may pass, but only for 5 s if there is no answer at all.
         """
         ...

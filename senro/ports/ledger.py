@@ -1,4 +1,4 @@
-"""What a run leaves behind: its plan, its events, its logs."""
+"""The folder of a run: its plan, its events, its logs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class StepLog(Protocol):
 
     @property
     def path(self) -> str:
-        """Where a person finds it."""
+        """The path of the file, for messages."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """Append; on disk when it returns, as far as the operating system promises."""
+        """Append `data`. The operating system has it when this returns."""
         ...
 
 
@@ -33,21 +33,21 @@ class RunLedger(Protocol):
         ...
 
     async def write_plan(self, document: bytes) -> None:
-        """Write `plan.json`, whole, once."""
+        """Write `plan.json`. Called once; the file is never visible in part."""
         ...
 
     async def append(self, line: bytes) -> None:
-        """Append one event, a JSON document without a newline, to `events.jsonl`; a reader never sees half of one."""
+        """Append one event, a JSON document without a newline, to `events.jsonl`. No reader sees a part of a line."""
         ...
 
     def open_log(self, step_folder: str, attempt: int) -> AbstractAsyncContextManager[StepLog]:
-        """The log of an attempt, created empty. `step_folder` is a name from `domain.names.label_value`."""
+        """Create the log of an attempt. `step_folder` is a name from `senro.domain.kube.names.label_value`."""
         ...
 
     def workspace(self, name: str) -> str:
-        """The folder that holds a workspace's files in this run; its parent exists and is ours alone."""
+        """Returns the path of the folder for a workspace's files in this run. Its parent exists; only senro uses it."""
         ...
 
     def scratch(self, name: str) -> str:
-        """A folder of the run for anything temporary; it is created, private to this user, and removed at the end."""
+        """Create a temporary folder that only this user may read. Returns its path. The end of the run removes it."""
         ...

@@ -1,4 +1,4 @@
-"""Waiting for a pod to change."""
+"""Waits for a pod to change."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from senro.domain.kube.pod import Pod
 
 
 class PodWatch(Protocol):
-    """What is seen of one pod, one observation after the other.
+    """Observes one pod. The implementation polls, since the identity may have no right but `get`.
 
-    Today it is a gentle poll, since the identity may only `get`: 50 ms, backing off to 1 s, at once after `nudge`.
+    It polls at once after `nudge`, 50 ms after a poll that showed a change, and then more and more slowly, up to once a
+    second.
     """
 
     async def next(self) -> Pod | None:
-        """Wait, then return the pod as it is; None if it is proven gone, or another pod has its name.
+        """Wait, then return the pod as it is now; None if it is certainly gone, or if another pod has its name.
 
-        A single 404 proves nothing (`senro.domain.requests.absence`), and a poll that fails ends nothing before its
-        failure has lasted (`senro.domain.requests.poll_failures`): then the last `ClusterError` is raised. Call it
-        until the pod is settled.
+        A single 404 proves nothing (`senro.domain.requests.absence`). Polls that fail are repeated, for 15 minutes at
+        most (`senro.domain.requests.poll_failures`); then the last `ClusterError` is raised, and the caller gives up.
         """
         ...
 
     def nudge(self) -> None:
-        """Something happened (a log or an exec ended): look at once, and often again."""
+        """Poll at once and then frequently, because something has happened: a log or an exec has ended."""
         ...

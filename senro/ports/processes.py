@@ -1,4 +1,4 @@
-"""Steps that run on the coordinator itself."""
+"""Child processes of the coordinator: the commands of local steps."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 OutputSink = Callable[[Literal["stdout", "stderr"], bytes], Awaitable[None]]
-"""Called with each piece of output, in order within a stream, never twice at once; the process waits while it does
-not return. What it raises ends the whole group and is then raised by `run` as it is."""
+"""Awaited with each piece of output, one at a time and in the order of its stream. The process blocks meanwhile. An
+exception that it raises ends the process group and is raised by `run`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command to run: its words, its folder, and what is added to the environment of the coordinator.
+    """A command to run.
 
-    `timeout` and `grace` are seconds: at `timeout` the whole process group gets SIGTERM, `grace` later SIGKILL.
+    argv: the program and its arguments.
+    cwd: the working directory.
+    env: variables that are added to the environment of the coordinator.
+    timeout: seconds after which the process group gets SIGTERM; None for no limit.
+    grace: seconds between SIGTERM and SIGKILL.
     """
 
     argv: Sequence[str]
@@ -27,10 +31,12 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessEnd:
-    """How it ended. `code` is the exit code, 128+n for signal n, None where it never started (`error` says why).
+    """How a command ended.
 
-    An `error` beside a code says that something of the group could not be ended: another user's process, or one
-    that the kernel holds.
+    code: the exit code, 128+n for signal n; None if the command did not start.
+    timed_out: whether the timeout ended it.
+    error: why it did not start. With a code: which process of the group could not be ended, because it belongs to
+        another user or is blocked in the kernel.
     """
 
     code: int | None
@@ -39,18 +45,18 @@ class ProcessEnd:
 
 
 class Processes(Protocol):
-    """Child processes of the coordinator."""
+    """Runs child processes."""
 
     async def run(self, command: Command, output: OutputSink) -> ProcessEnd:
-        """Run the command in a process group of its own and hand its output to `output`, to the last byte.
+        """Run the command in its own process group, and pass all of its output to `output`.
 
-        Never raises for what the command does; a program that is missing or must not be run is an end without a
-        code. No variable whose name starts with `SENRO_K8S_` or `SENRO_SECRET_` reaches the child. When cancelled,
-        the whole group gets SIGTERM and, `grace` later, SIGKILL, and nothing of it is left when the call returns.
-        Output that a daemon left in the background might still write is not waited for once the group has ended.
+        Raises nothing for what the command does: a program that is missing or may not be executed is an end without a
+        code. The child gets no variable whose name starts with `SENRO_K8S_` or `SENRO_SECRET_`. If the call is
+        cancelled, the group gets SIGTERM and, `grace` seconds later, SIGKILL, and has ended when the call returns. The
+        output of a daemon that outlives the group is not waited for.
         """
         ...
 
     def kill_all(self) -> None:
-        """Send SIGKILL to every group that runs now: somebody asked a second time. Returns at once; may be repeated."""
+        """Send SIGKILL to every running group, after a second interrupt by the user. Returns at once."""
         ...

@@ -1,11 +1,11 @@
-"""Progress, told to a delegate: the engine calls, the command line shows.
+"""Reports of a run's progress: the engine calls the methods of a reporter, which shows them.
 
-A reporter is never asked for anything and decides nothing, so a library user may pass one of their own with only
-the methods that they care about. The calls of a run, in order: `run_started` once; then any number of the others,
-those of different steps mixed; `run_ended` once, unless the run broke; `close` once, on every path.
+A reporter decides nothing, so a library user may pass a subclass with only the methods that it needs. The calls of a
+run, in order: `run_started` once; any number of the others, those of different steps interleaved; `run_ended` once,
+unless the run raised an exception; `close` once, always.
 
-All calls come from the event loop's thread, must return at once and must not raise. Texts may hold anything that
-a step or a cluster printed, escape sequences included: whoever shows them neutralises them.
+All calls come from the event loop's thread, must return at once and must not raise. A text may contain anything that a
+step or a cluster printed, also escape sequences: the reporter makes it printable.
 """
 
 from __future__ import annotations
@@ -29,12 +29,17 @@ __all__ = [
 ]
 
 Stream = Literal["stdout", "stderr"]
-"""Where a line of output came from; a pod's log does not tell and is `stdout`."""
+"""The stream of a line of output. The log of a pod does not distinguish them; its lines are `stdout`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepInfo:
-    """One step as the plan has it. `where` is a word or two for people: `local`, `pod in ci`."""
+    """One step of the plan.
+
+    step_id: `<workflow>.<step>`.
+    where: where it runs, for people: `local`, `pod in ci`.
+    needs: the ids of the steps that it waits for.
+    """
 
     step_id: str
     where: str = "local"
@@ -43,12 +48,17 @@ class StepInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRow:
-    """What one step came to.
+    """How one step ended. A text is empty if there is nothing to say.
 
-    `seconds` runs from its first start to its end, None where it never started; `attempts` is 0 then. `detail`
-    holds sentences: what happened, the newest last. Where it did not simply succeed: `kind` is the stable word
-    (`exited`, `evicted`, `image-pull`), `node` the node it ran on, `words` the cluster's own message, `hint` what
-    to do. `log` is the path of the last attempt's log. Each of them is empty where there is nothing to say.
+    state: the final state.
+    attempts: how many attempts were started.
+    seconds: from the first start to the end; None if the step never started.
+    detail: sentences about what happened, in order.
+    hint: what the user can do.
+    kind: the identifier of a failure, such as `exited`, `evicted`, `image-pull`.
+    node: the node of the last attempt.
+    words: the message of the cluster.
+    log: the path of the last attempt's log.
     """
 
     step_id: str
@@ -65,7 +75,14 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """What a run came to. `rows` are in the plan's order; `workspaces` maps a name to (digest, folder)."""
+    """How a run ended.
+
+    run_id, folder: the id and the folder of the run.
+    state: its final state.
+    seconds: its duration.
+    rows: its steps, in the order of the plan.
+    workspaces: the digest and the folder of each workspace, by its name.
+    """
 
     run_id: str
     state: RunState
@@ -76,40 +93,41 @@ class RunSummary:
 
 
 class Reporter:
-    """Hears of a run's progress. Every method is empty: override what you want to hear."""
+    """Receives the progress of a run. Every method is empty; a subclass overrides those that it needs."""
 
     def run_started(self, run_id: str, folder: str, steps: Sequence[StepInfo]) -> None:
-        """The run's folder exists and nothing has been started. Called once, before all others."""
+        """The folder of the run exists, and no step has started. Called once, before all other methods."""
 
     def step_state(self, step_id: str, state: StepState, *, attempt: int, phase: str = "") -> None:
-        """A step entered a state or, within it, a phase. Called again when either changes; repetitions may come.
+        """A step entered a state, or a phase within a state. The same call may be repeated.
 
-        `attempt` counts from 1; 0 for a step that never started. `phase` is a few words for people, such as
-        `starting`, `staging`, `running`, `reading back`, `waiting: ImagePullBackOff ...`. A retry goes from
-        `running` to `pending` or `running` with the next attempt; after a final state nothing more comes.
+        `attempt` counts from 1, and is 0 for a step that never started. `phase` is a text for people, such as
+        `starting`, `staging`, `running`, `reading back`, `waiting: ImagePullBackOff ...`. A retry changes the state
+        from `running` to `pending` or `running` with the next attempt. No call follows a final state.
         """
 
     def transfer(
         self, step_id: str, direction: Direction, done_bytes: int, total_bytes: int | None, files: int = 0
     ) -> None:
-        """A workspace is on its way. Called for each piece, so many times a second, and once at the end.
+        """A piece of a workspace was transferred. Called many times a second, and once at the end.
 
-        Bytes of the archive, `total_bytes` None where the size is not known beforehand; `files` counts the files,
-        folders and links that have crossed. A transfer that is repeated starts again with a smaller `done_bytes`.
+        `done_bytes` and `total_bytes` count bytes of the archive; `total_bytes` is None if the size is not known yet.
+        `files` counts the transferred files, folders and links. A transfer that is repeated begins again with a smaller
+        `done_bytes`.
         """
 
     def log_line(self, step_id: str, stream: Stream, text: str) -> None:
-        """A step printed a line, its newline removed, secrets redacted. Called for every line, in order."""
+        """A step printed a line. `text` has no newline and no secrets. Called for every line, in order."""
 
     def note(self, step_id: str, message: str) -> None:
-        """Something that a person should know and that changes no state.
+        """Something happened that changes no state and that the user should know.
 
-        Such as a transfer that is repeated, or a pod that may still be alive. One sentence or more; `step_id` is
-        empty for what concerns the run.
+        Such as a transfer that is repeated, or a pod that may still be alive. `message` is one sentence or more;
+        `step_id` is empty if it concerns the run.
         """
 
     def run_ended(self, result: RunSummary) -> None:
-        """Every step has its final state and everything is cleaned up. Called once, or never if the run broke."""
+        """Every step has its final state, and everything is cleaned up. Called once, unless the run raised an error."""
 
     def close(self) -> None:
-        """Give the terminal back. Called after everything else, whatever happened; a second call does nothing."""
+        """Restore the terminal. Always called, after everything else; a second call does nothing."""

@@ -1,4 +1,4 @@
-"""The runs that a folder holds, as their ledgers tell them."""
+"""The runs in a folder, read from their ledgers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from senro.domain.run.history import History
 
 
 class Runs(Protocol):
-    """Reads what runs left behind; writes nothing, and may be used while one goes on."""
+    """Reads the ledgers of runs, also of one that goes on. Writes nothing."""
 
     async def ids(self) -> Sequence[str]:
-        """The ids of all runs, the oldest first. Empty where there is no folder of runs."""
+        """Returns the ids of all runs, the oldest first; empty if there is no such folder."""
         ...
 
     async def history(self, run: str) -> History:
-        """What the run's ledger tells, as far as it was written. Raises `StoreError` where it cannot be read."""
+        """Returns the run's history, as far as it was written. Raises `StoreError` if the ledger cannot be read."""
         ...

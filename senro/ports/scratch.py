@@ -1,4 +1,4 @@
-"""Entries of scratch caches, and the files that their keys are made of."""
+"""Entries of scratch caches, and the files whose digests are part of their keys."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from senro.domain.tree.tree import Tree
 
 
 class ScratchStore(Protocol):
-    """Keeps entries, each under the name of its cache and a key. An entry never changes: the first one saved stays.
+    """Stores entries by the name of their cache and a key. An entry never changes: the first one saved stays.
 
-    Names and keys are those of a plan that was built: letters, digits and a few signs, never empty. Every call may be
-    cancelled. A store on another machine raises `StoreUnavailable` from any of them where it does not answer or does
-    not let us: ask it nothing more in this run. What else goes wrong concerns the one entry.
+    Names and keys come from a built plan: letters, digits and a few signs, never empty. Every call may be cancelled. A
+    remote store raises `StoreUnavailable` from any method if it does not answer or denies access; the caller does not
+    use it again in this run. Every other error concerns one entry.
     """
 
     @property
     def name(self) -> str:
-        """What a person knows it by, such as its folder or its URL; never a credential."""
+        """The folder or the URL of the store, for messages; never a credential."""
         ...
 
     @property
@@ -28,40 +28,41 @@ class ScratchStore(Protocol):
         ...
 
     async def find(self, cache: str, key: str) -> ScratchEntry | None:
-        """The entry under exactly this key. Nothing is promised of its content before `restore` has checked it.
+        """Returns the entry with exactly this key, None if there is none. Only `restore` verifies its content.
 
-        Raises `StoreError` where something lies under the key that is no entry, and cannot be replaced by one.
+        Raises `StoreError` if the key is in use by something that is not an entry and that `save` cannot replace.
         """
         ...
 
     async def find_by_prefix(self, cache: str, prefixes: Sequence[str]) -> Sequence[ScratchEntry]:
-        """Every entry of the cache whose key begins with one of the prefixes, in any order."""
+        """Returns the entries of the cache whose keys begin with one of the prefixes, in no order."""
         ...
 
     async def restore(self, cache: str, key: str, folder: str) -> Tree:
-        """Replace `folder` by the entry: built beside it, verified against its digest, swapped by rename.
+        """Replace `folder` by the entry: build it in a sibling folder, verify its digest, swap the two by rename.
 
-        Raises `StoreError` where the entry is gone, or is not what its digest says: try the next one. `TreeError`
-        where the folder cannot be written. The folder is then as it was, except after a `TreeError` of rule `leftover`.
+        Raises `StoreError` if the entry is gone or does not match its digest: the caller tries another entry. Raises
+        `TreeError` if the folder cannot be written. `folder` is unchanged then, except after rule `leftover`.
         """
         ...
 
     async def save(self, cache: str, entry: ScratchEntry, tree: Tree, folder: str) -> bool:
-        """Keep `tree`, whose files lie in `folder`, as the entry; visible once it is whole.
+        """Store `tree`, whose files are in `folder`, as the entry. It is never visible in part.
 
-        False, and nothing is changed, where the key has one already, also if somebody else saved it meanwhile.
-        Raises `TreeError` naming a file that is not what the tree says any more, `StoreError` where there is no room.
+        Returns False, with nothing changed, if the key has an entry already. Raises `TreeError` with the name of a
+        file that differs from the tree, `StoreError` if there is no space.
         """
         ...
 
 
 class KeyFiles(Protocol):
-    """Reads the files that a key's `hash_files` names."""
+    """Reads the files that `hash_files` of a key matches."""
 
     async def digests(self, folder: str, patterns: Sequence[str], *, exclude: Sequence[str]) -> Mapping[str, str]:
-        """The digest (`sha256:<hex>`) of each file below `folder` that matches one of the patterns, by its path.
+        """Returns the digest (`sha256:<hex>`) of each file below `folder` that matches a pattern, by its path.
 
-        Both lists are in the words of `domain.excludes`; what `exclude` matches is not entered. A symbolic link to a
-        file counts as that file, one to a folder is not followed. Raises `TreeError` naming what cannot be read.
+        Both lists have patterns of `senro.domain.tree.excludes`; folders that `exclude` matches are not read. A
+        symbolic link to a file counts as that file; one to a folder is not followed. Raises `TreeError` with the path
+        of what cannot be read.
         """
         ...

@@ -1,4 +1,4 @@
-"""Where a secret's value comes from, and the files by which a local step gets it."""
+"""Where the values of secrets come from, and the files that pass them to local steps."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Protocol
 
 
 class SecretSource(Protocol):
-    """Resolves the names that steps use. Asked once a run and name, before anything is created."""
+    """Resolves the names of secrets. A run reads each name once, before it creates anything."""
 
     async def read(self, name: str) -> bytes:
-        """The value. Raises `ConfigurationError` naming the secret, where it looked and what to set; never a value."""
+        """Returns the value. Raises `ConfigurationError` with the name, the places searched, and what to set."""
         ...
 
 
 class SecretFiles(Protocol):
-    """Files that hold secrets for steps on the coordinator itself."""
+    """Files with the values of secrets, for steps on the coordinator itself."""
 
     async def write(self, folder: str, name: str, value: bytes) -> str:
-        """Write the value to a new file below `folder` that this user alone may read; returns its path.
+        """Write the value to a new file below `folder` that only this user may read. Returns its path.
 
-        `folder` is one of `RunLedger.scratch`, which removes it when the run ends. Raises `StoreError`.
+        `folder` comes from `RunLedger.scratch`, which removes it when the run ends. Raises `StoreError`.
         """
         ...

@@ -1,4 +1,4 @@
-"""Snapshots of workspaces, kept by digest."""
+"""Snapshots of workspaces, by digest."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from senro.domain.tree.tree import Tree
 
 
 class ContentStore(Protocol):
-    """Keeps snapshots: an index each, and the bodies that it names.
+    """Stores snapshots. Each has an index, which names the bodies of its files.
 
-    Each is written aside, verified, then renamed into place: nothing is visible before it is whole, and what is there
-    already is not written again.
+    Files are written elsewhere, verified, and renamed into place: no incomplete snapshot is ever visible. What is
+    stored already is not written again.
     """
 
     async def put(self, tree: Tree, folder: str) -> str:
-        """Keep `tree`, whose files lie in `folder`; returns its digest, `sha256:<hex>`.
+        """Store `tree`, whose files are in `folder`. Returns its digest, `sha256:<hex>`.
 
-        Raises `TreeError` naming the file if one is not what the tree says any more.
+        Raises `TreeError` with the name of a file that differs from the tree.
         """
         ...
 
     async def get(self, digest: str) -> Tree:
-        """The index of a snapshot. Raises `ContentLost` where it is not held, or does not match its digest.
+        """Returns the index of a snapshot.
 
-        `StoreError` where the store cannot be read just now.
+        Raises `ContentLost` if it is missing or does not match its digest, `StoreError` if the store cannot be read.
         """
         ...
 
     async def restore(self, digest: str, folder: str) -> Tree:
-        """Replace `folder` by the snapshot: built beside it, verified, swapped by rename.
+        """Replace `folder` by the snapshot: build it in a sibling folder, verify it, swap the two by rename.
 
-        Raises as `get` does, `ContentLost` also for a content that is missing or damaged, `TreeError` where the folder
-        cannot be written. It is then as it was, except after a `TreeError` of rule `leftover`.
+        Raises as `get` does; also `ContentLost` if the body of a file is missing or damaged, and `TreeError` if the
+        folder cannot be written. `folder` is unchanged then, except after a `TreeError` of rule `leftover`.
         """
         ...

@@ -1,22 +1,21 @@
-"""Folders and archives: how a workspace leaves the coordinator and how it comes back.
+"""Folders of the coordinator, and the archives that carry workspaces to pods and back.
 
-A `TreeError` of these calls names a file or folder as its `path`, and one of these as its `rule`:
+A `TreeError` of these methods has the file or folder as its `path`, and one of these as its `rule`:
 
 ===========  ==================================================================================================
-changed      a file changed after it was walked, or something writes to it; walk again
-unreadable   a file cannot be read as this user
+changed      a file changed since it was walked, or is being written; the caller walks again
+unreadable   this user cannot read a file
 link         links are absolute, leave their tree, or cannot be followed; all of them are named
-limit        a path is too long, or copies in place of links would be too much
-case         two names of a tree are one to the file system of this machine
-io           the system refused something else (a full disk, above all); its words are in the message
-destination  what shall be replaced is no folder, or not empty, or lies in another one that is replaced
-torn         a call before this one failed or was cancelled, or `finish` is missing; begin again
-leftover     everything was done, but what is left of it could not be removed
+limit        a path is too long, or copies in place of links would be too large
+case         two names of a tree are the same to the file system of this machine
+io           another error of the operating system, such as a full disk; the message has its text
+destination  what is to be replaced is not a folder, is not empty, or is inside another one that is replaced
+torn         an earlier call failed or was cancelled, or `finish` is missing; the caller begins again
+leftover     the call did its work, but could not remove its temporary files
 ===========  ==================================================================================================
 
-and, for an archive that comes in, the rules of `domain.tar.reader`, with `parent`, `duplicate` and `link` for members
-that do not fit together: `truncated`, `checksum`, `format`, `pax` and `end` say that the bytes are damaged, the others
-that nobody should unpack them.
+An archive that is unpacked has the rules of `senro.domain.tar` as well. `truncated`, `checksum`, `format`, `pax` and
+`end` mean that its bytes are damaged; the others, also `parent`, `duplicate` and `link`, that it must not be unpacked.
 """
 
 from __future__ import annotations
@@ -33,7 +32,12 @@ from senro.domain.tree.tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """One tree to pack: its place in the archive (members are named `<index>/...`), its folder, what to pack of it."""
+    """One tree to pack.
+
+    index: its number in the archive, whose members are named `<index>/...`.
+    folder: the path of its files.
+    tree: the files to pack.
+    """
 
     index: int
     folder: str
@@ -41,131 +45,130 @@ class Packed:
 
 
 class Archive(Protocol):
-    """A tar, read once from front to back."""
+    """A tar archive that is read once, from the beginning to the end."""
 
     @property
     def length(self) -> int:
-        """Its exact size in bytes before it is packed, known before the first one is read."""
+        """The exact size in bytes of the uncompressed archive, known before the first `read`."""
         ...
 
     @property
     def content_bytes(self) -> int:
-        """How many of these bytes the pieces stand for that were read so far."""
+        """How many uncompressed bytes `read` has returned so far."""
         ...
 
     @property
     def members(self) -> int:
-        """How many entries begin in them."""
+        """How many members begin in these bytes."""
         ...
 
     async def read(self) -> bytes | memoryview:
-        """The next piece as it crosses, 256 to 512 KiB except at the end; b"" at the end.
+        """Returns the next piece to send, 256 to 512 KiB except the last one; b"" at the end.
 
-        Its memory is used again: copy or send what it holds before the next call, and keep nothing of it. Raises
-        `TreeError` naming the file if one changed or vanished since it was walked: the archive so far is torn and
-        must not be used.
+        The next call reuses the memory of the piece. Raises `TreeError` with the name of a file that changed or
+        vanished since it was walked: the pieces returned so far must not be used then.
         """
         ...
 
 
 class Unpacking(Protocol):
-    """An archive that comes in. Nothing of it touches the destinations before `replace`."""
+    """An archive that is being received. The destinations do not change before `replace`."""
 
     async def write(self, data: bytes) -> None:
-        """Take the next piece, cut anywhere. Raises `TreeError` for a member that must not be unpacked."""
+        """Unpack the next piece, which may begin and end anywhere. Raises `TreeError` for a refused member."""
         ...
 
     async def finish(self) -> Mapping[int, Tree]:
-        """Check that the archive is whole, its two end blocks included; returns what came and stays, by index.
+        """Check that the archive is complete, including its two end blocks. Returns the received trees by index.
 
-        Raises `TreeError` (rule `truncated`) if it is not. Call `replace` next, or leave the context to drop it.
+        Excluded files are not in them. Raises `TreeError` (rule `truncated`) if the archive is incomplete. The caller
+        calls `replace` next, or leaves the context to discard the files.
         """
         ...
 
     async def replace(self) -> None:
-        """Swap what came in for each destination, whole, by rename. Only after `finish`."""
+        """Swap each received tree with its destination by rename. Call it after `finish`."""
         ...
 
     @property
     def received(self) -> int:
-        """Bytes taken so far, as they crossed."""
+        """How many bytes `write` was given so far."""
         ...
 
     @property
     def unpacked(self) -> int:
-        """Bytes of the archive that they stood for; more than `received` where gzip or zstd packed them."""
+        """How many uncompressed bytes they contained."""
         ...
 
     @property
     def members(self) -> int:
-        """Members of the archive seen so far, the roots not counted."""
+        """How many members they contained, without the roots of the trees."""
         ...
 
 
 class Trees(Protocol):
-    """Folders of this machine. Blocking work happens in worker threads; every call may be cancelled."""
+    """Folders of this machine. Every call may be cancelled; blocking work is done in worker threads."""
 
     async def walk(self, folder: str, *, rules: ContentRules = DEFAULT_RULES) -> Tree:
-        """The folder as a tree with the digest of every file, what is excluded left away. It only reads.
+        """Returns the folder as a tree, without excluded files, with the digest of every file. Changes nothing.
 
-        Sockets, fifos, devices and mode bits that do not travel are named in `Tree.omitted`. Links are told as they
-        are; where the rules follow them, nothing is said here against any. Raises `TreeError` for links that the
-        rules refuse, a file that cannot be read or that changes while it is read.
+        `Tree.omitted` names sockets, fifos, devices and mode bits that an archive cannot carry. Links are in the tree
+        as they are; if the rules follow links, this method refuses none. Raises `TreeError` for links that the rules
+        refuse, and for a file that cannot be read or changes while it is read.
         """
         ...
 
     async def prune(self, folder: str, *, rules: ContentRules) -> Tree:
-        """Make the folder as the rules have it, and return it as `walk` does.
+        """Change the folder so that it contains exactly what `walk` returns for these rules, and return that.
 
-        Removed are what is excluded, sockets, fifos, devices and mode bits that do not travel; where links are
-        followed, copies stand in their place. Whoever sees the folder then sees what the tree says. Raises as `walk`
-        does, with nothing changed; also `TreeError` (rule `io`) for what cannot be removed or written.
+        Removes excluded files, sockets, fifos, devices and mode bits that an archive cannot carry. If the rules follow
+        links, copies replace them. Raises as `walk` does, with nothing changed; also `TreeError` (rule `io`) for what
+        cannot be removed or written.
         """
         ...
 
     async def read(self, folder: str, name: str, *, limit: int) -> bytes | None:
-        """At most the first `limit` bytes of the file `name` at the top of the folder; None where there is none.
+        """Returns at most the first `limit` bytes of the file `name` in the folder; None if there is none.
 
-        Raises `TreeError` (rule `unreadable`) for what is no file; a link is followed by nobody.
+        Raises `TreeError` (rule `unreadable`) if it is not a file. Does not follow a link.
         """
         ...
 
     def pack(
         self, parts: Sequence[Packed], *, sentinel: str = "", coding: Coding = "plain", open_to_all: bool = False
     ) -> AbstractAsyncContextManager[Archive]:
-        """One archive of all parts, in order, packed by `coding`. Leaving the context closes every file.
+        """Open an archive of all parts, in order, compressed by `coding`. Leaving the context closes every file.
 
-        With `sentinel`, an empty file of that name is its last member, in the first part. With `open_to_all` anybody
-        may write to what is unpacked of it.
+        If `sentinel` is set, the last member is an empty file of that name, in the first part. With `open_to_all` every
+        user may write to the unpacked files.
         """
         ...
 
     async def ratio(self, parts: Sequence[Packed]) -> float:
-        """The share of its size that a sample of the parts' files packs to: 1.0 where packing wins nothing."""
+        """Returns the compressed size of a sample of the parts' files, divided by its size; 1.0 is no gain."""
         ...
 
     async def ratio_of(self, sample: bytes) -> float:
-        """The share of its size that a sample of an archive packs to."""
+        """Returns the compressed size of `sample`, divided by its size."""
         ...
 
     def unpack(
         self, destinations: Mapping[int, str], *, rules: Mapping[int, ContentRules] | None = None
     ) -> AbstractAsyncContextManager[Unpacking]:
-        """Receive an archive of the parts `destinations`, each built beside its destination.
+        """Receive an archive. Part `n` is built in a sibling of the folder `destinations[n]`.
 
-        It may come packed by gzip or zstd: its first bytes tell.
+        The first bytes show whether it is compressed by gzip or zstd. `rules` are those of each part; a part without
+        rules accepts everything except links that leave it. Members that the rules exclude are discarded; only the
+        rules for every archive apply to them.
 
-        `rules` has those of each part; one without any takes everything but links that leave it. What they exclude
-        may come all the same: it is dropped, and keeps no rule but those that no archive may break.
-
-        Leaving the context without `replace` removes what was built; after it, what was replaced.
+        Leaving the context removes what was built, or, after `replace`, what was replaced.
         """
         ...
 
     async def copy(self, tree: Tree, source: str, destination: str, *, rules: ContentRules = DEFAULT_RULES) -> Tree:
-        """Make `destination`, which must not exist or be empty, hold exactly `tree`, read from `source`; returns it.
+        """Copy `tree`, whose files are in `source`, to `destination`. Returns the tree of `destination`.
 
-        Where the rules follow links, that is the tree with copies in their place, but for those that are excluded
-        there. Raises `TreeError`, with nothing made, also for links that cannot be followed.
+        `destination` must be empty or not exist. If the rules follow links, copies replace them in the returned tree,
+        except copies that are excluded. Raises `TreeError`, with nothing made, also for links that cannot be followed.
         """
         ...
