@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from senro.domain.kube.pod import decode_pod
 from senro.domain.verdict import Memory, Observation, observe
-from tests.lib.verdict.observations import recorded
+from tests.lib.verdict.observations import recorded_pod
 
 CALLS, ROUNDS = 500, 60
 WANTED = 20_000
@@ -43,7 +43,7 @@ def seconds(call: Callable[[], object]) -> float:
 
 def document(scenario: str, name: str, phase: str) -> bytes:
     """The largest recorded state of the pod in that phase before its recorder deleted it, as the apiserver sends it."""
-    pod = recorded(scenario, name)
+    pod = recorded_pod(scenario, name)
     states = [
         json.dumps(state, separators=(",", ":")).encode()
         for state in pod.documents[: pod.ours]

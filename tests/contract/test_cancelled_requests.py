@@ -18,7 +18,7 @@ from senro.adapters.apiserver.request_task import IN_FLIGHT, RequestPhase
 from senro.domain.errors import Unreachable
 from senro.ports.cluster import Cluster
 from tests.lib.fakes.server import Http2Server, read_head, server_context, tls_server
-from tests.lib.harness.apiserver import configuration, connected
+from tests.lib.harness.apiserver import configuration, connect_to
 
 pytestmark = pytest.mark.anyio
 
@@ -61,7 +61,7 @@ async def test_cancelled_requests_do_not_spoil_the_connection() -> None:
                     await anyio.lowlevel.checkpoint()
                 group.cancel_scope.cancel()
 
-    async with tls_server(server) as port, connected(configuration(port)) as cluster:
+    async with tls_server(server) as port, connect_to(configuration(port)) as cluster:
         async with anyio.create_task_group() as group:
             for first in range(4):
                 group.start_soon(give_up_often, cluster, first)
@@ -93,7 +93,7 @@ async def test_what_was_not_sent_is_never_sent(alpn: str, monkeypatch: pytest.Mo
     async with listener, anyio.create_task_group() as group:
         group.start_soon(listener.serve, slow)
         port = listener.extra(anyio.abc.SocketAttribute.local_port)
-        async with connected(configuration(port)) as cluster:
+        async with connect_to(configuration(port)) as cluster:
             with anyio.fail_after(SOON):
                 async with anyio.create_task_group() as waiters:
                     waiters.start_soon(cluster.create_pod, POD)
@@ -125,7 +125,7 @@ async def test_an_opening_that_is_given_up(what: str) -> None:
         async with cluster.exec("ci", "a", "step", ["true"], stdin=False, idle_seconds=20):
             pytest.fail("there was no answer")
 
-    async with tls_server(handler) as port, connected(configuration(port)) as cluster:
+    async with tls_server(handler) as port, connect_to(configuration(port)) as cluster:
         async with anyio.create_task_group() as group:
             group.start_soon(wait, cluster)
             await asked_for.wait()
@@ -171,7 +171,7 @@ async def test_a_shielded_request_in_a_cancelled_scope(alpn: str, *, warm: bool)
     versions: list[str] = []
     async with tls_server(server, alpn=[alpn]) as port:
         with anyio.CancelScope() as outer:
-            async with connected(configuration(port)) as cluster:
+            async with connect_to(configuration(port)) as cluster:
                 if warm:
                     await cluster.version()
                 outer.cancel()
@@ -188,7 +188,7 @@ async def test_a_shielded_request_of_a_task_that_asyncio_cancels() -> None:
     waits = anyio.Event()
 
     async def use(port: int) -> None:
-        async with connected(configuration(port)) as cluster:
+        async with connect_to(configuration(port)) as cluster:
             try:
                 waits.set()
                 await anyio.sleep_forever()
@@ -219,7 +219,7 @@ async def test_a_create_that_is_cancelled_stays_for_its_answer(alpn: str, what: 
         finally:
             seen.append(server.answered)
 
-    async with tls_server(server, alpn=[alpn]) as port, connected(configuration(port)) as cluster:
+    async with tls_server(server, alpn=[alpn]) as port, connect_to(configuration(port)) as cluster:
         async with anyio.create_task_group() as group:
             group.start_soon(create, cluster)
             await until(lambda: server.requests)
@@ -238,7 +238,7 @@ async def test_a_create_that_is_never_answered(alpn: str, monkeypatch: pytest.Mo
     """The wait for the answer is bounded; the cancellation goes on without one."""
     monkeypatch.setattr("senro.adapters.apiserver.rest.CREATE_GRACE_SECONDS", 0.05)
     server = SERVERS[alpn](CREATED, until=anyio.Event())
-    async with tls_server(server, alpn=[alpn]) as port, connected(configuration(port)) as cluster:
+    async with tls_server(server, alpn=[alpn]) as port, connect_to(configuration(port)) as cluster:
         with anyio.fail_after(SOON):
             async with anyio.create_task_group() as group:
                 group.start_soon(cluster.create_pod, POD)
@@ -251,7 +251,7 @@ async def test_a_create_that_is_never_answered(alpn: str, monkeypatch: pytest.Mo
 async def test_a_read_that_is_cancelled_goes_at_once(alpn: str) -> None:
     """Nobody needs its answer any more: it is not waited for."""
     server = SERVERS[alpn](CREATED, until=anyio.Event())
-    async with tls_server(server, alpn=[alpn]) as port, connected(configuration(port)) as cluster:
+    async with tls_server(server, alpn=[alpn]) as port, connect_to(configuration(port)) as cluster:
         async with anyio.create_task_group() as group:
             group.start_soon(cluster.read_pod, "ci", "a")
             await until(lambda: server.requests)
@@ -310,7 +310,7 @@ async def leave_with(
         except Unreachable as error:
             told.append(error)
 
-    async with anyio.create_task_group() as group, connected(configuration(cluster_at)) as cluster:
+    async with anyio.create_task_group() as group, connect_to(configuration(cluster_at)) as cluster:
         for _ in range(how_many):
             group.start_soon(wait, cluster)
         await until(lambda: far_enough(cluster))
@@ -328,7 +328,7 @@ def steps(cluster: Cluster) -> list[tuple[RequestPhase, bool]]:
 def reached(now: list[tuple[RequestPhase, bool]], place: Place) -> bool:
     """Whether all wait for a connection, and where it is to be made, it is."""
     return [step for step, _ in now] == [RequestPhase.CONNECTING] * 3 and (
-        place is full_backlog or any(connected for _, connected in now)
+        place is full_backlog or any(connect_to for _, connected in now)
     )
 
 
@@ -360,7 +360,7 @@ async def test_leaving_while_requests_are_on_their_way(alpn: str) -> None:
 
 async def test_a_cluster_that_was_left() -> None:
     """A request afterwards is told so, and is neither sent nor repeated."""
-    async with connected(configuration(1)) as cluster:
+    async with connect_to(configuration(1)) as cluster:
         pass
     with anyio.fail_after(SOON), pytest.raises(Unreachable, match="the client was closed"):
         await cluster.read_pod("ci", "a")
@@ -375,7 +375,7 @@ async def test_leaving_does_not_wait_for_what_does_not_end(monkeypatch: pytest.M
     clients: list[httpx.AsyncClient] = []
     async with tls_server(server) as port:
         with anyio.fail_after(SOON):
-            async with anyio.create_task_group() as group, connected(configuration(port)) as cluster:
+            async with anyio.create_task_group() as group, connect_to(configuration(port)) as cluster:
                 assert isinstance(cluster, ApiserverCluster)
                 clients.append(cluster._rest._client)
                 group.start_soon(expect_the_end, cluster)

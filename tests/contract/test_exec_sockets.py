@@ -16,7 +16,7 @@ from senro.domain.errors import StreamBroken
 from senro.domain.kube.exec_protocol import Stdout
 from tests.lib.fakes.network import server_frame
 from tests.lib.fakes.server import read_head, tls_server
-from tests.lib.harness.apiserver import SWITCHING, configuration, connected
+from tests.lib.harness.apiserver import SWITCHING, configuration, connect_to
 
 pytestmark = pytest.mark.anyio
 
@@ -41,7 +41,7 @@ async def test_an_exec_reads_widely(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LargeReadStream, "receive", counting)
     async with (
         tls_server(handler) as port,
-        connected(configuration(port)) as cluster,
+        connect_to(configuration(port)) as cluster,
         cluster.exec("ci", "a", "step", ["true"], stdin=False, idle_seconds=20) as session,
     ):
         assert await session.receive() == Stdout(b"x" * size)
@@ -58,7 +58,7 @@ async def test_the_socket_of_an_exec() -> None:
 
     async with (
         tls_server(handler) as port,
-        connected(configuration(port)) as cluster,
+        connect_to(configuration(port)) as cluster,
         cluster.exec("ci", "a", "step", ["true"], stdin=False, idle_seconds=20) as session,
     ):
         assert isinstance(session, WebSocketExec)
@@ -102,7 +102,7 @@ async def test_a_record_that_is_damaged_is_told_as_what_it_is() -> None:
 
     async with (
         tls_server(handler) as port,
-        connected(configuration(port)) as cluster,
+        connect_to(configuration(port)) as cluster,
         cluster.exec("ci", "a", "step", ["true"], stdin=False, idle_seconds=20) as session,
     ):
         assert await session.receive() == Stdout(b"whole")

@@ -21,7 +21,7 @@ from senro.domain.verdict import (
     Running,
     TimedOut,
 )
-from tests.lib.verdict.observations import Recorded, expected, fold, recorded, recorded_pods
+from tests.lib.verdict.observations import RecordedPod, expected_answers, fold, recorded_pod, recorded_pods
 
 PODS = recorded_pods()
 JUDGED = pytest.mark.parametrize(("scenario", "name"), PODS, ids=[f"{s}:{n}" for s, n in PODS])
@@ -51,7 +51,7 @@ def assert_never(answers: list[Answer], never: list[str]) -> None:
         assert not ({str(note) for note in getattr(answer, "notes", ())} & set(never)), answer
 
 
-def folded(pod: Recorded, memory: Memory) -> list[Answer]:
+def folded(pod: RecordedPod, memory: Memory) -> list[Answer]:
     """The answers up to the recorder's own deletion of the pod, which ends what can be said of an unsettled one."""
     return fold(memory, pod.observations[: pod.ours])
 
@@ -59,14 +59,14 @@ def folded(pod: Recorded, memory: Memory) -> list[Answer]:
 @JUDGED
 def test_final_answer(scenario: str, name: str) -> None:
     """What was seen of a recorded pod comes to the answer that the recordings' truth says."""
-    pod, truth = recorded(scenario, name), expected()[scenario][name]
+    pod, truth = recorded_pod(scenario, name), expected_answers()[scenario][name]
     assert_is(folded(pod, pod.memory())[-1], truth["final"].get("else", truth["final"]))
 
 
 @JUDGED
 def test_every_prefix(scenario: str, name: str) -> None:
     """At no moment is a pod called what it must never be called, and a settled answer stands, the 404 included."""
-    pod, truth = recorded(scenario, name), expected()[scenario][name]
+    pod, truth = recorded_pod(scenario, name), expected_answers()[scenario][name]
     answers = fold(pod.memory(), pod.observations)
     if not answers[pod.ours - 1].settled:
         answers = answers[: pod.ours]
@@ -78,8 +78,8 @@ def test_every_prefix(scenario: str, name: str) -> None:
 
 def test_own_deadline() -> None:
     """DeadlineExceeded is the step's timeout where the deadline is senro's own, and never the command's code."""
-    truth = expected()["deadline-exceeded"]["r-deadline"]
-    pod = recorded("deadline-exceeded", "r-deadline")
+    truth = expected_answers()["deadline-exceeded"]["r-deadline"]
+    pod = recorded_pod("deadline-exceeded", "r-deadline")
     answers = folded(pod, pod.memory(own_deadline=3))
     assert_is(answers[-1], truth["final"])
     assert_never(answers, truth["never"])
@@ -88,8 +88,8 @@ def test_own_deadline() -> None:
 
 def test_eviction_that_only_an_event_tells() -> None:
     """An eviction without a trace in the pod is Infra where Events are read, and a note where they are not."""
-    truth = expected()["evicted-kubelet-trap-zero"]["r-evict-kubelet"]["final"]
-    pod = recorded("evicted-kubelet-trap-zero", "r-evict-kubelet")
+    truth = expected_answers()["evicted-kubelet-trap-zero"]["r-evict-kubelet"]["final"]
+    pod = recorded_pod("evicted-kubelet-trap-zero", "r-evict-kubelet")
     event = ClusterEvent(
         reason="Evicted",
         message='Usage of EmptyDir volume "d" exceeds the limit "8Mi". ',
@@ -117,7 +117,7 @@ def replace_uid(event: ClusterEvent, uid: str) -> ClusterEvent:
     )
 
 
-def needed(scenario: str, pod: Recorded) -> set[int]:
+def needed(scenario: str, pod: RecordedPod) -> set[int]:
     """Observations without which another answer is the truth.
 
     `finished-then-deleted` is no Infra because the finish was seen before the deletion; who sees both at once,
@@ -137,7 +137,7 @@ def needed(scenario: str, pod: Recorded) -> set[int]:
 @given(data=st.data())
 def test_slower_poller(scenario: str, name: str, data: st.DataObject) -> None:
     """A poller that misses any of the states in between calls no pod what it must never be called."""
-    pod, truth = recorded(scenario, name), expected()[scenario][name]
+    pod, truth = recorded_pod(scenario, name), expected_answers()[scenario][name]
     count = len(pod.observations)
     kept = data.draw(st.sets(st.integers(0, count - 1), min_size=1)) | needed(scenario, pod)
     assert_never(fold(pod.memory(), tuple(pod.observations[index] for index in sorted(kept))), truth["never"])
@@ -146,7 +146,7 @@ def test_slower_poller(scenario: str, name: str, data: st.DataObject) -> None:
 @JUDGED
 def test_every_stride(scenario: str, name: str) -> None:
     """Polling every n-th state from any first one is such a slower poller too."""
-    pod, truth = recorded(scenario, name), expected()[scenario][name]
+    pod, truth = recorded_pod(scenario, name), expected_answers()[scenario][name]
     count = len(pod.observations)
     for stride in range(1, count + 1):
         for start in range(min(stride, count)):

@@ -27,7 +27,7 @@ from tests.lib.fakes.server import (
     read_head,
     tls_server,
 )
-from tests.lib.harness.apiserver import SWITCHING, configuration, connected
+from tests.lib.harness.apiserver import SWITCHING, configuration, connect_to
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +43,7 @@ async def answer_http1(stream: TLSStream, body: bytes = VERSION) -> bytes:
 async def test_rest_speaks_http2() -> None:
     """A request goes by HTTP/2 where the server has it, with the token and senro's name."""
     server = Http2Server(VERSION)
-    async with tls_server(server) as port, connected(configuration(port)) as cluster:
+    async with tls_server(server) as port, connect_to(configuration(port)) as cluster:
         assert await cluster.version() == "v1.36.2"
         assert cluster.address == f"https://127.0.0.1:{port}"
     (request,) = server.requests
@@ -61,7 +61,7 @@ async def test_rest_speaks_http1_too() -> None:
         await answer_http1(stream)
         await anyio.sleep_forever()
 
-    async with tls_server(handler, alpn=["http/1.1"]) as port, connected(configuration(port)) as cluster:
+    async with tls_server(handler, alpn=["http/1.1"]) as port, connect_to(configuration(port)) as cluster:
         assert await cluster.version() == "v1.36.2"
 
 
@@ -86,7 +86,7 @@ async def test_exec_byte_by_byte() -> None:
             except anyio.EndOfStream:
                 return
 
-    async with tls_server(handler) as port, connected(configuration(port)) as cluster:
+    async with tls_server(handler) as port, connect_to(configuration(port)) as cluster:
         async with cluster.exec("ci", "a", "step", ["cat", "-"], stdin=True, idle_seconds=20) as session:
             await session.send(b"hello\n")
             await session.close_stdin()
@@ -133,7 +133,7 @@ async def test_an_exec_that_is_cut() -> None:
 
     async with (
         tls_server(handler) as port,
-        connected(configuration(port)) as cluster,
+        connect_to(configuration(port)) as cluster,
         cluster.exec("ci", "a", "step", ["true"], stdin=False, idle_seconds=20) as session,
     ):
         assert await session.receive() == Stdout(b"abc")
@@ -157,7 +157,7 @@ async def test_an_exec_whose_tls_ends(end: str) -> None:
         with suppress(anyio.EndOfStream, anyio.BrokenResourceError, ssl.SSLError):
             await stream.unwrap()
 
-    async with tls_server(handler) as port, connected(configuration(port)) as cluster:
+    async with tls_server(handler) as port, connect_to(configuration(port)) as cluster:
         async with cluster.exec("ci", "a", "step", ["true"], stdin=False, idle_seconds=20) as session:
             assert await session.receive() == Stdout(b"a" * 20_000)
             assert await session.receive() == Stdout(b"b" * 30_000)
@@ -182,7 +182,7 @@ async def test_an_exec_that_is_full_both_ways() -> None:
         await stream.send(server_frame(b'\x03{"status":"Success"}'))
         await anyio.sleep_forever()
 
-    async with tls_server(handler) as port, connected(configuration(port)) as cluster:
+    async with tls_server(handler) as port, connect_to(configuration(port)) as cluster:
         async with (
             cluster.exec("ci", "a", "step", ["cat"], stdin=True, idle_seconds=20) as session,
             anyio.create_task_group() as group,
@@ -208,7 +208,7 @@ async def test_a_followed_log() -> None:
 
     async with (
         tls_server(handler) as port,
-        connected(configuration(port)) as cluster,
+        connect_to(configuration(port)) as cluster,
         cluster.follow_log("ci", "a", "step") as pieces,
     ):
         assert await anext(aiter(pieces)) == b"first"
@@ -241,7 +241,7 @@ async def test_a_hundred_follows_starve_nobody() -> None:
 
     async with (
         tls_server(handler) as port,
-        connected(configuration(port)) as cluster,
+        connect_to(configuration(port)) as cluster,
         AsyncExitStack() as open_logs,
     ):
         for number in range(follows):
@@ -266,7 +266,7 @@ async def test_a_quiet_log(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async with (
         tls_server(handler) as port,
-        connected(configuration(port)) as cluster,
+        connect_to(configuration(port)) as cluster,
         cluster.follow_log("ci", "a", "step") as pieces,
     ):
         with pytest.raises(StreamBroken, match="ReadTimeout"):
@@ -289,7 +289,7 @@ async def test_another_ca() -> None:
 async def test_another_name() -> None:
     """A certificate for another address is refused as well."""
     host = "127.0.0.2"
-    async with tls_server(answer_nothing, host=host) as port, connected(configuration(port, host=host)) as cluster:
+    async with tls_server(answer_nothing, host=host) as port, connect_to(configuration(port, host=host)) as cluster:
         with anyio.fail_after(5), pytest.raises(Unreachable, match="check SENRO_K8S_CA_FILE"):
             await cluster.version()
 
@@ -316,7 +316,7 @@ async def test_ipv6() -> None:
 
     async with (
         tls_server(handler, alpn=["http/1.1"], host="::1") as port,
-        connected(configuration(port, host="[::1]")) as cluster,
+        connect_to(configuration(port, host="[::1]")) as cluster,
     ):
         assert await cluster.version() == "v1.36.2"
 
@@ -325,7 +325,7 @@ async def test_nobody_listens() -> None:
     """A refused connection is `Unreachable`, and nothing was sent."""
     async with tls_server(answer_nothing) as port:
         pass
-    async with connected(configuration(port)) as cluster:
+    async with connect_to(configuration(port)) as cluster:
         with pytest.raises(Unreachable, match="nothing was sent"):
             await cluster.create_pod({"metadata": {"namespace": "ci", "name": "a"}})
 
@@ -336,7 +336,7 @@ async def test_a_server_that_hangs_up() -> None:
     async def handler(stream: TLSStream) -> None:
         await read_head(stream)
 
-    async with tls_server(handler, alpn=["http/1.1"]) as port, connected(configuration(port)) as cluster:
+    async with tls_server(handler, alpn=["http/1.1"]) as port, connect_to(configuration(port)) as cluster:
         with pytest.raises(Unreachable, match="it may have taken effect"):
             await cluster.create_pod({"metadata": {"namespace": "ci", "name": "a"}})
 
@@ -358,7 +358,7 @@ async def test_a_client_certificate(tmp_path: Path) -> None:
     credential = ClientCertificate(str(tmp_path / "cert"), str(tmp_path / "key"))
     async with (
         tls_server(handler, alpn=["http/1.1"], client_ca=clients.cert) as port,
-        connected(configuration(port, credential=credential)) as cluster,
+        connect_to(configuration(port, credential=credential)) as cluster,
     ):
         assert await cluster.version() == "v1.36.2"
     assert b"authorization" not in heads[0].lower()
@@ -376,7 +376,7 @@ async def test_no_proxy_from_the_environment(monkeypatch: pytest.MonkeyPatch, tm
     async def handler(stream: TLSStream) -> None:
         heads.append(await answer_http1(stream))
 
-    async with tls_server(handler, alpn=["http/1.1"]) as port, connected(configuration(port)) as cluster:
+    async with tls_server(handler, alpn=["http/1.1"]) as port, connect_to(configuration(port)) as cluster:
         assert await cluster.version() == "v1.36.2"
     assert b"\r\nAuthorization: Bearer made-up-token" in heads[0]
     assert heads[0].lower().count(b"authorization:") == 1
@@ -394,7 +394,7 @@ async def test_a_proxy() -> None:
 
     async with tls_server(handler, alpn=["http/1.1"]) as port, connect_proxy() as (proxy_port, heads):
         chosen = configuration(port, proxy=f"http://me:made-up-pass@127.0.0.1:{proxy_port}")
-        async with connected(chosen) as cluster:
+        async with connect_to(chosen) as cluster:
             assert await cluster.version() == "v1.36.2"
             async with cluster.exec("ci", "a", "step", ["true"], stdin=False, idle_seconds=20) as session:
                 assert await session.receive() == Stdout(b"abc")
@@ -415,7 +415,7 @@ async def test_a_proxy_that_refuses() -> None:
     async with listener, anyio.create_task_group() as group:
         group.start_soon(listener.serve, refuse)
         port = listener.extra(anyio.abc.SocketAttribute.local_port)
-        async with connected(configuration(9, proxy=f"http://127.0.0.1:{port}")) as cluster:
+        async with connect_to(configuration(9, proxy=f"http://127.0.0.1:{port}")) as cluster:
             with pytest.raises(Unreachable, match=r"407.*nothing was sent"):
                 await cluster.create_pod({"metadata": {"namespace": "ci", "name": "a"}})
         group.cancel_scope.cancel()
@@ -438,6 +438,6 @@ async def test_every_wait_is_bounded() -> None:
 
 async def test_a_proxy_by_https() -> None:
     """A proxy by https is verified with the system's own CAs, not with the cluster's."""
-    async with connected(configuration(1, proxy="https://127.0.0.1:1")) as cluster:
+    async with connect_to(configuration(1, proxy="https://127.0.0.1:1")) as cluster:
         with pytest.raises(Unreachable, match="nothing was sent"):
             await cluster.create_pod({"metadata": {"namespace": "ci", "name": "a"}})

@@ -25,7 +25,7 @@ from senro.domain.run.events import (
 )
 from senro.domain.transfer.containers import IO_CONTAINER
 from senro.testing import Bench
-from tests.lib.harness.object_store import SeaweedFS, breakable, seaweedfs
+from tests.lib.harness.object_store import SeaweedFS, breakable_proxy, seaweedfs
 
 SCRATCH = (RemoteCacheDisabled, ScratchMissed, ScratchNotSaved, ScratchRestored, ScratchSaved)
 
@@ -332,7 +332,7 @@ def test_two_coordinators_save_one_key_at_once(bench: Bench, remote: SeaweedFS) 
 @pytest.mark.slow
 def test_a_store_that_dies_midway(bench: Bench, remote: SeaweedFS) -> None:
     """The run succeeds, records one `scratch.remote-disabled`, and sends the store no more requests."""
-    with breakable(remote, after=2_000_000) as way:
+    with breakable_proxy(remote, after=2_000_000) as way:
         bench.environ |= remote.environment(bench.folder.name, endpoint=way.endpoint, TIMEOUT="2")
         p = senro.Pipeline("p")
         big = "head -c 6000000 /dev/urandom > big"
@@ -381,7 +381,7 @@ def test_interrupted_while_a_store_says_nothing(bench: Bench, remote: SeaweedFS)
         "p = senro.Pipeline('one')\n"
         "p.workflow('w').step('s', ['true'], mounts=[senro.ScratchCache('gomod', key='k').at('/c')])\n"
     )
-    with breakable(remote, silent=True) as way:
+    with breakable_proxy(remote, silent=True) as way:
         environ = bench.environ | remote.environment(bench.folder.name, endpoint=way.endpoint, TIMEOUT="600")
         child = subprocess.Popen(
             [sys.executable, "-m", "senro", "run", "one.py"], cwd=bench.folder, env=environ, stdout=subprocess.DEVNULL

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from senro.domain.kube.pod import pod_from
 from senro.domain.verdict.signals.known_states import ROWS
 from tests.lib.verdict.fuzz import CORPUS, Feature, check
-from tests.lib.verdict.observations import fold, recorded, recorded_pods
+from tests.lib.verdict.observations import fold, recorded_pod, recorded_pods
 from tests.lib.verdict.pod_grammar import CODES, MESSAGES, TIMES
 
 KEPT = 4_000
@@ -45,7 +45,7 @@ VALUES: list[Any] = [*WORDS, *CODES, *MESSAGES, *TIMES, None, True, [], {}, [Non
 def write_corpus() -> None:
     """One file for each recorded pod."""
     for scenario, name in recorded_pods():
-        pod = recorded(scenario, name)
+        pod = recorded_pod(scenario, name)
         answers = fold(pod.memory(), pod.observations[: pod.ours])
         decided = next((index for index, answer in enumerate(answers) if answer.settled), len(answers) - 1)
         document = next(each for each in reversed(pod.documents[: decided + 1]) if each is not None)

@@ -14,7 +14,7 @@ import pytest
 from senro.domain.errors import StoreError
 from senro.domain.tree.tree import Tree
 from senro.ports.ledger import RunLedger
-from tests.lib.archives.files import make_folder, mode_of, names, there
+from tests.lib.archives.files import exists, make_folder, mode_of, names
 
 pytestmark = pytest.mark.anyio
 
@@ -113,11 +113,11 @@ class RunLedgerSuite:
         """A workspace's folder is not made, but its parent is, for this user alone; it stays after the run."""
         async with opening(NOW, "0" * 16) as ledger:
             folder = ledger.workspace("src")
-            assert not there(folder)
+            assert not exists(folder)
             assert mode_of(Path(folder).parent) == 0o700
             make_folder(Path(folder), Tree(), {})
             assert ledger.workspace("src") == folder != ledger.workspace("other")
-        assert there(folder)
+        assert exists(folder)
 
     async def test_scratch(self, opening: Opening) -> None:
         """A scratch folder is made for this user alone, is the same for the same name, and is gone after the run."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from senro.ports.reporter import Reporter, RunSummary, StepInfo, StepRow
 from tests.lib.fakes.clock import FakeClock
-from tests.lib.harness.reporters import FOLDER, RUN, SUMMARY, Gone, Terminal, tell
+from tests.lib.harness.reporters import FOLDER, RUN, SUMMARY, BrokenPipeStream, Terminal, report_run
 
 IDS = st.sampled_from(["a", "b", "wörk/flöw", "", "evil\x1b]0;title\x07\r\n"])
 TEXTS = st.text() | st.text(alphabet="\x1b[];m\x07\r\n\t\x9b\u202e\ud800a0[/red]", max_size=30)
@@ -125,7 +125,7 @@ class ReporterSuite:
         """A whole run as the engine tells it, with a retry, a failure and a skipped step, raises nothing."""
         subject = self.subject(Terminal())
         looks: list[str] = []
-        tell(subject.reporter, subject.clock, lambda _: looks.append(subject.drawn()))
+        report_run(subject.reporter, subject.clock, lambda _: looks.append(subject.drawn()))
         assert commands_in("".join(looks) + subject.written()) == []
 
     def test_any_legal_run(self) -> None:
@@ -159,11 +159,11 @@ class ReporterSuite:
     @pytest.mark.parametrize("closed", [False, True])
     def test_a_stream_that_is_gone(self, closed: bool) -> None:
         """A pipe that nobody reads, or a stream that was closed, ends no run."""
-        stream = Gone()
+        stream = BrokenPipeStream()
         if closed:
             stream.close()
         subject = self.subject(stream)
-        tell(subject.reporter, subject.clock)
+        report_run(subject.reporter, subject.clock)
 
     def _tell(self, calls: list[Call]) -> None:
         subject = self.subject(Terminal())

@@ -35,9 +35,9 @@ from tests.lib.harness.object_store import (
     SECRETS,
     WRITER,
     SeaweedFS,
-    breakable,
-    forget_the_peak,
+    breakable_proxy,
     peak_memory,
+    reset_peak_memory,
     seaweedfs,
 )
 
@@ -336,7 +336,7 @@ async def test_memory_stays_flat(seaweed: SeaweedFS, prefix: str, tmp_path: Path
     trees = FolderTrees()
     tree = await trees.walk(str(path.parent))
     store = opened(seaweed.environment(prefix))
-    forget_the_peak()
+    reset_peak_memory()
     before = peak_memory()
     assert await store.save("c", entry("k"), tree, str(path.parent)) is True
     assert await store.restore("c", "k", str(tmp_path / "y")) == tree
@@ -355,7 +355,7 @@ async def test_a_store_that_dies_midway(seaweed: SeaweedFS, prefix: str, tmp_pat
     content = os.urandom(16_000_000)
     tree = Tree((file("f", content),))
     folder = folder_with(tmp_path / "x", tree, {"f": content})
-    with breakable(seaweed, after=after) as way:
+    with breakable_proxy(seaweed, after=after) as way:
         store = opened(seaweed.environment(prefix, endpoint=way.endpoint, TIMEOUT="2"))
         with pytest.raises(StoreUnavailable) as caught:
             await store.save("c", entry("k"), tree, str(folder))
@@ -376,7 +376,7 @@ async def test_a_store_that_dies_while_it_is_read(seaweed: SeaweedFS, prefix: st
         "c", entry("k"), tree, str(folder_with(tmp_path / "x", tree, {"f": content}))
     )
     folder = folder_with(tmp_path / "y")
-    with breakable(seaweed, after=after) as way:
+    with breakable_proxy(seaweed, after=after) as way:
         store = opened(seaweed.environment(prefix, endpoint=way.endpoint, TIMEOUT="2"))
         with pytest.raises(StoreUnavailable):
             await store.restore("c", "k", str(folder))
@@ -404,7 +404,7 @@ async def test_a_store_that_is_killed(tmp_path: Path) -> None:
 
 async def test_a_store_that_says_nothing(seaweed: SeaweedFS, prefix: str) -> None:
     """A store that takes a request and never answers is unavailable once the timeout has passed."""
-    with breakable(seaweed, silent=True) as way:
+    with breakable_proxy(seaweed, silent=True) as way:
         store = opened(seaweed.environment(prefix, endpoint=way.endpoint, TIMEOUT="0.3"))
         with anyio.fail_after(10), pytest.raises(StoreUnavailable, match=r"did not answer within 0\.3 s"):
             await store.check("SENRO_REMOTE_SCRATCH")
@@ -414,7 +414,7 @@ async def test_a_store_that_says_nothing(seaweed: SeaweedFS, prefix: str) -> Non
 
 async def test_cancelled_while_it_says_nothing(seaweed: SeaweedFS, prefix: str) -> None:
     """Whoever asks can be cancelled at once, however long the timeout is."""
-    with breakable(seaweed, silent=True) as way:
+    with breakable_proxy(seaweed, silent=True) as way:
         store = opened(seaweed.environment(prefix, endpoint=way.endpoint, TIMEOUT="3"))
         with anyio.fail_after(1), anyio.move_on_after(0.1) as scope:
             await store.find("c", "k")

@@ -12,7 +12,7 @@ from senro.domain.kube.pod import Pod
 from senro.ports.cluster import Manifest
 from tests.contract.ports.cluster_suite import ClusterSuite, Site
 from tests.lib.fakes.clock import FakeClock
-from tests.lib.fakes.cluster import FakeCluster, FarSide, ended, running, waiting
+from tests.lib.fakes.cluster import FakeCluster, RemoteSide, ended, running, waiting
 
 pytestmark = pytest.mark.anyio
 
@@ -45,7 +45,7 @@ class ScriptedCluster(FakeCluster):
             self.log(pod).end()
         return pod
 
-    async def carry_out(self, far: FarSide) -> ExecResult:
+    async def carry_out(self, far: RemoteSide) -> ExecResult:
         match far.command:
             case ("true",):
                 return ExitCode(0)

@@ -14,7 +14,7 @@ from tests.contract.ports.cluster_suite import Site
 from tests.contract.ports.pod_watch_suite import Scene, WatcherSuite
 from tests.contract.ports.test_cluster import REAL, site_of
 from tests.lib.fakes.clock import FakeClock
-from tests.lib.fakes.cluster import FakeCluster, refused, running, waiting
+from tests.lib.fakes.cluster import FakeCluster, refusal, running, waiting
 from tests.lib.harness.app import STARTED, ScriptedWatch, SteadyWatch
 
 pytestmark = pytest.mark.anyio
@@ -96,7 +96,7 @@ class TestFakeCluster(WatcherSuite):
 
         def trouble() -> None:
             for _ in range(3):
-                cluster.fail("read_pod", refused("read pod ci/watched", 503, "ServiceUnavailable"))
+                cluster.fail("read_pod", refusal("read pod ci/watched", 503, "ServiceUnavailable"))
             cluster.fail("read_pod", Unreachable("read pod ci/watched", cause="refused", sent=False))
 
         async with site.running(*STEADY) as pod:

@@ -13,7 +13,7 @@ from senro.ports.reporter import Reporter
 from tests.contract.ports.reporter_suite import ReporterSuite, Subject
 from tests.lib.fakes.clock import FakeClock
 from tests.lib.harness.app import RecordingReporter
-from tests.lib.harness.reporters import drawn
+from tests.lib.harness.reporters import render_table
 
 WIDTH = 60
 """Columns: as many as it takes for every column of the table."""
@@ -87,4 +87,6 @@ class TestLive(ReporterSuite):
             _environ={"TERM": "xterm"},
         )
         reporter = LiveReporter(stream, clock, console=console, refresh=False)
-        return Subject(reporter, clock, lambda: re.sub(_OF_RICH, "", _text(stream)), lambda: drawn(reporter, WIDTH))
+        return Subject(
+            reporter, clock, lambda: re.sub(_OF_RICH, "", _text(stream)), lambda: render_table(reporter, WIDTH)
+        )

@@ -58,7 +58,7 @@ def link(path: str, target: str) -> Entry:
     return Entry(path, "link", target=target)
 
 
-def ended(work: Generator[None, None, T]) -> T:
+def run_to_end(work: Generator[None, None, T]) -> T:
     """What work that may be left at each yield returns."""
     while True:
         try:
@@ -69,7 +69,7 @@ def ended(work: Generator[None, None, T]) -> T:
 
 def follow(tree: Tree, excludes: Excludes | None = None, **bounds: int) -> ResolvedTree:
     """`resolve_links`, without a pause."""
-    return ended(resolve_links(tree, excludes, **bounds))
+    return run_to_end(resolve_links(tree, excludes, **bounds))
 
 
 def _segments() -> st.SearchStrategy[str]:
@@ -157,7 +157,7 @@ def mode_of(path: Path | str) -> int:
     return stat.S_IMODE(Path(path).stat().st_mode)
 
 
-def there(path: Path | str) -> bool:
+def exists(path: Path | str) -> bool:
     """Whether there is something of that name."""
     return Path(path).exists()
 
@@ -212,7 +212,7 @@ def read_tree(data: bytes, rules: ContentRules | None = None) -> Tree:
             contents[current] = event
         elif isinstance(event, EndOfMember):
             manifest.digested(0, current, digest_of(contents[current]))
-    return ended(manifest.contents())[0].tree
+    return run_to_end(manifest.contents())[0].tree
 
 
 def refusal(data: bytes) -> TreeError | None:

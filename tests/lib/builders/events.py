@@ -100,13 +100,13 @@ def plans(draw: st.DrawFn) -> Plan:
     return pipeline.build()
 
 
-def began(step: str, attempt: int = 1) -> AttemptStarted:
+def attempt_started(step: str, attempt: int = 1) -> AttemptStarted:
     return AttemptStarted(at=AT, step=step, attempt=attempt, location="local")
 
 
-def attempted(step: str, kind: OutcomeKind, attempt: int = 1) -> AttemptEnded:
+def attempt_ended(step: str, kind: OutcomeKind, attempt: int = 1) -> AttemptEnded:
     return AttemptEnded(at=AT, step=step, attempt=attempt, outcome=Outcome(kind=kind))
 
 
-def ended(step: str, state: StepState, attempts: int = 1) -> StepEnded:
+def step_ended(step: str, state: StepState, attempts: int = 1) -> StepEnded:
     return StepEnded(at=AT, step=step, state=state, attempts=attempts)

@@ -9,6 +9,6 @@ from typing import Any
 from senro.domain.claims.lease import Lease, decode_lease
 
 
-def leased(document: Mapping[str, Any]) -> Lease:
+def lease_of(document: Mapping[str, Any]) -> Lease:
     """The Lease of a document that a test made."""
     return decode_lease(json.dumps(document).encode())

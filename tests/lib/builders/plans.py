@@ -35,7 +35,7 @@ def pod(**fields: Any) -> Pipeline:
     return one_step(on=Pod(**{"image": IMAGE, "namespace": "ci", **fields}))
 
 
-def planned(pipeline: Pipeline) -> Step:
+def only_step(pipeline: Pipeline) -> Step:
     """The only step of the plan."""
     (step,) = pipeline.build().steps
     return step.step
@@ -128,7 +128,7 @@ def steps(draw: st.DrawFn) -> Step:
     secrets = draw(
         st.dictionaries(variables.filter(lambda name: name not in env and name not in target.env), keys, max_size=3)
     )
-    return planned(
+    return only_step(
         one_step(
             command=[draw(texts.filter(bool)), *draw(st.lists(texts, max_size=3))],
             on=target,

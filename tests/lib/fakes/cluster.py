@@ -66,7 +66,7 @@ def ended(code: int = 0) -> dict[str, Any]:
     }
 
 
-def refused(
+def refusal(
     operation: str, code: int, reason: str = "", message: str = "", retry_after: float | None = None
 ) -> ApiError:
     """The error that an adapter makes of such an answer."""
@@ -119,7 +119,7 @@ class Cut:
     error: ClusterError | None
 
 
-class FarSide:
+class RemoteSide:
     """An exec as its command sees it."""
 
     def __init__(self, container: str, command: Sequence[str], *, stdin: bool) -> None:
@@ -153,11 +153,11 @@ class FarSide:
         await self._output.send(Stderr(data))
 
 
-Command = Callable[[FarSide], Awaitable[ExecResult]]
+Command = Callable[[RemoteSide], Awaitable[ExecResult]]
 """What a command does: it returns how it ended, or raises the `ClusterError` that breaks the stream."""
 
 
-async def _missing(far: FarSide) -> ExecResult:
+async def _missing(far: RemoteSide) -> ExecResult:
     return ExecFailure("InternalError", f"{far.command[0]}: executable file not found in $PATH")
 
 
@@ -168,7 +168,7 @@ def _decoded(stored: Mapping[str, Any]) -> Lease:
 class FakeExec:
     """`ExecSession`."""
 
-    def __init__(self, operation: str, far: FarSide) -> None:
+    def __init__(self, operation: str, far: RemoteSide) -> None:
         self._operation = operation
         self._far = far
         self.broken: ClusterError | None = None
@@ -232,7 +232,7 @@ class FakeCluster:
         self.commands: deque[Command] = deque()
         self.command: Command = _missing
         """What every exec runs that `commands` has nothing for."""
-        self.execs: list[FarSide] = []
+        self.execs: list[RemoteSide] = []
         self.open_streams = 0
         self.events: dict[Key, tuple[ClusterEvent, ...]] | None = None
         """The Events by namespace and uid; None for an identity that may not list them."""
@@ -326,7 +326,7 @@ class FakeCluster:
         operation = f"exec in {container} of pod {namespace}/{name}"
         assert idle_seconds > 0
         await self._call("exec", lambda: self._found(operation, namespace, name))
-        far = FarSide(container, command, stdin=stdin)
+        far = RemoteSide(container, command, stdin=stdin)
         session = FakeExec(operation, far)
         carry_out = self.commands.popleft() if self.commands else self.command
         self.execs.append(far)
@@ -380,7 +380,7 @@ class FakeCluster:
         for container in manifest["spec"]["containers"]:
             for name in container.keys() - CONTAINER_FIELDS:
                 message = f'strict decoding error: unknown field "spec.containers[0].{name}"'
-                raise refused(f"create pod {manifest['metadata']['name']}", 400, "BadRequest", message)
+                raise refusal(f"create pod {manifest['metadata']['name']}", 400, "BadRequest", message)
         stored = self._create(self.pods, manifest)
         self._courses[stored["metadata"]["uid"]] = deque(self._course(manifest))
         return pod_from(stored)
@@ -390,7 +390,7 @@ class FakeCluster:
         operation = f"create {manifest['kind'].lower()} {key[0]}/{key[1]}"
         self._may("create", key[0], operation)
         if key in objects:
-            raise refused(operation, 409, "AlreadyExists", f'{manifest["kind"].lower()}s "{key[1]}" already exists')
+            raise refusal(operation, 409, "AlreadyExists", f'{manifest["kind"].lower()}s "{key[1]}" already exists')
         stored = copy.deepcopy(dict(manifest))
         stored["metadata"] |= {"uid": f"uid-{next(self._count)}", "resourceVersion": str(next(self._count))}
         objects[key] = stored
@@ -399,7 +399,7 @@ class FakeCluster:
     def _may(self, verb: str, namespace: str, operation: str) -> None:
         if namespace not in self._namespaces:
             message = f'pods is forbidden: cannot {verb} resource "pods" in the namespace "{namespace}"'
-            raise refused(operation, 403, "Forbidden", message)
+            raise refusal(operation, 403, "Forbidden", message)
 
     def _read(self, namespace: str, name: str) -> Pod | None:
         self._may("get", namespace, f"read pod {namespace}/{name}")
@@ -427,7 +427,7 @@ class FakeCluster:
         self._may("update", key[0], operation)
         stored = self.leases.get(key)
         if stored is None:
-            raise refused(operation, 404, "NotFound", f'leases "{key[1]}" not found')
+            raise refusal(operation, 404, "NotFound", f'leases "{key[1]}" not found')
         self._hold(operation, stored, meta["uid"], meta["resourceVersion"])
         changed = copy.deepcopy(dict(manifest))
         changed["metadata"]["resourceVersion"] = str(next(self._count))
@@ -445,12 +445,12 @@ class FakeCluster:
     def _hold(self, operation: str, stored: Mapping[str, Any], uid: str, version: str) -> None:
         """The preconditions of a write."""
         if (stored["metadata"]["uid"], stored["metadata"]["resourceVersion"]) != (uid, version):
-            raise refused(operation, 409, "Conflict", "the object has been modified")
+            raise refusal(operation, 409, "Conflict", "the object has been modified")
 
     def _found(self, operation: str, namespace: str, name: str) -> Pod:
         pod = self._read(namespace, name)
         if pod is None:
-            raise refused(operation, 404, "NotFound", f'pods "{name}" not found')
+            raise refusal(operation, 404, "NotFound", f'pods "{name}" not found')
         return pod
 
     def _delete_pod(self, key: Key, uid: str, grace_seconds: int | None) -> bool:
@@ -484,7 +484,7 @@ class FakeCluster:
     def _own(self, key: Key, owner: Pod) -> None:
         secret = self.secrets.get(key)
         if secret is None:
-            raise refused(f"give secret {key[0]}/{key[1]} to pod {owner.name}", 404, "NotFound", "not found")
+            raise refusal(f"give secret {key[0]}/{key[1]} to pod {owner.name}", 404, "NotFound", "not found")
         reference = {"apiVersion": "v1", "kind": "Pod", "name": owner.name, "uid": owner.uid}
         secret["metadata"]["ownerReferences"] = [reference]
 
@@ -493,7 +493,7 @@ class FakeCluster:
         status = self._found(operation, namespace, name).container(container)
         if status is None or not (status.state.running or status.state.terminated):
             message = f'container "{container}" in pod "{name}" is waiting to start: ContainerCreating'
-            raise refused(operation, 400, "BadRequest", message)
+            raise refusal(operation, 400, "BadRequest", message)
         log = self.logs.setdefault((namespace, name, container), Log())
         return log.content[log.place(since) :], log
 

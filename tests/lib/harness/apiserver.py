@@ -125,6 +125,6 @@ def configuration(
     )
 
 
-def connected(chosen: Configuration) -> AbstractAsyncContextManager[Cluster]:
+def connect_to(chosen: Configuration) -> AbstractAsyncContextManager[Cluster]:
     """The adapter over real connections."""
     return connect(chosen, clock=FakeClock(), randomness=FakeRandomness())

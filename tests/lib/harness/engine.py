@@ -43,7 +43,7 @@ def in_turn(*courses: Course) -> Course:
     return course
 
 
-def started(clock: FakeClock, before: float) -> dict[str, Any]:
+def started_status(clock: FakeClock, before: float) -> dict[str, Any]:
     """The status of a pod whose step has run for so many seconds, by the clock of its node."""
     at = (clock.now() - timedelta(seconds=before)).strftime(SECONDS)
     return {"phase": "Running", "containerStatuses": [{"name": "step", "state": {"running": {"startedAt": at}}}]}

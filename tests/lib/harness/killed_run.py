@@ -61,7 +61,7 @@ async def run(folder: Path, generation: int | None, *, max_size: int = 10**6) ->
     return found
 
 
-def die_at(moment: int) -> None:
+def kill_at(moment: int) -> None:
     """Let this process be killed, with whatever its other threads are doing, at the change of that number from now."""
     left = itertools.count(moment - 1, -1)
 
@@ -74,7 +74,7 @@ def die_at(moment: int) -> None:
 
 async def main(folder: Path, moment: int) -> None:
     """Runs until that moment; every third one is evicted for its size."""
-    die_at(moment)
+    kill_at(moment)
     for generation in itertools.count(1):
         await run(folder, generation, max_size=1 if generation % 3 == 0 else 10**6)
 

@@ -133,7 +133,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 @dataclass
-class BreakableWay:
+class BreakableProxy:
     """A TCP port before a store's. `after`: bytes of all connections, both ways, until it breaks for ever.
 
     Broken, it closes what is open and refuses what comes; `silent` instead takes everything and says nothing.
@@ -219,9 +219,9 @@ def _end(opened: socket.socket) -> None:
 
 
 @contextmanager
-def breakable(store: SeaweedFS, *, after: int | None = None, silent: bool = False) -> Iterator[BreakableWay]:
+def breakable_proxy(store: SeaweedFS, *, after: int | None = None, silent: bool = False) -> Iterator[BreakableProxy]:
     """A way to the store that breaks; see `BreakableWay`."""
-    way = BreakableWay(store.endpoint, after, silent)
+    way = BreakableProxy(store.endpoint, after, silent)
     try:
         yield way
     finally:
@@ -236,7 +236,7 @@ def _quietly() -> Iterator[None]:
         return
 
 
-def forget_the_peak() -> None:
+def reset_peak_memory() -> None:
     """Let `peak_memory` count from now on (Linux alone can)."""
     with _quietly(), Path("/proc/self/clear_refs").open("w") as file:
         file.write("5")

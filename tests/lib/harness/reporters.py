@@ -62,14 +62,14 @@ class Terminal(io.StringIO):
         return True
 
 
-class Gone(io.StringIO):
+class BrokenPipeStream(io.StringIO):
     """A pipe that nobody reads any more."""
 
     def write(self, _text: str) -> int:
         raise BrokenPipeError(32, "Broken pipe")
 
 
-def drawn(reporter: LiveReporter, width: int) -> str:
+def render_table(reporter: LiveReporter, width: int) -> str:
     """The table as it is now, in so many columns."""
     console = Console(file=io.StringIO(), width=width, height=20, _environ={})
     with console.capture() as captured:
@@ -77,7 +77,7 @@ def drawn(reporter: LiveReporter, width: int) -> str:
     return "".join(line.rstrip() + "\n" for line in captured.get().splitlines())
 
 
-def tell(reporter: Reporter, clock: FakeClock, look: Callable[[str], None] = lambda _moment: None) -> None:
+def report_run(reporter: Reporter, clock: FakeClock, look: Callable[[str], None] = lambda _moment: None) -> None:
     """Tell the run; `look` is called at three moments, with a name for each."""
     reporter.run_started(RUN, FOLDER, STEPS)
     for step in STEPS:

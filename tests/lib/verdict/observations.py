@@ -17,7 +17,7 @@ RECORDINGS = Path(__file__).parents[2] / "contract" / "recordings"
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedPod:
     """One recorded pod: every state that was seen of it.
 
     `ours` is the index of the first observation that follows the recorder's own request to delete the pod; what an
@@ -36,7 +36,7 @@ class Recorded:
 
 
 @cache
-def expected() -> dict[str, dict[str, dict[str, Any]]]:
+def expected_answers() -> dict[str, dict[str, dict[str, Any]]]:
     data: dict[str, dict[str, dict[str, Any]]] = json.loads((RECORDINGS / "expected.json").read_text())
     return data
 
@@ -48,7 +48,7 @@ def exchanges(scenario: str) -> list[dict[str, Any]]:
 
 
 @cache
-def recorded(scenario: str, name: str) -> Recorded:
+def recorded_pod(scenario: str, name: str) -> RecordedPod:
     """All that was seen of the pod, in order: answers to POST, GET and DELETE, 404s, and watch events."""
     documents: list[Mapping[str, Any] | None] = []
     observations: list[Observation] = []
@@ -61,7 +61,7 @@ def recorded(scenario: str, name: str) -> Recorded:
         observations.append(Observation(pod=pod, at=at, deletion_asked=ours is not None))
     first = documents[0]
     assert first is not None, (scenario, name)
-    return Recorded(
+    return RecordedPod(
         scenario=scenario,
         name=name,
         uid=first["metadata"]["uid"],
@@ -73,7 +73,7 @@ def recorded(scenario: str, name: str) -> Recorded:
 
 def recorded_pods() -> list[tuple[str, str]]:
     """Every scenario and pod that `expected.json` judges."""
-    return [(scenario, name) for scenario, pods in expected().items() for name in pods]
+    return [(scenario, name) for scenario, pods in expected_answers().items() for name in pods]
 
 
 def _observed_states(scenario: str, name: str) -> Iterator[tuple[float, str, Mapping[str, Any] | None]]:

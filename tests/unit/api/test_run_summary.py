@@ -12,7 +12,7 @@ from senro.domain.run.outcome import Outcome, OutcomeKind
 from senro.domain.run.state_names import StepState
 from senro.domain.verdict import NOTES, Note
 from senro.ports.reporter import StepInfo, StepRow
-from tests.lib.builders.events import began, ended
+from tests.lib.builders.events import attempt_started, step_ended
 from tests.lib.harness.app import App, pod_plan
 
 pytestmark = pytest.mark.anyio
@@ -111,9 +111,9 @@ async def test_what_a_step_came_to_is_told(
 ) -> None:
     """The row of each outcome: sentences, kind, node, the cluster's words, what to do, the last attempt's log."""
     app = App(tmp_path, pod_plan())
-    await app.recorder.record(began("build.make"))
+    await app.recorder.record(attempt_started("build.make"))
     app.clock.move(4)
-    await app.recorder.record(ended("build.make", state, 2))
+    await app.recorder.record(step_ended("build.make", state, 2))
     app.clock.move(99)
     summary = summarise(result_of(outcome, state), app.recorder, 12.5)
     assert list(summary.rows) == [StepRow(step_id="build.make", state=state, attempts=2, seconds=4, log=LOG, **row)]

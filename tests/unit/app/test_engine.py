@@ -25,10 +25,10 @@ from senro.domain.plan.pipeline import Pipeline
 from senro.domain.run.events import Noted, PodCreated, PodDeleted, StepEnded, StepRunning
 from senro.ports.cluster import Manifest
 from tests.lib.builders.plans import IMAGE
-from tests.lib.fakes.cluster import ended, refused, running, waiting
+from tests.lib.fakes.cluster import ended, refusal, running, waiting
 from tests.lib.fakes.processes import Exit, Hang
 from tests.lib.harness.app import RecordingReporter, pod_plan, until
-from tests.lib.harness.engine import Site, in_turn, runs_for, started, stays
+from tests.lib.harness.engine import Site, in_turn, runs_for, started_status, stays
 
 pytestmark = pytest.mark.anyio
 
@@ -97,8 +97,8 @@ class TestOwner:
     @pytest.mark.parametrize(
         "error",
         [
-            refused("own secret", 403, "Forbidden", "cannot patch"),
-            refused("own secret", 503, message="no leader"),
+            refusal("own secret", 403, "Forbidden", "cannot patch"),
+            refusal("own secret", 503, message="no leader"),
         ],
         ids=["403", "503"],
     )
@@ -144,8 +144,8 @@ class TestRemoval:
         """The command to delete the Secret is reported; the pod is gone, so the step is retried."""
         plan = pod_plan(secrets={"TOKEN": "Token"}, retry=retry.on_infra(attempts=2))
         site = Site(tmp_path, plan, secrets=TOKEN, course=in_turn(stays(DISRUPTED, ended(1)), runs_for()))
-        site.cluster.fail("own_secret", refused("own", 403, "Forbidden", "no"))
-        site.cluster.fail("delete_secret", refused("delete secret", 403, "Forbidden", "cannot delete secrets"))
+        site.cluster.fail("own_secret", refusal("own", 403, "Forbidden", "no"))
+        site.cluster.fail("delete_secret", refusal("delete secret", 403, "Forbidden", "cannot delete secrets"))
         with anyio.fail_after(20):
             state = await site.run()
         assert [outcome.kind for outcome in site.outcomes] == ["infra", "succeeded"]
@@ -159,7 +159,7 @@ class TestRemoval:
         site = Site(
             tmp_path, pod_plan(retry=retry.on_infra(attempts=2)), course=in_turn(stays(DISRUPTED, ended(1)), runs_for())
         )
-        site.cluster.fail("delete_pod", refused("delete pod", 403, "Forbidden", "cannot delete pods"))
+        site.cluster.fail("delete_pod", refusal("delete pod", 403, "Forbidden", "cannot delete pods"))
         with anyio.fail_after(20):
             assert await site.run() == "failed"
         (outcome,) = site.outcomes
@@ -195,7 +195,7 @@ class TestRemoval:
 
         if stage:
             monkeypatch.setattr(site.cluster, "create_pod", create_with_stage)
-        site.cluster.fail("delete_pod", refused("delete pod", 403, "Forbidden", "cannot delete pods"))
+        site.cluster.fail("delete_pod", refusal("delete pod", 403, "Forbidden", "cannot delete pods"))
         with anyio.fail_after(20):
             assert await site.run() == "failed"
         (outcome,) = site.outcomes
@@ -205,7 +205,7 @@ class TestRemoval:
     async def test_refused_pod_leaves_nothing(self, tmp_path: Path) -> None:
         """A refused create leaves no pod to report; the Secret is deleted."""
         site = Site(tmp_path, pod_plan(secrets={"TOKEN": "Token"}), secrets=TOKEN)
-        site.cluster.fail("create_pod", refused("create pod", 403, "Forbidden", "cannot create pods"))
+        site.cluster.fail("create_pod", refusal("create pod", 403, "Forbidden", "cannot create pods"))
         before = site.clock.monotonic()
         with anyio.fail_after(20):
             assert await site.run() == "failed"
@@ -237,7 +237,7 @@ class TestRemoval:
         plan = pod_plan(retry=retry.on_infra(attempts=2, unsafe=unsafe))
         site = Site(tmp_path, plan, course=in_turn(stays(waiting(), running(), silent()), runs_for()))
         if goes == "never":
-            site.cluster.fail("delete_pod", refused("delete pod", 403, "Forbidden", "cannot delete pods"))
+            site.cluster.fail("delete_pod", refusal("delete pod", 403, "Forbidden", "cannot delete pods"))
         site.cluster.stubborn = goes == "forced"
 
         async def cancel() -> None:
@@ -352,7 +352,7 @@ async def test_failing_reporter_leaves_no_pod(tmp_path: Path, method: str, when:
     site.app.recorder.reporter = reporter
     object.__setattr__(site.app.services, "reporter", reporter)
     if method == "note":
-        site.cluster.fail("own_secret", refused("own", 403, "Forbidden", "no"))
+        site.cluster.fail("own_secret", refusal("own", 403, "Forbidden", "no"))
 
     async def talk() -> None:
         await reach(lambda: site.cluster.pods)
@@ -493,7 +493,7 @@ class TestTimeout:
                 self._looks += 1
                 await site.clock.sleep(hidden if self._looks == 1 else 1)
                 if self._looks == 1:
-                    site.cluster.show(site.pod(), started(site.clock, ran))
+                    site.cluster.show(site.pod(), started_status(site.clock, ran))
                     seen.append(site.clock.monotonic())
                 return await site.cluster.read_pod(*self._where)
 

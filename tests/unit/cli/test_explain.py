@@ -32,9 +32,9 @@ from senro.domain.verdict import (
 from tests.lib.verdict.observations import (
     UID,
     condition,
-    expected,
+    expected_answers,
     pod_document,
-    recorded,
+    recorded_pod,
     running,
     terminated,
     waiting_for,
@@ -366,12 +366,12 @@ def test_files(tmp_path: Path) -> None:
 # Recordings
 
 
-@pytest.mark.parametrize("scenario", sorted(expected()))
+@pytest.mark.parametrize("scenario", sorted(expected_answers()))
 def test_every_recorded_pod_is_explained(scenario: str) -> None:
     """The answer is the expected one; there is a hint unless the step succeeded; the text fits into 100 columns."""
-    for name, truth in expected()[scenario].items():
+    for name, truth in expected_answers()[scenario].items():
         # The recorder labelled its pods as senro does, so that their deadline counts as the step's timeout.
-        result = classify(recorded(scenario, name).observations)
+        result = classify(recorded_pod(scenario, name).observations)
         document = json.loads(json.dumps(to_json(result)))
         keys = truth["final"].keys() & {"answer", "code", "kind", "did_run", "notes"}
         assert {key: document[key] for key in keys} == {key: truth["final"][key] for key in keys}

@@ -15,7 +15,7 @@ from senro.cli.reporters.safe_stream import Lines
 from senro.cli.reporters.table_model import TableModel
 from senro.ports.reporter import Reporter, RunState, RunSummary, StepInfo, StepRow
 from tests.lib.fakes.clock import FakeClock
-from tests.lib.harness.reporters import FOLDER, RUN, STEPS, SUMMARY, Terminal, drawn, tell
+from tests.lib.harness.reporters import FOLDER, RUN, STEPS, SUMMARY, Terminal, render_table, report_run
 
 PLAIN = """\
 [00:00] run 20261129T231308Z-5f0c9a: 4 steps, records in /runs/20261129T231308Z-5f0c9a
@@ -152,14 +152,14 @@ def live(width: int, clock: FakeClock, *, height: int = 20, colours: bool = Fals
 def test_plain() -> None:
     """A whole run in plain lines: the time, the step, what it is about; a summary at the end."""
     clock, stream = FakeClock(), io.StringIO()
-    tell(PlainReporter(Lines(stream), clock), clock)
+    report_run(PlainReporter(Lines(stream), clock), clock)
     assert stream.getvalue() == PLAIN + "\n" + CLOSING
 
 
 def test_quiet() -> None:
     """A quiet run tells what failed, with its last lines of output, and what the run came to."""
     stream = io.StringIO()
-    tell(QuietReporter(Lines(stream)), FakeClock())
+    report_run(QuietReporter(Lines(stream)), FakeClock())
     assert stream.getvalue() == QUIET
 
 
@@ -218,7 +218,7 @@ def test_live(width: int, expected: dict[str, str]) -> None:
     clock = FakeClock()
     reporter, stream = live(width, clock)
     seen: dict[str, str] = {}
-    tell(reporter, clock, lambda moment: seen.update({moment: drawn(reporter, width)}))
+    report_run(reporter, clock, lambda moment: seen.update({moment: render_table(reporter, width)}))
     assert seen == expected
     written = stream.getvalue()
     assert (
@@ -237,7 +237,7 @@ def test_live_is_never_higher_than_the_terminal() -> None:
         reporter.step_state(f"s{number}", "succeeded", attempt=1)
     reporter.step_state("s20", "failed", attempt=1)
     reporter.step_state("s40", "running", attempt=1)
-    lines = drawn(reporter, 80).splitlines()
+    lines = render_table(reporter, 80).splitlines()
     reporter.close()
     assert [line.split()[0] for line in lines] == ["s20", "s21", "s40", "and"]
     assert lines[-1].startswith("and 27 pending")
@@ -248,7 +248,7 @@ def test_live_colours() -> None:
     for colours in (True, False):
         clock = FakeClock()
         reporter, stream = live(80, clock, colours=colours)
-        tell(reporter, clock)
+        report_run(reporter, clock)
         assert ("\x1b[1;31m" in stream.getvalue()) is colours
 
 

@@ -11,7 +11,7 @@ from senro.domain.claims.lease import LEASE_SECONDS, Lease, LeaseSpec, Terms, de
 from senro.domain.kube.names import is_dns_label, lease_name
 from senro.domain.kube.pod import Metadata
 from senro.domain.manifests.identity import AttemptIdentity
-from tests.lib.builders.leases import leased
+from tests.lib.builders.leases import lease_of
 
 TERMS = Terms("ci", "build-cache", "senro-build-cache", AttemptIdentity("run-1", "build.make", 2, "00ff"))
 NOW = datetime(2026, 11, 29, 12, 0, 0, 120, tzinfo=UTC)
@@ -61,7 +61,7 @@ def test_a_lease_from_its_creation_to_another_holder() -> None:
         "renewTime": "2026-11-29T12:00:00.000120Z",
         "leaseTransitions": 0,
     }
-    stored = leased({**created, "metadata": {**created["metadata"], "uid": "u", "resourceVersion": "7"}})
+    stored = lease_of({**created, "metadata": {**created["metadata"], "uid": "u", "resourceVersion": "7"}})
     later = NOW + timedelta(seconds=20)
     renewed, taken = TERMS.manifest_to_renew(stored, later), TERMS.manifest_to_take_over(stored, later)
     for manifest in (renewed, taken):

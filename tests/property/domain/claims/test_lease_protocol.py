@@ -32,7 +32,7 @@ from senro.domain.claims.lease_protocol import (
 )
 from senro.domain.kube.pod import Metadata
 from senro.domain.manifests.identity import AttemptIdentity
-from tests.lib.builders.leases import leased
+from tests.lib.builders.leases import lease_of
 
 SECONDS = 60
 START = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -46,7 +46,7 @@ class Server:
         self.version = 0
 
     def read(self) -> Lease | None:
-        return None if self.stored is None else leased(self.stored)
+        return None if self.stored is None else lease_of(self.stored)
 
     def write(self, manifest: dict[str, Any]) -> Lease | None:
         """The Lease as it is now; None for a 409."""

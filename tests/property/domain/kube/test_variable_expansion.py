@@ -12,7 +12,7 @@ from senro.domain.manifests.identity import AttemptIdentity
 from senro.domain.manifests.pod import pod_manifest
 from senro.domain.pipeline.step import Step
 from senro.domain.transfer.containers import IO_COMMAND
-from tests.lib.builders.plans import one_step, planned, steps
+from tests.lib.builders.plans import one_step, only_step, steps
 
 dollars = st.text("$()AB $", max_size=30) | st.text(max_size=20)
 variables = st.dictionaries(st.text("$()AB ", max_size=3), dollars, max_size=5)
@@ -80,7 +80,7 @@ def test_command_and_environment_reach_the_process_unchanged(step: Step, environ
 def test_what_is_not_expanded_is_not_escaped() -> None:
     """A workdir, a mount path and an annotation keep their `$`; the scripts that carry workspaces survive too."""
     pipeline = one_step(workdir="/a$b", mounts=[])
-    step = planned(pipeline)
+    step = only_step(pipeline)
     manifest = pod_manifest(step, AttemptIdentity("r", "a$b", 1, "n$"))
     assert manifest["spec"]["containers"][0]["workingDir"] == "/a$b"
     assert manifest["metadata"]["annotations"] == {"senro.dev/step-id": "a$b", "senro.dev/attempt-uid": "n$"}

@@ -24,7 +24,7 @@ from senro.domain.pipeline.step_mounts import TransferredMount, pod_target, tran
 from senro.domain.pipeline.targets import Local, Pod
 from senro.domain.pipeline.workspace import Workspace
 from tests.lib.builders import pod_security as standard
-from tests.lib.builders.plans import IMAGE, one_step, planned, pod, steps
+from tests.lib.builders.plans import IMAGE, one_step, only_step, pod, steps
 
 ATTEMPT = AttemptIdentity("20261129T231308Z-5f0c9a", "build.make", 1, "0f9c2d")
 SRC = Workspace("src")
@@ -59,7 +59,7 @@ def test_every_manifest_is_one_that_the_api_has(step: Step, staged_bytes: int) -
 @pytest.mark.parametrize("version", ["1.30", "1.36"])
 def test_a_secret_is_one_that_the_api_has(version: str) -> None:
     """The API knows every field and type of a Secret."""
-    step = planned(one_step(secrets={"A": "a", "B": "b"}))
+    step = only_step(one_step(secrets={"A": "a", "B": "b"}))
     kubernetes_validate.validate(secret_manifest(step, ATTEMPT, {"a": b"1", "b": b"2"}), version, strict=True)
 
 
@@ -148,7 +148,7 @@ def test_every_mount_has_a_volume_and_no_two_share_a_path(step: Step) -> None:
 
 def test_nothing_mounted_is_no_extra_container() -> None:
     """Without mounts and secrets the pod is one container without a volume."""
-    step = planned(one_step())
+    step = only_step(one_step())
     assert list(containers(step)) == ["step"]
     assert "volumes" not in manifest(step)["spec"]
     assert transferred_mounts(step) == ()
@@ -156,7 +156,7 @@ def test_nothing_mounted_is_no_extra_container() -> None:
 
 def test_read_only_mounts_are_staged_and_not_read_back() -> None:
     """`senro-stage` alone: the kubelet enforces `readOnly`, so nothing comes back."""
-    step = planned(one_step(mounts=[SRC.at("/src", "ro")]))
+    step = only_step(one_step(mounts=[SRC.at("/src", "ro")]))
     assert list(containers(step)) == ["senro-stage", "step"]
     assert containers(step)["step"]["volumeMounts"] == [{"name": "ws-0", "mountPath": "/src", "readOnly": True}]
     assert [each.returns for each in transferred_mounts(step)] == [False]
@@ -164,7 +164,7 @@ def test_read_only_mounts_are_staged_and_not_read_back() -> None:
 
 def test_read_write_mounts_are_staged_and_read_back() -> None:
     """Each carried mount is a volume with the mount's place as its number, in every container that touches it."""
-    step = planned(one_step(mounts=[SRC.at("/src", "ro"), OUT.at("/out")]))
+    step = only_step(one_step(mounts=[SRC.at("/src", "ro"), OUT.at("/out")]))
     found = {name: container["volumeMounts"] for name, container in containers(step).items()}
     assert found == {
         "senro-stage": [
@@ -188,7 +188,7 @@ def test_a_claim_is_mounted_and_never_carried() -> None:
     """A claim is the step's alone: no container of senro's mounts it; `ro` is said of the volume and of the mount."""
     target = Pod(IMAGE, namespace="ci", claims={"cache": "senro-cache", "data": "senro-data"})
     mounts = [SRC.at("/src"), Workspace("cache").at("/cache"), Workspace("data").at("/data", "ro")]
-    spec = manifest(planned(one_step(on=target, mounts=mounts)))["spec"]
+    spec = manifest(only_step(one_step(on=target, mounts=mounts)))["spec"]
     of_claims = [volume for volume in spec["volumes"] if "persistentVolumeClaim" in volume]
     assert of_claims == [
         {"name": "claim-0", "persistentVolumeClaim": {"claimName": "senro-cache", "readOnly": False}},
@@ -202,7 +202,7 @@ def test_a_claim_is_mounted_and_never_carried() -> None:
     ]
     assert [other["name"] for other in others] == ["senro-io", "senro-stage"]
     assert not [mount for other in others for mount in other["volumeMounts"] if "claim" in mount["name"]]
-    alone = manifest(planned(one_step(on=target, mounts=mounts[1:])))["spec"]
+    alone = manifest(only_step(one_step(on=target, mounts=mounts[1:])))["spec"]
     assert (len(alone["containers"]), "initContainers" in alone) == (1, False)
 
 
@@ -210,7 +210,7 @@ def test_a_claim_is_mounted_and_never_carried() -> None:
 def test_no_group_is_given_to_a_claim(fields: dict[str, Any]) -> None:
     """A pod that mounts a claim has no fsGroup, which changes whose its files are; its secrets can be read."""
     target = Pod(IMAGE, namespace="ci", claims={"cache": "senro-cache"}, **fields)
-    step = planned(one_step(on=target, mounts=[Workspace("cache").at("/cache")], secrets={"A": "a"}))
+    step = only_step(one_step(on=target, mounts=[Workspace("cache").at("/cache")], secrets={"A": "a"}))
     spec = manifest(step)["spec"]
     assert not {"fsGroup", "fsGroupChangePolicy"} & spec.get("securityContext", {}).keys()
     (secret,) = [volume["secret"] for volume in spec["volumes"] if "secret" in volume]
@@ -219,7 +219,7 @@ def test_no_group_is_given_to_a_claim(fields: dict[str, Any]) -> None:
 
 def test_the_step_is_told_where_things_are() -> None:
     """The target's variables, the step's over them, senro's own, and the paths of secrets."""
-    step = planned(
+    step = only_step(
         one_step(
             on=Pod(IMAGE, namespace="ci", env={"A": "target", "B": "target"}),
             env={"A": "step $HOME", "EMPTY": ""},
@@ -242,7 +242,7 @@ def test_the_step_is_told_where_things_are() -> None:
 
 def test_an_attempt_is_named_in_its_pod() -> None:
     """Labels find what senro made, annotations hold the whole step id and the nonce, a user's stay."""
-    step = planned(pod(labels={"team": "web"}, annotations={"note": "any text: $x"}))
+    step = only_step(pod(labels={"team": "web"}, annotations={"note": "any text: $x"}))
     identity = replace(ATTEMPT, step_id="deploy to prod.apply")
     metadata = pod_manifest(step, identity)["metadata"]
     assert metadata["labels"] == {
@@ -273,7 +273,7 @@ def test_an_attempt_is_named_in_its_pod() -> None:
 )
 def test_who_a_baseline_pod_runs_as(fields: dict[str, int], added: list[str] | None, whole: dict[str, int]) -> None:
     """Transfer containers run as the step does, with the least they need; only root gets two capabilities back."""
-    step = planned(pod_with_mount(**fields))
+    step = only_step(pod_with_mount(**fields))
     context = dict(manifest(step)["spec"].get("securityContext", {}))
     assert context.pop("fsGroupChangePolicy", None) == ("OnRootMismatch" if fields else None)
     assert context == whole
@@ -297,7 +297,7 @@ def pod_with_mount(**fields: Any) -> Any:
 @pytest.mark.parametrize(("user", "mode"), [(None, 0o444), (0, 0o440), (1000, 0o440)])
 def test_secret_files_can_be_read_by_the_step_alone(user: int | None, mode: int) -> None:
     """They belong to root and the pod's group: 0440 where the group is known, else 0444."""
-    step = planned(pod_with_mount(user=user))
+    step = only_step(pod_with_mount(user=user))
     volume = manifest(step)["spec"]["volumes"][-1]
     assert volume == {
         "name": "senro-secrets",
@@ -309,7 +309,7 @@ def test_secret_files_can_be_read_by_the_step_alone(user: int | None, mode: int)
 
 def test_a_secret_is_immutable_and_holds_what_the_step_uses() -> None:
     """It takes the step's secrets from all of the run's, and cannot do without one."""
-    step = planned(pod_with_mount())
+    step = only_step(pod_with_mount())
     secret = secret_manifest(step, ATTEMPT, {"Token": b"\xff", "Other": b"x"})
     assert secret == {
         "apiVersion": "v1",
@@ -330,7 +330,7 @@ def test_a_secret_is_immutable_and_holds_what_the_step_uses() -> None:
 
 def test_resources_and_placement_are_what_was_asked_for() -> None:
     """Each option of a target stands where Kubernetes has it; quantities are text."""
-    step = planned(
+    step = only_step(
         one_step(
             on=Pod(
                 IMAGE,
@@ -376,7 +376,7 @@ def test_the_pod_ends_itself_after_all_that_a_coordinator_may_take(
     fields: dict[str, Any], staged_bytes: int, seconds: int
 ) -> None:
     """Start timeout, timeout or max_lifetime, staging at 1 MiB/s, an hour for reading back, grace; at most an int32."""
-    step = planned(one_step(**fields))
+    step = only_step(one_step(**fields))
     assert own_deadline(step, staged_bytes) == seconds
     assert manifest(step, staged_bytes=staged_bytes)["spec"]["activeDeadlineSeconds"] == seconds
 
@@ -389,6 +389,6 @@ def test_a_pod_always_has_a_deadline_that_the_apiserver_takes(step: Step, staged
 
 def test_a_local_step_has_no_pod() -> None:
     """To ask for one is a mistake of the caller."""
-    step = replace(planned(one_step()), on=Local())
+    step = replace(only_step(one_step()), on=Local())
     with pytest.raises(TypeError, match=r"build\.make does not run in a pod"):
         pod_manifest(step, ATTEMPT)

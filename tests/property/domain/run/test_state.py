@@ -22,7 +22,16 @@ from senro.domain.run.state import (
     next_moves,
 )
 from senro.domain.run.state_names import StepState
-from tests.lib.builders.events import AT, attempted, began, ended, events, outcome_kinds, plans, step_ids
+from tests.lib.builders.events import (
+    AT,
+    attempt_ended,
+    attempt_started,
+    events,
+    outcome_kinds,
+    plans,
+    step_ended,
+    step_ids,
+)
 
 OWN_FAILURES: set[StepState] = {"failed", "timed_out"}
 
@@ -80,11 +89,13 @@ def test_a_step_that_began_is_running_until_it_ends() -> None:
     pipeline = Pipeline("p")
     pipeline.workflow("a").step("x", ["true"])
     start = at_start(pipeline.build())
-    once = folded(start, began("a.x"), attempted("a.x", "infra"))
+    once = folded(start, attempt_started("a.x"), attempt_ended("a.x", "infra"))
     assert (once.steps["a.x"].state, once.steps["a.x"].attempts) == ("running", 1)
-    again = folded(once, began("a.x", 2))
+    again = folded(once, attempt_started("a.x", 2))
     assert again.steps["a.x"].outcome == Outcome(kind="infra")
-    over = folded(again, attempted("a.x", "succeeded", 2), ended("a.x", "recovered", 2), began("a.x", 3))
+    over = folded(
+        again, attempt_ended("a.x", "succeeded", 2), step_ended("a.x", "recovered", 2), attempt_started("a.x", 3)
+    )
     assert (over.steps["a.x"].state, over.steps["a.x"].attempts) == ("recovered", 2)
     assert over.steps["a.x"].outcome == Outcome(kind="succeeded")
 
@@ -128,15 +139,15 @@ def test_every_run_ends(plan: Plan, data: st.DataObject) -> None:
     while not all(known.state in FINAL for known in progress.steps.values()):
         moves = next_moves(plan, progress)
         for step in moves.start:
-            progress = fold(progress, began(step))
+            progress = fold(progress, attempt_started(step))
             running.append(step)
             ran.append(step)
         for step, state in moves.end:
-            progress = fold(progress, ended(step, state, 0))
+            progress = fold(progress, step_ended(step, state, 0))
         if running and (moves == Moves() or data.draw(st.booleans())):
             step = running.pop(data.draw(st.integers(0, len(running) - 1)))
             outcome, attempts = Outcome(kind=data.draw(outcome_kinds)), data.draw(st.integers(1, 3))
-            progress = fold(progress, ended(step, final_state(outcome, attempts), attempts))
+            progress = fold(progress, step_ended(step, final_state(outcome, attempts), attempts))
         else:
             assert running or moves != Moves(), "nothing runs and nothing may: the run is locked up"
         if data.draw(st.integers(0, 9)) == 0:
@@ -185,38 +196,38 @@ def test_steps_start_as_soon_as_their_needs_are_settled() -> None:
     plan = diamond(tolerant=False)
     progress = at_start(plan)
     assert next_moves(plan, progress) == Moves(("a.x",))
-    progress = folded(progress, began("a.x"))
+    progress = folded(progress, attempt_started("a.x"))
     assert next_moves(plan, progress) == Moves()
-    progress = folded(progress, ended("a.x", "recovered"))
+    progress = folded(progress, step_ended("a.x", "recovered"))
     assert next_moves(plan, progress) == Moves(("a.y", "a.z"))
-    progress = folded(progress, ended("a.y", "succeeded"), began("a.z"))
+    progress = folded(progress, step_ended("a.y", "succeeded"), attempt_started("a.z"))
     assert next_moves(plan, progress) == Moves()
-    assert next_moves(plan, folded(progress, ended("a.z", "succeeded"))) == Moves(("b.x",))
+    assert next_moves(plan, folded(progress, step_ended("a.z", "succeeded"))) == Moves(("b.x",))
 
 
 @pytest.mark.parametrize("state", ["failed", "timed_out"])
 def test_a_failure_skips_what_needs_it_unless_it_is_excused(state: StepState) -> None:
     """Without `continue_on_error` what needs it is skipped and the run failed; with it all goes on, in part."""
     plan = diamond(tolerant=False)
-    progress = folded(at_start(plan), ended("a.x", state))
+    progress = folded(at_start(plan), step_ended("a.x", state))
     assert next_moves(plan, progress).end == (
         ("a.y", "skipped_upstream_failed"),
         ("a.z", "skipped_upstream_failed"),
         ("b.x", "skipped_upstream_failed"),
     )
     plan = diamond(tolerant=True)
-    progress = folded(at_start(plan), ended("a.x", state))
+    progress = folded(at_start(plan), step_ended("a.x", state))
     assert next_moves(plan, progress) == Moves(("a.y", "a.z"))
-    progress = folded(progress, *(ended(step, "succeeded") for step in ("a.y", "a.z", "b.x")))
+    progress = folded(progress, *(step_ended(step, "succeeded") for step in ("a.y", "a.z", "b.x")))
     assert final_run_state(plan, progress) == "partial"
 
 
 def test_a_cancelled_run_starts_nothing_more() -> None:
     """What has not begun is cancelled, what runs is left to end, and the run is called cancelled whatever happens."""
     plan = diamond(tolerant=True)
-    progress = folded(at_start(plan), ended("a.x", "succeeded"), began("a.y"), cancel())
+    progress = folded(at_start(plan), step_ended("a.x", "succeeded"), attempt_started("a.y"), cancel())
     assert next_moves(plan, progress) == Moves((), (("a.z", "cancelled"), ("b.x", "cancelled")))
-    progress = folded(progress, *(ended(step, "succeeded") for step in ("a.y", "a.z", "b.x")))
+    progress = folded(progress, *(step_ended(step, "succeeded") for step in ("a.y", "a.z", "b.x")))
     assert final_run_state(plan, progress) == "cancelled"
 
 
@@ -248,6 +259,6 @@ def test_a_recovery_shows_in_the_name_of_the_run(plan: Plan, step: str) -> None:
     """All went well and at least one step took more than one attempt: `succeeded_with_recovery`."""
     progress = at_start(plan)
     for known in progress.steps:
-        progress = fold(progress, ended(known, "recovered" if known == step else "succeeded"))
+        progress = fold(progress, step_ended(known, "recovered" if known == step else "succeeded"))
     wanted = "succeeded_with_recovery" if step in progress.steps else "succeeded"
     assert final_run_state(plan, progress) == wanted

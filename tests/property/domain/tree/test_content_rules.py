@@ -22,12 +22,12 @@ from tests.lib.archives.files import (
     GNU_TAR,
     digest_of,
     directory,
-    ended,
     file,
     link,
     make_folder,
     needs_busybox,
     read_tree,
+    run_to_end,
     tar_member,
     trees,
 )
@@ -225,7 +225,7 @@ def test_what_was_made_and_must_go() -> None:
         manifest.admit(member)
     manifest.admit(Member(0, "a.o", "file"))
     manifest.digested(0, "a.o", digest_of(b""))
-    contents = ended(manifest.contents())
+    contents = run_to_end(manifest.contents())
     assert sorted(contents[0].excluded) == ["a.o", "out"]
     assert contents[0].tree == Tree((directory("d"),))
     assert (contents[1].excluded, contents[1].tree) == ((), Tree((directory("out"),)))
@@ -238,7 +238,7 @@ _PATTERNS = st.lists(
 
 def walked(folder: Path, rules: ContentRules) -> Tree:
     """What a walk of this machine says, without an event loop."""
-    return ended(walk(str(folder), rules))
+    return run_to_end(walk(str(folder), rules))
 
 
 @pytest.mark.slow  # a process for each example

@@ -32,7 +32,7 @@ from tests.lib.verdict.observations import (
     last,
     observation_of,
     pod_document,
-    recorded,
+    recorded_pod,
     recorded_pods,
     running,
     terminated,
@@ -47,7 +47,7 @@ JSON = st.recursive(
 DOCUMENTS = tuple(
     document
     for scenario, name in recorded_pods()
-    for document in recorded(scenario, name).documents
+    for document in recorded_pod(scenario, name).documents
     if document is not None
 )
 WORDS = sorted(
@@ -278,7 +278,7 @@ def test_strangers_change_no_answer(document: Mapping[str, Any], strangers: list
 @given(data=st.data())
 def test_no_exit_after_a_disruption(data: st.DataObject) -> None:
     """Once the cluster was seen taking a pod away, no order of its states makes an exit of it."""
-    pod = recorded(*data.draw(st.sampled_from(recorded_pods())))
+    pod = recorded_pod(*data.draw(st.sampled_from(recorded_pods())))
     states = st.none() | st.sampled_from([each for each in pod.documents if each is not None]).map(pod_from)
     answers = fold(pod.memory(), tuple(data.draw(observations(states))))
     ending = [index for index, answer in enumerate(answers) if isinstance(answer, Ending)]

@@ -31,9 +31,9 @@ from senro.domain.run.events import (
     PodPending,
 )
 from senro.ports.cluster import Manifest
-from tests.lib.builders.leases import leased
+from tests.lib.builders.leases import lease_of
 from tests.lib.builders.plans import IMAGE
-from tests.lib.fakes.cluster import ended, refused, running, waiting
+from tests.lib.fakes.cluster import ended, refusal, running, waiting
 from tests.lib.harness.app import until
 from tests.lib.harness.engine import Site, in_turn, runs_for, stays
 
@@ -65,11 +65,11 @@ class Rival:
         if stored is None:
             await self._site.cluster.create_lease(self.terms.manifest_to_create(NOW))
         else:
-            await self._site.cluster.replace_lease(self.terms.manifest_to_take_over(leased(stored), NOW))
+            await self._site.cluster.replace_lease(self.terms.manifest_to_take_over(lease_of(stored), NOW))
 
     async def renew(self) -> None:
         await self._site.cluster.replace_lease(
-            self.terms.manifest_to_renew(leased(self._site.cluster.leases[self._key]), NOW)
+            self.terms.manifest_to_renew(lease_of(self._site.cluster.leases[self._key]), NOW)
         )
 
     def free(self) -> None:
@@ -301,8 +301,8 @@ async def test_retry_after_is_respected(tmp_path: Path, monkeypatch: pytest.Monk
         return await call(method, effect)
 
     monkeypatch.setattr(site.cluster, "_call", timed)
-    site.cluster.fail("replace_lease", refused("update lease", code, retry_after=9.0))
-    site.cluster.fail("delete_lease", refused("delete lease", code, retry_after=7.0))
+    site.cluster.fail("replace_lease", refusal("update lease", code, retry_after=9.0))
+    site.cluster.fail("delete_lease", refusal("delete lease", code, retry_after=7.0))
     await run_with(site, at(site, (40, lambda: ends(site))))
     renewed, again, deleted, at_last = moments
     assert 9 <= again - renewed < 10
@@ -317,7 +317,7 @@ async def test_unanswered_renewal_is_given_up_in_time(tmp_path: Path, hangs: str
 
     def hang() -> None:
         if hangs == "the look after it":
-            site.cluster.fail("replace_lease", refused("update lease", 409, "Conflict", "modified"))
+            site.cluster.fail("replace_lease", refusal("update lease", 409, "Conflict", "modified"))
             site.cluster.hang("read_lease")
         else:
             site.cluster.hang("replace_lease", effect=hangs == "a renewal that lands")
@@ -334,7 +334,7 @@ async def test_retry_after_does_not_lose_a_lease(tmp_path: Path, seconds: float,
     """However long the requested delay is, the lease is renewed while it is exclusive."""
     site = Site(tmp_path, plan_of(), course=stays(running()))
     for _ in range(times):
-        site.cluster.fail("replace_lease", refused("update lease", 429, retry_after=seconds))
+        site.cluster.fail("replace_lease", refusal("update lease", 429, retry_after=seconds))
     await run_with(site, at(site, (100, lambda: ends(site))))
     assert not of(site, LeaseLost)
     assert [event.freed for event in of(site, LeaseReleased)] == [True]
@@ -344,7 +344,7 @@ async def test_lapsed_lease_is_retried_within_its_duration(tmp_path: Path) -> No
     """A lapsed lease is retried within its duration, whatever delay the apiserver requested."""
     site = Site(tmp_path, plan_of(), course=stays(running()))
     for _ in range(12):
-        site.cluster.fail("replace_lease", refused("update lease", 429, retry_after=3600.0))
+        site.cluster.fail("replace_lease", refusal("update lease", 429, retry_after=3600.0))
     await run_with(site, at(site, (600, lambda: ends(site))))
     assert len(of(site, LeaseLost)) == 1
     assert len(of(site, LeaseAcquired)) == 2
@@ -373,7 +373,7 @@ async def test_lapsed_claim_is_renewed_before_it_is_refused(tmp_path: Path) -> N
 
     def patience() -> None:
         for _ in range(7):
-            site.cluster.fail("replace_lease", refused("update lease", 429, retry_after=3600.0))
+            site.cluster.fail("replace_lease", refusal("update lease", 429, retry_after=3600.0))
 
     def freed() -> None:
         site.cluster.heal("replace_lease")
@@ -391,7 +391,7 @@ async def test_retry_after_is_cut_to_the_trouble_time(tmp_path: Path, method: st
     """A long requested delay is cut to the end of the minute for errors, and the wait is reported."""
     site = Site(tmp_path, plan_of())
     for _ in range(times):
-        site.cluster.fail(method, refused("lease", 503, "", "away", retry_after=3600.0))
+        site.cluster.fail(method, refusal("lease", 503, "", "away", retry_after=3600.0))
     before = site.clock.monotonic()
     await site.run()
     assert site.outcomes[0].kind == kind
@@ -433,7 +433,7 @@ async def test_previous_holder_is_recorded(tmp_path: Path, how: str) -> None:
     if how == "unanswered":
         site.cluster.fail("replace_lease", Unreachable("update lease", cause="reset", sent=True), effect=True)
     if how == "refused":
-        site.cluster.fail("replace_lease", refused("update lease", 409, "Conflict", "modified"))
+        site.cluster.fail("replace_lease", refusal("update lease", 409, "Conflict", "modified"))
 
     async def give_back() -> None:
         if how == "given back":
@@ -446,9 +446,9 @@ async def test_previous_holder_is_recorded(tmp_path: Path, how: str) -> None:
     assert acquired.previous_holder == ("" if how == "given back" else "w.s of run other-run")
 
 
-WON = refused("create lease", 409, "AlreadyExists", "exists")
-CHANGED = refused("update lease", 409, "Conflict", "modified")
-DELETED = refused("update lease", 404, "NotFound", "not found")
+WON = refusal("create lease", 409, "AlreadyExists", "exists")
+CHANGED = refusal("update lease", 409, "Conflict", "modified")
+DELETED = refusal("update lease", 404, "NotFound", "not found")
 
 
 @pytest.mark.parametrize(
@@ -479,7 +479,7 @@ async def test_errors_do_not_exceed_max_lifetime(tmp_path: Path) -> None:
     """Errors during the wait do not extend it beyond max_lifetime."""
     site = Site(tmp_path, plan_of(max_lifetime=30.0))
     for _ in range(100):
-        site.cluster.fail("read_lease", refused("read lease", 503, "", "away"))
+        site.cluster.fail("read_lease", refusal("read lease", 503, "", "away"))
     before = site.clock.monotonic()
     await site.run()
     (outcome,) = site.outcomes
@@ -491,10 +491,10 @@ async def test_errors_do_not_exceed_max_lifetime(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("method", "error"),
     [
-        ("create_lease", refused("create lease", 409, "AlreadyExists", "exists")),
-        ("replace_lease", refused("update lease", 409, "Conflict", "modified")),
-        ("replace_lease", refused("update lease", 404, "NotFound", "not found")),
-        ("read_lease", refused("read lease", 503, "", "away")),
+        ("create_lease", refusal("create lease", 409, "AlreadyExists", "exists")),
+        ("replace_lease", refusal("update lease", 409, "Conflict", "modified")),
+        ("replace_lease", refusal("update lease", 404, "NotFound", "not found")),
+        ("read_lease", refusal("read lease", 503, "", "away")),
     ],
 )
 async def test_conflict_and_error_are_retried(tmp_path: Path, method: str, error: ClusterError) -> None:
@@ -513,7 +513,7 @@ async def test_outage_of_a_minute_is_given_up(tmp_path: Path) -> None:
     """Errors are retried for a minute, as those of a create; then the attempt fails and the step did not run."""
     site = Site(tmp_path, plan_of())
     for _ in range(100):
-        site.cluster.fail("create_lease", refused("create lease", 503, "", "away"))
+        site.cluster.fail("create_lease", refusal("create lease", 503, "", "away"))
     await site.run()
     (outcome,) = site.outcomes
     assert (outcome.kind, outcome.infra_kind, outcome.did_run) == ("infra", "apiserver", "no")
@@ -525,7 +525,7 @@ async def test_forbidden_lease_names_the_verbs(tmp_path: Path, method: str) -> N
     """A 403 names the verbs on leases that the identity needs."""
     site = Site(tmp_path, plan_of())
     words = 'leases.coordination.k8s.io is forbidden: User "ci" cannot get resource "leases"'
-    site.cluster.fail(method, refused("read lease ci/x", 403, "Forbidden", words))
+    site.cluster.fail(method, refusal("read lease ci/x", 403, "Forbidden", words))
     await site.run()
     (outcome,) = site.outcomes
     assert (outcome.kind, outcome.infra_kind) == ("infra", "forbidden")
@@ -596,7 +596,7 @@ async def test_claim_lost_during_the_wait_for_another(tmp_path: Path) -> None:
     assert [event.workspace for event in of(site, LeaseReleased)] == ["zebra"]
 
 
-QUOTA = refused("create pod", 403, "Forbidden", 'pods "make" is forbidden: exceeded quota: pods')
+QUOTA = refusal("create pod", 403, "Forbidden", 'pods "make" is forbidden: exceeded quota: pods')
 UNANSWERED = Unreachable("create pod", cause="reset", sent=True)
 
 
@@ -637,7 +637,7 @@ async def test_stored_pod_continues_without_the_claim(tmp_path: Path) -> None:
     for _ in range(100):
         site.cluster.fail("replace_lease", unreachable())
     for _ in range(36):
-        site.cluster.fail("read_pod", refused("read pod", 503))
+        site.cluster.fail("read_pod", refusal("read pod", 503))
     site.cluster.fail("create_pod", UNANSWERED, effect=True)
     await site.run()
     (lost,), (created,) = of(site, LeaseLost), of(site, PodCreated)
@@ -648,16 +648,16 @@ async def test_stored_pod_continues_without_the_claim(tmp_path: Path) -> None:
     assert (site.outcomes[0].kind, site.outcomes[0].notes) == ("succeeded", ("lease-lost",))
 
 
-TOO_LATE = refused("create pod", 504, "", "gateway timeout")
-DENIED = refused("create pod", 403, "Forbidden", "admission webhook denied the request")
+TOO_LATE = refusal("create pod", 504, "", "gateway timeout")
+DENIED = refusal("create pod", 403, "Forbidden", "admission webhook denied the request")
 
 
 @pytest.mark.parametrize(
     ("errors", "looked_for"),
     [
         ((TOO_LATE,) * 100, True),
-        ((refused("create pod", 500, "", "etcdserver: request timed out"),) * 100, True),
-        ((refused("create pod", 500, "InternalError", "who knows"),), True),
+        ((refusal("create pod", 500, "", "etcdserver: request timed out"),) * 100, True),
+        ((refusal("create pod", 500, "InternalError", "who knows"),), True),
         ((UNANSWERED, DENIED), True),
         ((TOO_LATE, DENIED), True),
         ((Unreachable("create pod", cause="refused", sent=False), DENIED), False),
@@ -702,7 +702,7 @@ async def test_unconfirmed_pod_keeps_the_claim(tmp_path: Path) -> None:
     """If the pod was not seen gone, the lease is left to expire, and that is recorded."""
     site = Site(tmp_path, plan_of())
     for _ in range(1000):
-        site.cluster.fail("delete_pod", refused("delete pod", 403, "Forbidden", "no"))
+        site.cluster.fail("delete_pod", refusal("delete pod", 403, "Forbidden", "no"))
     await site.run()
     (released,) = of(site, LeaseReleased)
     assert not released.freed
@@ -789,9 +789,9 @@ async def test_a_cancelled_run_frees_its_claims(tmp_path: Path, moment: str) -> 
 async def test_release_despite_conflicts_and_errors(tmp_path: Path) -> None:
     """A lease that was changed meanwhile is read and deleted; errors are retried."""
     site = Site(tmp_path, plan_of())
-    site.cluster.fail("delete_lease", refused("delete lease", 409, "Conflict", "modified"))
-    site.cluster.fail("delete_lease", refused("delete lease", 503, "", "away"))
-    site.cluster.fail("delete_lease", refused("delete lease", 401, "Unauthorized", "Unauthorized"))
+    site.cluster.fail("delete_lease", refusal("delete lease", 409, "Conflict", "modified"))
+    site.cluster.fail("delete_lease", refusal("delete lease", 503, "", "away"))
+    site.cluster.fail("delete_lease", refusal("delete lease", 401, "Unauthorized", "Unauthorized"))
     await site.run()
     assert site.cluster.calls.count("delete_lease") == 4
     assert of(site, LeaseReleased)[0].freed
@@ -883,7 +883,7 @@ async def test_refused_lease_is_not_looked_for(tmp_path: Path) -> None:
 async def test_forbidden_release_lets_the_lease_expire(tmp_path: Path) -> None:
     """A lease whose deletion is forbidden is left to expire, and the refusal is recorded."""
     site = Site(tmp_path, plan_of())
-    site.cluster.fail("delete_lease", refused("delete lease", 403, "Forbidden", "no"))
+    site.cluster.fail("delete_lease", refusal("delete lease", 403, "Forbidden", "no"))
     await site.run()
     (released,) = of(site, LeaseReleased)
     assert released.message == (

@@ -20,7 +20,7 @@ from senro.domain.run.deletion import Deletion
 from senro.domain.run.events import Noted, PodDeleted
 from senro.domain.verdict import Answer, DidRun, Exited, Infra, InfraKind, Memory, Patience, Running
 from tests.lib.builders.plans import IMAGE
-from tests.lib.fakes.cluster import FakeCluster, ended, refused, running, waiting
+from tests.lib.fakes.cluster import FakeCluster, ended, refusal, running, waiting
 from tests.lib.harness.app import App, ScriptedWatch, pod_plan, until
 
 pytestmark = pytest.mark.anyio
@@ -127,7 +127,7 @@ async def test_unacknowledged_pod_is_looked_for(scene: Scene, there: bool) -> No
 async def test_forbidden_pod_deletion_is_reported(scene: Scene) -> None:
     """The cluster's message and the kubectl command are reported; the Secret is deleted all the same."""
     await scene.create()
-    scene.cluster.fail("delete_pod", refused("delete pod", 403, "Forbidden", 'cannot delete resource "pods"'))
+    scene.cluster.fail("delete_pod", refusal("delete pod", 403, "Forbidden", 'cannot delete resource "pods"'))
     assert await scene.remove() == "unconfirmed"
     assert list(scene.cluster.secrets) == []
     deleted, note = scene.app.ledger.events
@@ -141,7 +141,7 @@ async def test_forbidden_pod_deletion_is_reported(scene: Scene) -> None:
 async def test_forbidden_secret_deletion_is_reported(scene: Scene) -> None:
     """The cluster's message and the kubectl command are reported; the pod is deleted."""
     await scene.create()
-    scene.cluster.fail("delete_secret", refused("delete secret", 403, "Forbidden", "cannot delete secrets"))
+    scene.cluster.fail("delete_secret", refusal("delete secret", 403, "Forbidden", "cannot delete secrets"))
     assert await scene.remove() == "deleted"
     remedy = scene.remedy.replace("delete pod", "delete secret")
     assert scene.app.recorder.leftovers == [remedy]
@@ -157,7 +157,7 @@ async def test_failing_secret_deletion_is_reported(scene: Scene) -> None:
     """An endless 503 is retried until the bound, while the pod is deleted, and then reported."""
     await scene.create()
     for _ in range(10_000):
-        scene.cluster.fail("delete_secret", refused("delete secret", 503))
+        scene.cluster.fail("delete_secret", refusal("delete secret", 503))
     async with anyio.create_task_group() as group:
 
         async def remove() -> None:
@@ -209,7 +209,7 @@ async def test_pod_whose_timeout_deletion_had_no_effect(scene: Scene, *, refuses
     pod = await scene.create()
     assert scene.observed is not None
     if refuses:
-        scene.cluster.fail("delete_pod", refused("delete pod", 403, "Forbidden", "no"))
+        scene.cluster.fail("delete_pod", refusal("delete pod", 403, "Forbidden", "no"))
     else:
         scene.cluster.vanish(pod)
     await scene.removal.request_deletion(scene.observed)
@@ -287,7 +287,7 @@ async def test_claim_is_released_when_no_process_can_use_it(
     if goes == "was gone":
         scene.cluster.vanish(pod)
     if goes == "stays":
-        scene.cluster.fail("delete_pod", refused("delete pod", 403, "Forbidden", "no"))
+        scene.cluster.fail("delete_pod", refusal("delete pod", 403, "Forbidden", "no"))
     expected = {"ended": "deleted", "forced": "forced", "was gone": "already_gone", "stays": "unconfirmed"}[goes]
     assert await scene.remove() == expected
     assert claims.freed == [freed]
@@ -304,7 +304,7 @@ async def test_claim_after_a_timeout(scene: Scene, *, forced: bool) -> None:
     scene.observed.last = pod_from({"metadata": {"uid": pod.uid}, "status": running()})
     scene.cluster.show(pod, running())
     await scene.removal.request_deletion(scene.observed)
-    scene.cluster.fail("read_pod", refused("read pod", 503))
+    scene.cluster.fail("read_pod", refusal("read pod", 503))
     async with anyio.create_task_group() as group:
         group.start_soon(scene.removal.watch_until_gone)
         await until(lambda: scene.cluster.calls.count("read_pod") > 1)
@@ -319,7 +319,7 @@ async def test_forbidden_poll_ends_the_watch(scene: Scene) -> None:
     await scene.create()
     assert scene.observed is not None
     await scene.removal.request_deletion(scene.observed)
-    scene.cluster.fail("read_pod", refused("read pod", 403, "Forbidden", "no"))
+    scene.cluster.fail("read_pod", refusal("read pod", 403, "Forbidden", "no"))
     await scene.removal.watch_until_gone()
     assert scene.cluster.calls.count("read_pod") == 1
 
@@ -387,7 +387,7 @@ async def test_request_deletion_does_not_wait_for_its_effect(scene: Scene) -> No
 
 
 @pytest.mark.parametrize(
-    "error", [Unreachable("delete", cause="refused", sent=False), refused("delete", 403, "Forbidden", "no")], ids=str
+    "error", [Unreachable("delete", cause="refused", sent=False), refusal("delete", 403, "Forbidden", "no")], ids=str
 )
 async def test_request_deletion_is_given_up(scene: Scene, error: ClusterError) -> None:
     """An error that the adapter raises is noted, and the pod's own deadline has to end the pod."""

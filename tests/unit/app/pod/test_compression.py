@@ -17,7 +17,7 @@ from senro.domain.transfer.replies import proof_line
 from senro.domain.transfer.scripts import reading_command
 from senro.domain.tree.tree import Tree
 from tests.lib.archives.files import archive, file, read_events
-from tests.lib.fakes.cluster import Command, FarSide
+from tests.lib.fakes.cluster import Command, RemoteSide
 from tests.lib.harness.app import NONCE
 from tests.unit.app.pod.test_download import Scene as ReadingScene
 from tests.unit.app.pod.test_upload import Scene as StagingScene
@@ -48,7 +48,7 @@ class Link:
         self.scene, self.rate, self.has = scene, rate, has
         self.sent: list[bytes] = []
 
-    async def __call__(self, far: FarSide) -> ExecResult:
+    async def __call__(self, far: RemoteSide) -> ExecResult:
         await far.stdout(self.has)
         place = len(self.sent)
         self.sent.append(b"")
@@ -144,7 +144,7 @@ async def test_missing_list_of_compressors(scene: StagingScene) -> None:
 def sends(scene: ReadingScene, content: bytes, rate: float, has: list[tuple[str, ...]]) -> Command:
     """A remote side that writes an archive of one file at a rate, compressed as its command says."""
 
-    async def run(far: FarSide) -> ExecResult:
+    async def run(far: RemoteSide) -> ExecResult:
         has.append(far.command)
         coding = next(word for word in far.command if word in {"plain", "gzip", "zstd"})
         data = archive(Tree((file("f", content),)), {"f": content})

@@ -24,7 +24,7 @@ from senro.domain.tree.content_rules import DEFAULT_RULES, ContentRules
 from senro.domain.tree.tree import Tree
 from tests.lib.archives.files import archive, directory, file, make_folder, members, names, read_folder, tar_member
 from tests.lib.fakes.clock import pass_time
-from tests.lib.fakes.cluster import Command, FakeCluster, FarSide, refused
+from tests.lib.fakes.cluster import Command, FakeCluster, RemoteSide, refusal
 from tests.lib.harness.app import App, pod_plan
 
 pytestmark = pytest.mark.anyio
@@ -44,7 +44,7 @@ def sends(
 ) -> Command:
     """The remote side writes the archive in pieces, then stderr, and ends with this result."""
 
-    async def run(far: FarSide) -> ExecResult:
+    async def run(far: RemoteSide) -> ExecResult:
         for at in range(0, len(data), piece):
             await far.stdout(data[at : at + piece])
         for at in range(0, len(err), 100):
@@ -57,9 +57,9 @@ def sends(
 
 
 UNOPENED: list[ClusterError] = [
-    refused(ASKED, 500, message="error dialing backend"),
-    refused(ASKED, 503, message="etcd has no leader"),
-    refused(ASKED, 429, "TooManyRequests", "slow down", retry_after=3),
+    refusal(ASKED, 500, message="error dialing backend"),
+    refusal(ASKED, 503, message="etcd has no leader"),
+    refusal(ASKED, 429, "TooManyRequests", "slow down", retry_after=3),
     Unreachable(ASKED, cause="ConnectError: refused", sent=False),
 ]
 """What an apiserver or a kubelet that restarts says to an exec."""
@@ -225,7 +225,7 @@ FAILURES: list[tuple[Command, str]] = [
 async def test_incomplete_archive_is_downloaded_again(scene: Scene, failure: Command, words: str) -> None:
     """End blocks, status and count must be there; until then the folders are unchanged."""
 
-    async def look(far: FarSide) -> ExecResult:
+    async def look(far: RemoteSide) -> ExecResult:
         assert scene.contents() == [OLD, OLD]
         return await sends()(far)
 
@@ -270,7 +270,7 @@ async def test_invalid_archive_is_refused_at_once(scene: Scene, data: bytes) -> 
 async def test_missing_pod_is_not_tried_again(scene: Scene, another: bool) -> None:
     """If the pod is gone, or another has its name, there is no other try."""
 
-    async def vanish(far: FarSide) -> ExecResult:
+    async def vanish(far: RemoteSide) -> ExecResult:
         await far.stdout(DATA[:10])
         scene.cluster.vanish(scene.pod)
         if another:
@@ -285,14 +285,14 @@ async def test_missing_pod_is_not_tried_again(scene: Scene, another: bool) -> No
 
 async def test_failed_poll_does_not_end_the_download(scene: Scene) -> None:
     """If the pod cannot be read, the next try finds out."""
-    scene.cluster.fail("read_pod", refused("read", 503))
+    scene.cluster.fail("read_pod", refusal("read", 503))
     assert await scene.read(sends(data=b""), sends()) == {0: NEW, 2: OTHER}
 
 
 async def test_a_frozen_exec_does_not_outlive_its_pod(scene: Scene) -> None:
     """Once the pod has ended, a stream on which nothing moves is given up within seconds, and the files are lost."""
 
-    async def frozen(far: FarSide) -> ExecResult:
+    async def frozen(far: RemoteSide) -> ExecResult:
         await far.stdout(b"x" * 512)
         scene.cluster.vanish(scene.pod)
         scene.pod_ended.set()
@@ -323,7 +323,7 @@ async def test_refused_exec_counts_as_no_try(scene: Scene, error: ClusterError, 
 async def test_retry_after_is_respected(scene: Scene, after: float) -> None:
     """The exec is opened again after the requested delay."""
     before = scene.app.clock.monotonic()
-    scene.cluster.fail("exec", refused(ASKED, 429, retry_after=after))
+    scene.cluster.fail("exec", refusal(ASKED, 429, retry_after=after))
     assert await scene.read(sends()) == {0: NEW, 2: OTHER}
     assert after <= scene.app.clock.monotonic() - before < after + 1
 
@@ -347,7 +347,7 @@ async def test_long_outage_ends_the_download(scene: Scene, error: ClusterError) 
 @pytest.mark.parametrize("code", [401, 403, 422])
 async def test_missing_right_ends_the_download_at_once(scene: Scene, code: int) -> None:
     """A missing right is reported after one request; another attempt would fail too."""
-    scene.cluster.fail("exec", refused(ASKED, code, "Forbidden", 'cannot create resource "pods/exec"'))
+    scene.cluster.fail("exec", refusal(ASKED, code, "Forbidden", 'cannot create resource "pods/exec"'))
     with fails('cannot create resource "pods/exec"') as caught:
         await scene.read(sends())
     assert not caught.value.failure.repeatable
@@ -395,7 +395,7 @@ async def test_leftover_before_the_swap_fails_the_download(scene: Scene) -> None
 async def test_ended_container_is_not_tried_again(scene: Scene) -> None:
     """If `senro-io` has terminated, there is no other try."""
 
-    async def end(far: FarSide) -> ExecResult:
+    async def end(far: RemoteSide) -> ExecResult:
         await far.stdout(DATA[:10])
         ended = {"name": "senro-io", "state": {"terminated": {"exitCode": 143, "reason": "Error"}}}
         scene.cluster.show(scene.pod, {"phase": "Running", "containerStatuses": [ended]})
@@ -416,7 +416,7 @@ async def test_count_is_found_after_many_warnings(scene: Scene) -> None:
 async def test_cancelled_download_changes_nothing(scene: Scene) -> None:
     """A cancelled download replaces nothing, closes its exec and leaves no siblings."""
 
-    async def hang(far: FarSide) -> ExecResult:
+    async def hang(far: RemoteSide) -> ExecResult:
         await far.stdout(DATA[:70_000])
         group.cancel_scope.cancel()
         await anyio.sleep_forever()

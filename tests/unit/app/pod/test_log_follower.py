@@ -16,7 +16,7 @@ from senro.domain.errors import ClusterError, StreamBroken, Unreachable
 from senro.domain.kube.pod import Pod
 from senro.domain.run.events import LogEnded
 from senro.domain.verdict import Exited, Infra, Memory, Patience
-from tests.lib.fakes.cluster import Cut, FakeCluster, ended, refused, running, waiting
+from tests.lib.fakes.cluster import Cut, FakeCluster, ended, refusal, running, waiting
 from tests.lib.harness.app import App, pod_plan, until
 
 pytestmark = pytest.mark.anyio
@@ -232,7 +232,7 @@ async def test_rotation_during_a_break_is_recorded(scene: Scene) -> None:
 async def test_reading_the_rest_is_retried(scene: Scene) -> None:
     """Errors while reading the rest are retried; the caller bounds the time."""
     scene.cluster.cuts.append(Cut(100, broken()))
-    for error in (broken(), Unreachable(ASKED, cause="refused", sent=False), refused(ASKED, 429), refused(ASKED, 500)):
+    for error in (broken(), Unreachable(ASKED, cause="refused", sent=False), refusal(ASKED, 429), refusal(ASKED, 500)):
         scene.cluster.fail("read_log", error)
     async with scene.following_it():
         scene.cluster.log(scene.pod).add(stamped(8))
@@ -243,7 +243,7 @@ async def test_reading_the_rest_is_retried(scene: Scene) -> None:
 
 async def test_400_for_a_starting_container_is_retried(scene: Scene) -> None:
     """A 400 for a container that the pod shows running is retried after half a second."""
-    scene.cluster.fail("follow_log", refused(ASKED, 400, "BadRequest", "waiting to start: ContainerCreating"))
+    scene.cluster.fail("follow_log", refusal(ASKED, 400, "BadRequest", "waiting to start: ContainerCreating"))
     async with scene.following_it():
         scene.cluster.log(scene.pod).add(stamped(3))
         await until(lambda: scene.written == plain(3))
@@ -265,7 +265,7 @@ async def test_empty_log_is_requested_again(scene: Scene) -> None:
 
 async def test_requested_delay_is_kept_before_the_log_is_opened_again(scene: Scene) -> None:
     """A log that the apiserver refuses with Retry-After is not requested before that time."""
-    scene.cluster.fail("follow_log", refused(ASKED, 429, retry_after=7.0))
+    scene.cluster.fail("follow_log", refusal(ASKED, 429, retry_after=7.0))
     began = scene.app.clock.monotonic()
     async with scene.following_it():
         scene.cluster.log(scene.pod).add(stamped(3))
@@ -279,7 +279,7 @@ async def test_requested_delay_is_kept_before_the_log_is_opened_again(scene: Sce
 async def test_unreachable_kubelet_is_retried(scene: Scene, code: int) -> None:
     """Errors of the connection do not end the log: the pod shows whether more follows."""
     for _ in range(3):
-        scene.cluster.fail("follow_log", refused(ASKED, code, message="dial tcp: connection refused"))
+        scene.cluster.fail("follow_log", refusal(ASKED, code, message="dial tcp: connection refused"))
     async with scene.following_it():
         scene.cluster.log(scene.pod).add(stamped(3))
         await until(lambda: scene.written == plain(3))
@@ -305,10 +305,10 @@ async def test_missing_pod_makes_the_log_incomplete(scene: Scene) -> None:
 @pytest.mark.parametrize(
     "error",
     [
-        refused(ASKED, 404, "NotFound", 'pods "make-1" not found'),
-        refused(ASKED, 404, message="404 page not found"),
-        refused(ASKED, 400, "BadRequest", "container not found"),
-        refused(ASKED, 500, message="rpc error"),
+        refusal(ASKED, 404, "NotFound", 'pods "make-1" not found'),
+        refusal(ASKED, 404, message="404 page not found"),
+        refusal(ASKED, 400, "BadRequest", "container not found"),
+        refusal(ASKED, 500, message="rpc error"),
     ],
     ids=str,
 )
@@ -332,7 +332,7 @@ async def test_odd_answers_of_a_restarting_kubelet_do_not_end_the_log(
 
 async def test_404_ends_the_log(scene: Scene) -> None:
     """A 404 at the opening ends the log with its reason."""
-    scene.cluster.fail("follow_log", refused(ASKED, 404, "NotFound", 'pods "make-1" not found'))
+    scene.cluster.fail("follow_log", refusal(ASKED, 404, "NotFound", 'pods "make-1" not found'))
     async with scene.following_it():
         await until(lambda: "follow_log" in scene.cluster.calls)
         scene.cluster.vanish(scene.pod)
@@ -341,7 +341,7 @@ async def test_404_ends_the_log(scene: Scene) -> None:
 
 async def test_403_ends_the_log(scene: Scene) -> None:
     """A 403 ends the log with the cluster's message, after one request."""
-    scene.cluster.fail("follow_log", refused(ASKED, 403, "Forbidden", 'cannot get resource "pods/log"'))
+    scene.cluster.fail("follow_log", refusal(ASKED, 403, "Forbidden", 'cannot get resource "pods/log"'))
     async with scene.following_it():
         await until(lambda: "follow_log" in scene.cluster.calls)
         scene.finish()

@@ -36,7 +36,7 @@ from senro.domain.kube.pod import Metadata, Pod
 from senro.domain.requests.absence import CREATE_LAG_SECONDS
 from senro.domain.verdict.creation import TROUBLE_SECONDS, may_have_been_stored
 from tests.lib.fakes.clock import FakeClock, FakeRandomness
-from tests.lib.fakes.cluster import FakeCluster, refused
+from tests.lib.fakes.cluster import FakeCluster, refusal
 
 
 def retries(clock: FakeClock, start_timeout: float = 300.0, notes: list[str] | None = None) -> WriteRetries:
@@ -70,15 +70,15 @@ def unsent() -> Unreachable:
 
 
 def throttled(after: float | None = None) -> ClusterError:
-    return refused("create", 429, "TooManyRequests", "slow down", retry_after=after)
+    return refusal("create", 429, "TooManyRequests", "slow down", retry_after=after)
 
 
 def unavailable(after: float | None = None) -> ClusterError:
-    return refused("create", 503, message="etcd has no leader", retry_after=after)
+    return refusal("create", 503, message="etcd has no leader", retry_after=after)
 
 
 def answered(code: int) -> ClusterError:
-    return refused("create", code, message="who knows")
+    return refusal("create", code, message="who knows")
 
 
 def site() -> tuple[FakeClock, FakeCluster]:
@@ -134,7 +134,7 @@ async def test_stored_pod_is_adopted_from_late_reads() -> None:
     clock, cluster = site()
     cluster.fail("create_pod", answered(500), effect=True)
     for _ in range(20):
-        cluster.fail("read_pod", refused("read pod", 404, "", "404 page not found"))
+        cluster.fail("read_pod", refusal("read pod", 404, "", "404 page not found"))
     _, adopted = await create(cluster, clock)
     assert adopted
 
@@ -194,7 +194,7 @@ async def test_pod_in_deletion_is_not_adopted() -> None:
 async def test_vanished_pod_is_not_adopted() -> None:
     """A pod that existed for the create and not for the read is not adopted: its nonce is unknown."""
     clock, cluster = site()
-    cluster.fail("create_pod", refused("create", 409, "AlreadyExists", "taken"))
+    cluster.fail("create_pod", refusal("create", 409, "AlreadyExists", "taken"))
     with pytest.raises(AlreadyExists, match="taken"):
         await create(cluster, clock)
 
@@ -203,7 +203,7 @@ async def test_vanished_pod_is_not_adopted() -> None:
 async def test_refusal_is_raised_at_once(code: int, error: type[ClusterError]) -> None:
     """A refusal is raised after one request."""
     clock, cluster = site()
-    cluster.fail("create_pod", refused("create", code, message="no"))
+    cluster.fail("create_pod", refusal("create", code, message="no"))
     with pytest.raises(error, match="no"):
         await create(cluster, clock)
     assert (cluster.calls, waited(clock)) == (["create_pod"], 0)
@@ -242,7 +242,7 @@ async def test_quota_is_awaited() -> None:
     """A quota is retried after half of 5, 10, 20, 30, 30 s, though not before 5 s, and the wait is reported."""
     clock, cluster = site()
     notes: list[str] = []
-    full = refused("create", 403, "Forbidden", 'pods "x" is forbidden: exceeded quota: q, requested: pods=1')
+    full = refusal("create", 403, "Forbidden", 'pods "x" is forbidden: exceeded quota: q, requested: pods=1')
     for _ in range(5):
         cluster.fail("create_pod", full)
     await create(cluster, clock, retries(clock, notes=notes))
@@ -254,7 +254,7 @@ async def test_full_quota_ends_with_the_start_timeout() -> None:
     """The apiserver's refusal is raised at the start timeout."""
     clock, cluster = site()
     for _ in range(100):
-        cluster.fail("create_pod", refused("create", 403, "Forbidden", "exceeded quota: q"))
+        cluster.fail("create_pod", refusal("create", 403, "Forbidden", "exceeded quota: q"))
     with pytest.raises(Forbidden, match="exceeded quota: q"):
         await create(cluster, clock, retries(clock, 100.0))
     assert 60 < waited(clock) <= 100
@@ -263,8 +263,8 @@ async def test_full_quota_ends_with_the_start_timeout() -> None:
 @pytest.mark.parametrize(
     "error",
     [
-        refused("create", 409, "Conflict", 'Operation cannot be fulfilled on resourcequotas "q": it has been modified'),
-        refused("create", 500, "InternalError", 'failed calling webhook "p.example": context deadline exceeded'),
+        refusal("create", 409, "Conflict", 'Operation cannot be fulfilled on resourcequotas "q": it has been modified'),
+        refusal("create", 500, "InternalError", 'failed calling webhook "p.example": context deadline exceeded'),
     ],
     ids=["resourcequotas", "webhook"],
 )
@@ -331,7 +331,7 @@ async def test_secret_with_a_lost_answer(error: ClusterError) -> None:
 async def test_failed_creation_says_whether_the_pod_may_exist(errors: list[ClusterError], *, may_exist: bool) -> None:
     """The pod may exist if some answer leaves it open, even if the last request was refused."""
     clock, cluster = site()
-    for error in (*errors, refused("create", 403, "Forbidden", "cannot create pods")):
+    for error in (*errors, refusal("create", 403, "Forbidden", "cannot create pods")):
         cluster.fail("create_pod", error)
     with pytest.raises(PodNotCreated) as caught:
         await create_pod(cluster, POD, "ours", retries(clock))
@@ -535,7 +535,7 @@ async def test_deletion_retries_errors(method: str) -> None:
     """However often requests fail, the pod is deleted in the end."""
     clock, cluster = site()
     pod = await cluster.create_pod(POD)
-    expired = refused("delete", 401, "Unauthorized", "Unauthorized")
+    expired = refusal("delete", 401, "Unauthorized", "Unauthorized")
     for error in [unsent(), lost(), throttled(), unavailable(), expired] * 5:
         cluster.fail(method, error)
     await remove_pod(cluster, pod, clock, grace_seconds=None, force=lambda: False)
@@ -554,7 +554,7 @@ async def test_forbidden_deletion_is_raised() -> None:
     """A 403 is raised at once."""
     clock, cluster = site()
     pod = await cluster.create_pod(POD)
-    cluster.fail("delete_pod", refused("delete", 403, "Forbidden", "no"))
+    cluster.fail("delete_pod", refusal("delete", 403, "Forbidden", "no"))
     with pytest.raises(Forbidden):
         await remove_pod(cluster, pod, clock, grace_seconds=None, force=lambda: False)
 
@@ -607,7 +607,7 @@ async def test_forbidden_secret_deletion_is_raised() -> None:
     """A 403 is raised at once."""
     clock, cluster = site()
     await cluster.create_secret(SECRET)
-    cluster.fail("delete_secret", refused("delete", 403, "Forbidden", "no"))
+    cluster.fail("delete_secret", refusal("delete", 403, "Forbidden", "no"))
     with pytest.raises(Forbidden):
         await remove_secret(cluster, "ci", "make-1", clock, FakeRandomness())
     assert (cluster.calls.count("delete_secret"), waited(clock)) == (1, 0)

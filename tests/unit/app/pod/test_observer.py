@@ -20,7 +20,7 @@ from senro.domain.verdict import (
     TimedOut,
 )
 from tests.lib.fakes.clock import FakeClock
-from tests.lib.fakes.cluster import refused
+from tests.lib.fakes.cluster import refusal
 from tests.lib.harness.app import OVER, STARTED, WAITING, ScriptedWatch, pod_with, until
 
 pytestmark = pytest.mark.anyio
@@ -197,7 +197,7 @@ async def test_failed_watch_settles_the_answer(seen: list[Pod], ran: DidRun) -> 
 
 async def test_forbidden_watch_settles_the_answer() -> None:
     """A 403 settles the answer and names the missing right."""
-    observer = observer_of(ScriptedWatch(refused("read pod ci/make-1", 403, "Forbidden", "cannot get")))
+    observer = observer_of(ScriptedWatch(refusal("read pod ci/make-1", 403, "Forbidden", "cannot get")))
     await observer.run()
     assert isinstance(observer.answer, Infra)
     assert observer.answer.kind is InfraKind.FORBIDDEN

@@ -13,11 +13,11 @@ from senro.domain.kube.pod import Pod
 from senro.domain.verdict import Answer, DidRun, Exited, Infra, InfraKind, Memory, Note, Patience
 from tests.lib.fakes.clock import FakeClock
 from tests.lib.harness.app import ScriptedWatch
-from tests.lib.verdict.observations import recorded
+from tests.lib.verdict.observations import recorded_pod
 
 pytestmark = pytest.mark.anyio
 
-SCENARIO = recorded("evicted-kubelet-trap-zero", "r-evict-kubelet")
+SCENARIO = recorded_pod("evicted-kubelet-trap-zero", "r-evict-kubelet")
 PODS: list[Pod] = [seen.pod for seen in SCENARIO.observations if seen.pod is not None]
 UID = PODS[0].uid
 EVICTED = ClusterEvent(
@@ -85,7 +85,7 @@ async def test_forbidden_list_is_requested_once() -> None:
 
 async def test_events_are_listed_without_a_limit_too() -> None:
     """The Events are listed also for a pod without a limit of its own."""
-    alone = recorded("exit-zero", "r-exit-zero")
+    alone = recorded_pod("exit-zero", "r-exit-zero")
     pods = [seen.pod for seen in alone.observations if seen.pod is not None][: alone.ours]
     listing = Listing([replace(EVICTED, message="The node was low on resource: memory. ", uid=pods[0].uid)])
     clock = FakeClock()

@@ -23,7 +23,7 @@ from senro.domain.verdict import DidRun, Infra, InfraKind, Memory, Patience
 from tests.lib.archives.files import read_events
 from tests.lib.builders.plans import IMAGE
 from tests.lib.fakes.clock import pass_time
-from tests.lib.fakes.cluster import Command, FakeCluster, FarSide, refused
+from tests.lib.fakes.cluster import Command, FakeCluster, RemoteSide, refusal
 from tests.lib.harness.app import NONCE, OVER, STARTED, WAITING, App, SteadyWatch, pod_plan, pod_with
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +34,7 @@ GONE = None
 ASKED = "exec in senro-stage of pod ci/make-1"
 
 
-async def take(far: FarSide) -> bytes:
+async def take(far: RemoteSide) -> bytes:
     """Read stdin completely."""
     data = b""
     while piece := await far.read():
@@ -42,7 +42,7 @@ async def take(far: FarSide) -> bytes:
     return data
 
 
-async def script(far: FarSide) -> ExecResult:
+async def script(far: RemoteSide) -> ExecResult:
     """Do what the staging script does with a complete archive."""
     coding, _, data = (await take(far)).partition(b"\n")
     assert coding == b"plain"
@@ -55,7 +55,7 @@ async def script(far: FarSide) -> ExecResult:
 def broken_after(count: int) -> Command:
     """The stream breaks after `count` messages of stdin; the script has named its compressors before."""
 
-    async def run(far: FarSide) -> ExecResult:
+    async def run(far: RemoteSide) -> ExecResult:
         await far.stdout(b"senro-has\n")
         for _ in range(count):
             await far.read()
@@ -64,7 +64,7 @@ def broken_after(count: int) -> Command:
     return run
 
 
-async def cut_at_once(far: FarSide) -> ExecResult:
+async def cut_at_once(far: RemoteSide) -> ExecResult:
     """The stream is cut after the 101."""
     del far
     raise StreamBroken(ASKED, cause="reset by peer")
@@ -73,7 +73,7 @@ async def cut_at_once(far: FarSide) -> ExecResult:
 def says(result: ExecResult, *, out: bytes = b"", err: bytes = b"") -> Command:
     """Read stdin completely, write this output, and end with this result."""
 
-    async def run(far: FarSide) -> ExecResult:
+    async def run(far: RemoteSide) -> ExecResult:
         await take(far)
         for said, data in ((far.stdout, out), (far.stderr, err)):
             if data:
@@ -164,7 +164,7 @@ async def test_every_mount_is_sent_in_one_exec(scene: Scene) -> None:
 async def test_proof_line_completes_the_upload(scene: Scene, end: Any) -> None:
     """The end of the exec does not matter after the proof line: the container ends with it."""
 
-    async def run(far: FarSide) -> ExecResult:
+    async def run(far: RemoteSide) -> ExecResult:
         await take(far)
         await far.stdout(b"noise\n" + proof_line(NONCE)[:5])
         await far.stdout(proof_line(NONCE)[5:])
@@ -180,7 +180,7 @@ async def test_proof_line_completes_the_upload(scene: Scene, end: Any) -> None:
 async def test_proof_line_before_the_end_of_stdin(scene: Scene) -> None:
     """After the proof line the rest of the archive is not sent."""
 
-    async def run(far: FarSide) -> ExecResult:
+    async def run(far: RemoteSide) -> ExecResult:
         await far.read()
         await far.stdout(proof_line(NONCE))
         return ExitCode(0)
@@ -189,9 +189,9 @@ async def test_proof_line_before_the_end_of_stdin(scene: Scene) -> None:
 
 
 UNOPENED: list[ClusterError] = [
-    refused(ASKED, 500, message="error dialing backend"),
-    refused(ASKED, 503, message="etcd has no leader"),
-    refused(ASKED, 429, "TooManyRequests", "slow down", retry_after=3),
+    refusal(ASKED, 500, message="error dialing backend"),
+    refusal(ASKED, 503, message="etcd has no leader"),
+    refusal(ASKED, 429, "TooManyRequests", "slow down", retry_after=3),
     Unreachable(ASKED, cause="ConnectError: refused", sent=False),
 ]
 """What an apiserver or a kubelet that restarts says to an exec."""
@@ -262,7 +262,7 @@ async def test_an_exec_that_ends_before_the_scripts_first_word_is_no_try(
 async def test_a_frozen_exec_does_not_outlive_its_pod(scene: Scene) -> None:
     """Once the pod's answer is settled, a stream on which nothing moves is given up within seconds."""
 
-    async def frozen(far: FarSide) -> ExecResult:
+    async def frozen(far: RemoteSide) -> ExecResult:
         await far.read()
         scene.watch.show(None)
         await anyio.sleep_forever()
@@ -277,7 +277,7 @@ async def test_a_frozen_exec_does_not_outlive_its_pod(scene: Scene) -> None:
 async def test_retry_after_is_respected(scene: Scene) -> None:
     """The exec is opened again after the requested delay."""
     before = scene.app.clock.monotonic()
-    scene.cluster.fail("exec", refused(ASKED, 429, retry_after=42))
+    scene.cluster.fail("exec", refusal(ASKED, 429, retry_after=42))
     assert await scene.stage(script) is None
     assert 42 <= scene.app.clock.monotonic() - before < 60
 
@@ -302,7 +302,7 @@ async def test_long_outage_ends_the_attempt(scene: Scene, error: ClusterError) -
 )
 async def test_missing_right_ends_the_attempt_at_once(scene: Scene, code: int, kind: InfraKind) -> None:
     """A missing right is reported after one request, and not as a broken transfer."""
-    scene.cluster.fail("exec", refused(ASKED, code, "Forbidden", 'cannot create resource "pods/exec"'))
+    scene.cluster.fail("exec", refusal(ASKED, code, "Forbidden", 'cannot create resource "pods/exec"'))
     infra = await scene.stage(script)
     assert infra is not None
     assert (infra.kind, infra.did_run) == (kind, DidRun.NO)
@@ -344,7 +344,7 @@ async def test_changed_file_ends_the_upload(scene: Scene) -> None:
 async def test_missing_pod_ends_the_upload(scene: Scene) -> None:
     """The streams of a pod that is deleted break first: the pod's own answer decides."""
 
-    async def run(far: FarSide) -> ExecResult:
+    async def run(far: RemoteSide) -> ExecResult:
         await far.read()
         scene.watch.show(GONE)
         raise StreamBroken(ASKED, cause="reset by peer")
@@ -359,7 +359,7 @@ async def test_release_without_a_proof_line(scene: Scene, monkeypatch: pytest.Mo
     """`senro-stage` has exited 0, which only the script does: nothing is uploaded again."""
     monkeypatch.setattr(upload, "SETTLE_SECONDS", 30)
 
-    async def run(far: FarSide) -> ExecResult:
+    async def run(far: RemoteSide) -> ExecResult:
         result = await proof_lost(far)
         scene.watch.show(RELEASED)
         return result
@@ -395,7 +395,7 @@ ENDS = [
 async def test_other_end_of_the_container_is_no_proof(scene: Scene, end: dict[str, Any]) -> None:
     """A failure is left to the observer; a synthetic Completed, without a start, proves nothing."""
 
-    async def run(far: FarSide) -> ExecResult:
+    async def run(far: RemoteSide) -> ExecResult:
         scene.watch.show(pod_with(WAITING, stage={"terminated": end}))
         return await says(StatusLost(1006))(far)
 
@@ -407,7 +407,7 @@ async def test_other_end_of_the_container_is_no_proof(scene: Scene, end: dict[st
 async def test_cancelled_upload_closes_its_exec(scene: Scene) -> None:
     """A cancelled upload closes its exec and records nothing."""
 
-    async def hang(far: FarSide) -> ExecResult:
+    async def hang(far: RemoteSide) -> ExecResult:
         await far.read()
         group.cancel_scope.cancel()
         await anyio.sleep_forever()

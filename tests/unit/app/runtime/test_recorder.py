@@ -18,7 +18,7 @@ from senro.domain.run.events import (
 )
 from senro.domain.run.outcome import Outcome
 from senro.domain.run.state import at_start, fold
-from tests.lib.builders.events import AT, began, ended
+from tests.lib.builders.events import AT, attempt_started, step_ended
 from tests.lib.harness.app import App, pod_plan, until
 
 pytestmark = pytest.mark.anyio
@@ -36,11 +36,11 @@ def app(tmp_path: Path) -> App:
 
 async def test_event_is_written_folded_and_reported(app: App) -> None:
     """An event is appended to the ledger, folded into the progress, and reported."""
-    await app.recorder.record(began("build.make"))
+    await app.recorder.record(attempt_started("build.make"))
     app.clock.move(2.5)
-    await app.recorder.record(ended("build.make", "recovered", 2))
-    assert app.ledger.events == [began("build.make"), ended("build.make", "recovered", 2)]
-    wanted = fold(fold(at_start(app.plan), began("build.make")), ended("build.make", "recovered", 2))
+    await app.recorder.record(step_ended("build.make", "recovered", 2))
+    assert app.ledger.events == [attempt_started("build.make"), step_ended("build.make", "recovered", 2)]
+    wanted = fold(fold(at_start(app.plan), attempt_started("build.make")), step_ended("build.make", "recovered", 2))
     assert app.recorder.progress == wanted
     assert app.reporter.states == [("build.make", "recovered", 2, "")]
 
@@ -94,8 +94,8 @@ async def test_cancelled_record_is_complete_or_absent(app: App) -> None:
     """A cancelled `record` has written and folded the whole event, or nothing."""
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await app.recorder.record(began("build.make"))
-    assert app.ledger.events == [began("build.make")]
+        await app.recorder.record(attempt_started("build.make"))
+    assert app.ledger.events == [attempt_started("build.make")]
     assert app.recorder.progress.steps["build.make"].state == "running"
 
 
@@ -103,7 +103,7 @@ async def test_failed_write_changes_no_progress(app: App) -> None:
     """An error of the ledger is raised, and neither progress nor reporter gets the event."""
     app.ledger.broken = StoreError("events.jsonl", "no space left on device")
     with pytest.raises(StoreError):
-        await app.recorder.record(ended("build.make", "failed"))
+        await app.recorder.record(step_ended("build.make", "failed"))
     assert app.recorder.progress == at_start(app.plan)
     assert app.reporter.states == []
 
@@ -118,10 +118,10 @@ async def test_until_returns_when_the_condition_holds(app: App) -> None:
 
     async with anyio.create_task_group() as group:
         group.start_soon(wait)
-        await app.recorder.record(began("build.make"))
+        await app.recorder.record(attempt_started("build.make"))
         await until(lambda: True)
         assert not reached.is_set()
-        await app.recorder.record(ended("build.make", "failed"))
+        await app.recorder.record(step_ended("build.make", "failed"))
         await reached.wait()
         await app.recorder.until(lambda progress: progress.steps["build.make"].state == "failed")
 
@@ -129,11 +129,11 @@ async def test_until_returns_when_the_condition_holds(app: App) -> None:
 async def test_seconds_run_from_the_first_attempt_to_the_end(app: App) -> None:
     """`seconds` is None before the first attempt, grows across attempts, and stops at the end of the step."""
     assert app.recorder.seconds("build.make") is None
-    await app.recorder.record(began("build.make"))
+    await app.recorder.record(attempt_started("build.make"))
     app.clock.move(3)
-    await app.recorder.record(began("build.make", 2))
+    await app.recorder.record(attempt_started("build.make", 2))
     app.clock.move(4)
     assert app.recorder.seconds("build.make") == 7
-    await app.recorder.record(ended("build.make", "failed", 2))
+    await app.recorder.record(step_ended("build.make", "failed", 2))
     app.clock.move(100)
     assert app.recorder.seconds("build.make") == 7

@@ -20,20 +20,20 @@ from senro.domain.kube.pod import (
     parse_time,
     pod_from,
 )
-from tests.lib.verdict.observations import recorded, recorded_pods
+from tests.lib.verdict.observations import recorded_pod, recorded_pods
 
 
 def test_recorded_pods_take_the_straight_way() -> None:
     """Every recorded pod decodes into the same value straight and through the mender."""
     for scenario, name in recorded_pods():
-        for document in recorded(scenario, name).documents:
+        for document in recorded_pod(scenario, name).documents:
             if document is not None:
                 assert decode_pod(json.dumps(document).encode()) == pod_from(document)
 
 
 def test_fields_of_a_recorded_pod() -> None:
     """The fields that senro reads arrive under their names, containerID included."""
-    pod = recorded("exit-three", "r-exit-three").observations[5].pod
+    pod = recorded_pod("exit-three", "r-exit-three").observations[5].pod
     assert pod is not None
     assert (pod.name, pod.namespace, pod.metadata.labels["senro.dev/managed"]) == ("r-exit-three", "ci", "true")
     assert pod.spec.node_name == "senro-node"

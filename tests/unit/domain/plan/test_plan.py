@@ -16,7 +16,7 @@ from senro.domain.pipeline.workspace import Mount, ScratchCache, Workspace
 from senro.domain.plan.document import FORMAT, PlanDocument, plan_document
 from senro.domain.plan.pipeline import Pipeline
 from senro.domain.plan.plan import PlannedStep
-from tests.lib.builders.plans import IMAGE, RUNNER, chain, one_step, planned
+from tests.lib.builders.plans import IMAGE, RUNNER, chain, one_step, only_step
 
 
 def release() -> Pipeline:
@@ -136,7 +136,7 @@ def test_paths_and_durations_may_be_the_standard_librarys() -> None:
     """Paths of pathlib, a timedelta, and whole numbers mean what they spell."""
     source: Any = Path("src")
     workdir: Any = PurePosixPath("/src")
-    step = planned(
+    step = only_step(
         one_step(
             mounts=[Workspace("src", path=source).at(workdir)],
             workdir=workdir,
@@ -194,7 +194,7 @@ def test_two_workspaces_of_one_value_are_one() -> None:
 
 def test_a_local_step_may_have_a_relative_workdir() -> None:
     """On the coordinator a workdir is relative to the working folder."""
-    assert planned(one_step(on=local(), workdir="sub")).workdir == "sub"
+    assert only_step(one_step(on=local(), workdir="sub")).workdir == "sub"
 
 
 def test_the_document_is_the_plan() -> None:

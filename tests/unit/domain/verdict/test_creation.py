@@ -19,7 +19,7 @@ from senro.domain.verdict.creation import (
     infra_from_refused_access,
     may_have_been_stored,
 )
-from tests.lib.fakes.cluster import refused
+from tests.lib.fakes.cluster import refusal
 from tests.lib.verdict.observations import exchanges
 
 QUOTA = 'pods "x" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1'
@@ -34,25 +34,25 @@ CONFLICT = 'Operation cannot be fulfilled on resourcequotas "q": the object has 
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (refused("create", 401, "Unauthorized", "Unauthorized"), InfraKind.UNAUTHORIZED),
+        (refusal("create", 401, "Unauthorized", "Unauthorized"), InfraKind.UNAUTHORIZED),
         (
-            refused("create", 403, "Forbidden", 'pods is forbidden: User "ci" cannot create resource'),
+            refusal("create", 403, "Forbidden", 'pods is forbidden: User "ci" cannot create resource'),
             InfraKind.FORBIDDEN,
         ),
-        (refused("create", 403, "Forbidden", ""), InfraKind.FORBIDDEN),
-        (refused("create", 403, "Forbidden", QUOTA), InfraKind.QUOTA),
-        (refused("create", 403, "Forbidden", SECURITY), InfraKind.ADMISSION),
-        (refused("create", 403, "Forbidden", BASELINE), InfraKind.ADMISSION),
-        (refused("create", 403, "Forbidden", ENDING), InfraKind.ADMISSION),
-        (refused("create", 403, "", 'admission webhook "w" denied the request: no'), InfraKind.ADMISSION),
-        (refused("create", 409, "AlreadyExists", "pods x already exists"), InfraKind.ADMISSION),
-        (refused("create", 422, "Invalid", "Pod is invalid"), InfraKind.ADMISSION),
-        (refused("create", 400, "BadRequest", "unknown field"), InfraKind.ADMISSION),
-        (refused("create", 413, "RequestEntityTooLarge", "limit is 3145728"), InfraKind.ADMISSION),
-        (refused("create", 429, "TooManyRequests", "slow down"), InfraKind.APISERVER),
-        (refused("create", 500, "InternalError", WEBHOOK), InfraKind.ADMISSION_TRANSIENT),
-        (refused("create", 500, "InternalError", "etcd"), InfraKind.APISERVER),
-        (refused("create", 404, "NotFound", 'namespaces "x" not found'), InfraKind.ADMISSION),
+        (refusal("create", 403, "Forbidden", ""), InfraKind.FORBIDDEN),
+        (refusal("create", 403, "Forbidden", QUOTA), InfraKind.QUOTA),
+        (refusal("create", 403, "Forbidden", SECURITY), InfraKind.ADMISSION),
+        (refusal("create", 403, "Forbidden", BASELINE), InfraKind.ADMISSION),
+        (refusal("create", 403, "Forbidden", ENDING), InfraKind.ADMISSION),
+        (refusal("create", 403, "", 'admission webhook "w" denied the request: no'), InfraKind.ADMISSION),
+        (refusal("create", 409, "AlreadyExists", "pods x already exists"), InfraKind.ADMISSION),
+        (refusal("create", 422, "Invalid", "Pod is invalid"), InfraKind.ADMISSION),
+        (refusal("create", 400, "BadRequest", "unknown field"), InfraKind.ADMISSION),
+        (refusal("create", 413, "RequestEntityTooLarge", "limit is 3145728"), InfraKind.ADMISSION),
+        (refusal("create", 429, "TooManyRequests", "slow down"), InfraKind.APISERVER),
+        (refusal("create", 500, "InternalError", WEBHOOK), InfraKind.ADMISSION_TRANSIENT),
+        (refusal("create", 500, "InternalError", "etcd"), InfraKind.APISERVER),
+        (refusal("create", 404, "NotFound", 'namespaces "x" not found'), InfraKind.ADMISSION),
         (Unreachable("create", cause="refused", sent=False), InfraKind.APISERVER),
         (StreamBroken("exec", cause="reset"), InfraKind.APISERVER),
         (ProtocolError("create", rule="a Pod", got="HTML"), InfraKind.APISERVER),
@@ -66,7 +66,7 @@ def test_each_failure_has_its_kind(error: ClusterError, kind: InfraKind) -> None
 
 def test_the_answer_tells_what_was_asked_and_said() -> None:
     """The step did not run unless the caller knows better; the message is the error's sentence."""
-    error = refused("create pod ci/make-1", 403, "Forbidden", QUOTA)
+    error = refusal("create pod ci/make-1", 403, "Forbidden", QUOTA)
     assert infra_from_error(error) == Infra(InfraKind.QUOTA, DidRun.NO, message=str(error))
     assert infra_from_error(error, did_run=DidRun.MAYBE) == Infra(InfraKind.QUOTA, DidRun.MAYBE, message=str(error))
 
@@ -83,7 +83,7 @@ def test_the_answer_tells_what_was_asked_and_said() -> None:
 )
 def test_a_refused_read_is_told_in_its_own_words(code: int, message: str, kind: InfraKind) -> None:
     """An existing pod that can no longer be read is never told as a pod whose fields are to be corrected."""
-    error = refused("read pod ci/make-1", code, "", message)
+    error = refusal("read pod ci/make-1", code, "", message)
     answer = infra_from_refused_access(
         error, otherwise=InfraKind.APISERVER, did_run=DidRun.YES, node="n", may_be_alive=True
     )
@@ -126,24 +126,24 @@ def test_recorded_refusals_have_their_kind(scenario: str, response: dict[str, An
 @pytest.mark.parametrize(
     ("error", "decision"),
     [
-        (refused("create", 409, "Conflict", CONFLICT), RetryCreate(1.0, may_exist=False)),
-        (refused("create", 409, "Conflict", "another"), GiveUp(InfraKind.ADMISSION)),
+        (refusal("create", 409, "Conflict", CONFLICT), RetryCreate(1.0, may_exist=False)),
+        (refusal("create", 409, "Conflict", "another"), GiveUp(InfraKind.ADMISSION)),
         (
-            refused("create", 403, "Forbidden", QUOTA),
+            refusal("create", 403, "Forbidden", QUOTA),
             RetryCreate(5.0, may_exist=False, budget="quota", kind=InfraKind.QUOTA, message="waiting for quota"),
         ),
         (
-            refused("create", 500, "InternalError", WEBHOOK),
+            refusal("create", 500, "InternalError", WEBHOOK),
             RetryCreate(
                 1.0, may_exist=False, kind=InfraKind.ADMISSION_TRANSIENT, message="waiting for an admission webhook"
             ),
         ),
-        (refused("create", 500, "", "etcdserver: request timed out"), RetryCreate(0.0, may_exist=True)),
-        (refused("create", 500, "InternalError", "who knows"), GiveUp(InfraKind.APISERVER)),
-        (refused("create", 503, "ServiceUnavailable", "shutting down", 7.0), RetryCreate(7.0, may_exist=True)),
-        (refused("create", 504, "Timeout", "no leader", 3.0), RetryCreate(3.0, may_exist=True)),
-        (refused("create", 429, "", "Too many requests"), RetryCreate(1.0, may_exist=False)),
-        (refused("create", 429, "", "Too many requests", 4.0), RetryCreate(4.0, may_exist=False)),
+        (refusal("create", 500, "", "etcdserver: request timed out"), RetryCreate(0.0, may_exist=True)),
+        (refusal("create", 500, "InternalError", "who knows"), GiveUp(InfraKind.APISERVER)),
+        (refusal("create", 503, "ServiceUnavailable", "shutting down", 7.0), RetryCreate(7.0, may_exist=True)),
+        (refusal("create", 504, "Timeout", "no leader", 3.0), RetryCreate(3.0, may_exist=True)),
+        (refusal("create", 429, "", "Too many requests"), RetryCreate(1.0, may_exist=False)),
+        (refusal("create", 429, "", "Too many requests", 4.0), RetryCreate(4.0, may_exist=False)),
         (Unreachable("create", cause="reset", sent=True), RetryCreate(0.0, may_exist=True)),
         (Unreachable("create", cause="refused", sent=False), RetryCreate(0.0, may_exist=False)),
     ],
@@ -157,16 +157,16 @@ def test_which_errors_repeat_a_create_and_when(error: ClusterError, decision: De
 @pytest.mark.parametrize(
     ("error", "stored"),
     [
-        *((refused("create", code, "", "away"), True) for code in (502, 503, 504)),
-        (refused("create", 500, "", "etcdserver: request timed out"), True),
-        (refused("create", 500, "InternalError", "who knows"), True),
+        *((refusal("create", code, "", "away"), True) for code in (502, 503, 504)),
+        (refusal("create", 500, "", "etcdserver: request timed out"), True),
+        (refusal("create", 500, "InternalError", "who knows"), True),
         (ProtocolError("create", rule="a pod", got="nothing"), True),
         (Unreachable("create", cause="reset", sent=True), True),
         (Unreachable("create", cause="refused", sent=False), False),
-        (refused("create", 500, "InternalError", WEBHOOK), False),
-        (refused("create", 500, "", "etcdserver: request is too large"), False),
-        *((refused("create", code, "", "no"), False) for code in (400, 401, 403, 409, 422, 429)),
-        (refused("create", 403, "Forbidden", QUOTA), False),
+        (refusal("create", 500, "InternalError", WEBHOOK), False),
+        (refusal("create", 500, "", "etcdserver: request is too large"), False),
+        *((refusal("create", code, "", "no"), False) for code in (400, 401, 403, 409, 422, 429)),
+        (refusal("create", 403, "Forbidden", QUOTA), False),
     ],
     ids=lambda value: str(value)[:60],
 )
@@ -188,6 +188,6 @@ def test_what_may_have_been_stored(error: ClusterError, *, stored: bool) -> None
 def test_a_refusal_names_the_option_that_satisfies_it(message: str, words: str) -> None:
     """The sentence quotes the apiserver and says what to set."""
     code = 500 if "etcd" in message else 403
-    told = infra_from_error(refused("create", code, "", message)).message
+    told = infra_from_error(refusal("create", code, "", message)).message
     assert message in told
     assert words in told

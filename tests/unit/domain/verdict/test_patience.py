@@ -16,7 +16,7 @@ from senro.domain.verdict import (
     give_up,
 )
 from senro.domain.verdict.kind_table import PENDING_KINDS
-from tests.lib.verdict.observations import fold, recorded
+from tests.lib.verdict.observations import fold, recorded_pod
 
 STAGE = "senro-stage"
 
@@ -107,7 +107,7 @@ def waiting(patience: Patience, *steps: tuple[float, Answer]) -> Patience:
 
 def test_pull_and_back_off_are_one_clock() -> None:
     """ErrImagePull and ImagePullBackOff, as a real kubelet alternates them, make one uninterrupted wait."""
-    pod = recorded("image-pull-kinds", "r-pull-repository")
+    pod = recorded_pod("image-pull-kinds", "r-pull-repository")
     answers = fold(pod.memory(), pod.observations[: pod.ours])
     patience = Patience(began=pod.observations[0].at)
     pulling = None
