@@ -1,7 +1,4 @@
-"""Where things lie on an apiserver: request targets as strings, each part escaped.
-
-A target is a path and a query, ready to be put behind the server's address. Blanks are `%20`, never `+`.
-"""
+"""Request targets of the apiserver: path and query, with each part escaped."""
 
 from __future__ import annotations
 
@@ -9,51 +6,51 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import quote, urlencode
 
 VERSION = "/version"
-"""GET, and no rights are needed."""
+"""The version of the apiserver, which anybody may read."""
 
 
 def pods(namespace: str) -> str:
-    """Where pods are created. Unknown fields are refused, not dropped with a warning that nobody reads."""
+    """Creates pods. The apiserver refuses unknown fields instead of dropping them with a warning."""
     return _join(_core(namespace, "pods"), [("fieldValidation", "Strict")])
 
 
 def pod(namespace: str, name: str) -> str:
-    """One pod, to get and to delete."""
+    """Reads or deletes a pod."""
     return _core(namespace, "pods", name)
 
 
 def secrets(namespace: str) -> str:
-    """Where Secrets are created."""
+    """Creates Secrets."""
     return _join(_core(namespace, "secrets"), [("fieldValidation", "Strict")])
 
 
 def secret(namespace: str, name: str) -> str:
-    """One Secret, to delete."""
+    """Deletes a Secret."""
     return _core(namespace, "secrets", name)
 
 
 def secret_patch(namespace: str, name: str) -> str:
-    """One Secret, to patch."""
+    """Patches a Secret."""
     return _join(_core(namespace, "secrets", name), [("fieldValidation", "Strict")])
 
 
 def leases(namespace: str) -> str:
-    """Where Leases are created."""
+    """Creates Leases."""
     return _join(_leases(namespace), [("fieldValidation", "Strict")])
 
 
 def lease(namespace: str, name: str) -> str:
-    """One Lease, to get and to delete."""
+    """Reads or deletes a Lease."""
     return _leases(namespace, name)
 
 
 def lease_update(namespace: str, name: str) -> str:
-    """One Lease, to replace."""
+    """Replaces a Lease."""
     return _join(_leases(namespace, name), [("fieldValidation", "Strict")])
 
 
 def events(namespace: str, uid: str) -> str:
-    """The Events about the object `uid`. An apiserver selects them by this field without looking at the others."""
+    """Lists the Events about the object `uid`."""
     return _join(_core(namespace, "events"), [("fieldSelector", f"involvedObject.uid={uid}")])
 
 
@@ -67,7 +64,7 @@ def log(
     tail_lines: int | None = None,
     limit_bytes: int | None = None,
 ) -> str:
-    """A container's log with timestamps. `since` is an RFC 3339 time, which the apiserver cuts to whole seconds."""
+    """Reads a container's log with timestamps. `since` is an RFC 3339 time, which the apiserver cuts to seconds."""
     query = [("container", container), ("timestamps", "true")]
     if follow:
         query.append(("follow", "true"))
@@ -81,11 +78,7 @@ def log(
 
 
 def exec_(namespace: str, name: str, container: str, command: Sequence[str], *, stdin: bool) -> str:
-    """An exec without a terminal.
-
-    The argv travels in the URL, in order; what is false is left out, as absent is false
-    (docs/design/exec-protocol.md#query-parameters).
-    """
+    """Runs an exec without a terminal (docs/design/exec-protocol.md#query-parameters)."""
     query = [("container", container), *(("command", word) for word in command)]
     if stdin:
         query.append(("stdin", "true"))
@@ -104,7 +97,7 @@ def _leases(namespace: str, *parts: str) -> str:
 def _namespaced(api: str, namespace: str, *parts: str) -> str:
     for part in (namespace, *parts):
         if part in ("", ".", ".."):
-            # An empty name would ask for the whole collection: `DELETE .../pods/` takes every pod.
+            # An empty name would address the collection: `DELETE .../pods/` deletes every pod.
             raise ValueError(f"{part!r} is no name on an apiserver")
     escaped = "/".join(quote(part, safe="") for part in (namespace, *parts))
     return f"{api}/namespaces/{escaped}"

@@ -1,4 +1,4 @@
-"""The fields of a Kubernetes Event that senro reads. A line of senro's own ledger is another thing."""
+"""The fields of a Kubernetes Event that senro reads. For the events of a run see `senro.domain.run.events`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 
 class ObjectReference(msgspec.Struct, frozen=True, rename="camel"):
-    """What the Event is about. A pod's name may have been used before; its uid tells.
+    """The object that an Event is about.
 
-    `field_path` names the container, as `spec.containers{step}`, where it is about one.
+    `uid`: its uid; its name may have been used before.
+    `field_path`: the container that it is about, such as `spec.containers{step}`.
     """
 
     uid: str = ""
@@ -23,13 +24,13 @@ class ObjectReference(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class EventSeries(msgspec.Struct, frozen=True, rename="camel"):
-    """An Event that is said again and again is one object; this is when it was said last."""
+    """An Event that is repeated: when it was last."""
 
     last_observed_time: str | None = None
 
 
 class ClusterEvent(msgspec.Struct, frozen=True, rename="camel"):
-    """Something that a component of the cluster said about an object. Best effort: it may be missing."""
+    """A report of a component of the cluster about an object. It is best effort and may be missing."""
 
     reason: str = ""
     message: str = ""
@@ -41,12 +42,12 @@ class ClusterEvent(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def moment(self) -> datetime | None:
-        """When it was first said, by the clock of the machine that said it."""
+        """When it was first reported, by the clock of the machine that did."""
         return parse_time(self.event_time) or parse_time(self.first_timestamp)
 
     @property
     def latest(self) -> datetime | None:
-        """When it was said last, by that clock: the newer way of counting first, then the older."""
+        """When it was last reported, by that clock."""
         repeated = parse_time(self.series.last_observed_time) if self.series is not None else None
         return repeated or parse_time(self.last_timestamp) or self.moment
 
@@ -56,5 +57,5 @@ class _EventList(msgspec.Struct, frozen=True):
 
 
 def decode_events(data: bytes) -> tuple[ClusterEvent, ...]:
-    """The Events in an EventList; total over JSON as `decode_pod` is, ValueError where `data` is not JSON."""
+    """The Events in an EventList, decoded like `decode_pod` does. Raises ValueError if `data` is not JSON."""
     return decode_object(data, _EventList).items

@@ -1,10 +1,10 @@
 """The subprotocols `v4.channel.k8s.io` and `v5.channel.k8s.io` of pods/exec, without any I/O.
 
-A WebSocket message is one channel byte and a payload. The server sends 1 (stdout), 2 (stderr) and, last of all, 3: one
-JSON status that says how the command ended. The client sends 0 (stdin) and, on v5 alone, `[255, 0]`, which is the end
-of stdin (docs/design/exec-protocol.md#messages).
+A WebSocket message is a channel byte and a payload. The server sends 1 (stdout), 2 (stderr) and at last 3, a JSON
+status that says how the command ended. The client sends 0 (stdin) and, on v5 alone, `[255, 0]`, the end of stdin
+(docs/design/exec-protocol.md#messages).
 
-`ExecProtocol` takes whole messages and gives events; it knows neither frames nor sockets nor clocks.
+`ExecProtocol` turns messages into events; frames, sockets and clocks belong to the adapter.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from senro.domain.errors import ProtocolError, StreamBroken
 from senro.domain.kube.status import Status, bounded
 
 V4 = "v4.channel.k8s.io"
-"""Offered where there is no stdin: on v5 a slow reader silently loses the end of stdout
+"""Requested without stdin: on v5 a slow reader silently loses the end of stdout
 (docs/design/measurements.md#slow-readers-lose-output-on-v5)."""
 
 V5 = "v5.channel.k8s.io"
-"""Offered where there is stdin: only v5 can end it."""
+"""Requested with stdin: only v5 can end it."""
 
 STDIN, STDOUT, STDERR, STATUS, CLOSE = 0, 1, 2, 3, 255
-"""The channel bytes. 4 is resize, which needs a terminal, and senro asks for none."""
+"""The channel bytes. 4 resizes a terminal, which senro does not use."""
 
 STDIN_LIMIT = 33_554_432 - 1
-"""Bytes of stdin in one message: the server takes frames of 32 MiB, the channel byte included
+"""Bytes of stdin in one message: the server accepts frames of 32 MiB, with the channel byte
 (docs/design/exec-protocol.md#message-size)."""
 
 EXIT_CODES = range(1, 256)
-"""What a failure's ExitCode may be. Client libraries parse eight bits; a failure with 0 would contradict itself."""
+"""The exit codes of a failure: eight bits, and not 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +50,17 @@ class Stderr:
 
 @dataclass(frozen=True, slots=True)
 class ExitCode:
-    """The command ran and ended with `code`, 0 to 255; 128+n where signal n killed it."""
+    """The command ended with `code`, 0 to 255; 128+n if signal n killed it."""
 
     code: int
 
 
 @dataclass(frozen=True, slots=True)
 class ExecFailure:
-    """The server could not run the command, or lost it: `reason` (mostly InternalError) and its own words, bounded.
+    """The server could not run the command, or lost it.
 
-    There is no exit code: a missing program ends up here on one runtime and as an ordinary code on another.
+    `reason`: mostly InternalError. A missing program is reported like this by one runtime, as an exit code by another.
+    `message`: what the server says.
     """
 
     reason: str
@@ -68,9 +69,9 @@ class ExecFailure:
 
 @dataclass(frozen=True, slots=True)
 class StatusLost:
-    """The server closed in order and no status had come: nobody can say how the command ended.
+    """The server closed the connection in order and sent no status: how the command ended is unknown.
 
-    `close_code` is the WebSocket's, 1005 for a close frame without one.
+    `close_code`: the WebSocket's close code, 1005 for a close frame without one.
     """
 
     close_code: int
@@ -88,7 +89,7 @@ class Ended:
 
 
 ExecEvent = Stdout | Stderr | Ended
-"""What comes out of an exec, in order within a channel."""
+"""The events of an exec, in order within a channel."""
 
 
 class IllegalTransition(RuntimeError):
@@ -121,10 +122,9 @@ class ExecProtocol:
         return f"<ExecProtocol {'ended' if self.ended else 'running'}, stdin {'open' if self.stdin_open else 'closed'}>"
 
     def send(self, data: bytes | memoryview) -> bytes:
-        """The one message that carries `data` to stdin: send it unfragmented, the server ignores FIN.
+        """The message that sends `data`, 1 to STDIN_LIMIT bytes. It must be one frame, since the server ignores FIN.
 
-        Never empty and at most STDIN_LIMIT bytes: the server skips the one and drops the connection for the other.
-        Raises IllegalTransition where stdin was not asked for, is closed, or the session has ended.
+        Raises IllegalTransition if stdin was not requested or is closed, or the session has ended.
         """
         if not 0 < len(data) <= STDIN_LIMIT:
             raise ValueError(f"a message to stdin has 1 to {STDIN_LIMIT} bytes, not {len(data)}")
@@ -134,18 +134,17 @@ class ExecProtocol:
         return b"\x00" + data
 
     def close_stdin(self) -> bytes:
-        """The message that ends stdin; b"" where it was ended before: then nothing is to be sent."""
+        """The message that ends stdin; b"" if it has ended before, so that nothing is to be sent."""
         if self.ended or not self._may_close:
             raise IllegalTransition("stdin was not requested, or the session has ended")
         was_open, self.stdin_open = self.stdin_open, False
         return bytes((CLOSE, STDIN)) if was_open else b""
 
     def receive_message(self, message: bytes) -> ExecEvent | None:
-        """The event of one whole binary message; None for what carries none.
+        """The event of one binary message; None if it has none.
 
-        That is: the first message of every session, whose payload is empty (`[3]` is no status); an empty message;
-        a channel that nobody knows, which other clients drop as well; anything after the end. Raises ProtocolError
-        for a status that is none.
+        These are a message without a payload, which begins every session; an unknown channel, which other clients
+        ignore as well; and anything after the end. Raises ProtocolError for a malformed status.
         """
         if self.ended or len(message) < 2:
             return None
@@ -158,18 +157,18 @@ class ExecProtocol:
         return Stdout(payload) if channel == STDOUT else Stderr(payload)
 
     def receive_text(self, text: str) -> None:
-        """A text message, which neither subprotocol has: raises ProtocolError, unless the session has ended."""
+        """Raises ProtocolError, since neither subprotocol has text messages, unless the session has ended."""
         if not self.ended:
             raise ProtocolError(self._operation, rule="binary messages", got=f"a text message: {bounded(text, 200)!r}")
 
     def receive_close(self, close_code: int) -> Ended | None:
-        """The server's close frame; None where the status had come before it, as it should."""
+        """The event of the server's close frame; None if the status came before it."""
         if self.ended:
             return None
         return self._end(StatusLost(close_code))
 
     def broken(self, cause: str) -> StreamBroken:
-        """The connection failed, or ended without a close frame; the error says how much had crossed it."""
+        """The error for a connection that failed, or ended without a close frame."""
         self._end(StatusLost(1006))
         return StreamBroken(self._operation, cause=cause, sent=self._sent, received=self._received)
 
@@ -179,10 +178,7 @@ class ExecProtocol:
 
 
 def decode_status(operation: str, payload: bytes) -> ExecResult:
-    """The result in a status document: exactly one JSON object, with or without `metadata`.
-
-    See docs/design/exec-protocol.md#status-document.
-    """
+    """The result in a status document (docs/design/exec-protocol.md#status-document). Raises ProtocolError."""
     try:
         status = msgspec.json.decode(payload, type=Status)
     except (msgspec.DecodeError, UnicodeDecodeError):

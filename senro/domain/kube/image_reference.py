@@ -1,11 +1,11 @@
-"""Image references, by the grammar of the distribution project, pinned by a digest.
+"""Image references with a digest, by the grammar of the distribution project.
 
 ::
 
     reference := [host [":" port] "/"] component {"/" component} [":" tag] "@sha256:" 64 * lower-case hex
 
-The apiserver takes any text for an image; the kubelet refuses it only on the node (`InvalidImageName`). A tag beside
-the digest is for people: the runtime ignores it.
+The apiserver accepts any text as an image; only the kubelet refuses it (`InvalidImageName`). The runtime ignores a tag
+next to a digest.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 NAME_CHARACTERS: Final = 255
-"""The longest host and path together that every runtime takes (distribution/reference, NameTotalLengthMax)."""
+"""The longest host and path that every runtime accepts (distribution/reference, NameTotalLengthMax)."""
 
 _DOMAIN: Final = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
 _HOST: Final = re.compile(rf"(?:{_DOMAIN}(?:\.{_DOMAIN})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?")
@@ -26,7 +26,13 @@ _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class ImageReference:
-    """An image: `host` with its port, empty where the runtime's default is meant; `tag` empty where there is none."""
+    """An image.
+
+    `host`: the registry with its port, empty for the runtime's default.
+    `path`: the repository.
+    `tag`: the tag, empty if there is none.
+    `digest`: `sha256:<hex>`.
+    """
 
     host: str
     path: str
@@ -40,7 +46,7 @@ class ImageReference:
 
 
 def parse_image(text: str) -> ImageReference:
-    """Read a pinned reference. Raises `ValueError` with a sentence that says what is wrong and what to write."""
+    """Parses a reference with a digest. Raises `ValueError`, which says what is wrong and what to write."""
     name, at, digest = text.partition("@")
     if not at:
         raise ValueError("it has no digest, so the image behind the name may change; add `@sha256:<64 hex digits>`")
@@ -66,7 +72,7 @@ def parse_image(text: str) -> ImageReference:
 
 
 def _split(name: str) -> tuple[str, str, str | None]:
-    """Host, path and tag. The first component is a host where it could be no path: as every runtime reads it."""
+    """Host, path and tag. The first component is a host if it cannot be a path, as for every runtime."""
     first, slash, rest = name.partition("/")
     is_host = bool(slash) and (any(sign in first for sign in ".:[") or first == "localhost" or first.lower() != first)
     host, remaining = (first, rest) if is_host else ("", name)

@@ -1,7 +1,6 @@
-"""Names that the apiserver takes: DNS-1123 names, label values, keys; and how senro makes them from its own ids.
+"""The names that the apiserver accepts (docs/design/api-rules.md#names-and-labels), and those that senro makes.
 
-The grammars are the apiserver's (docs/design/api-rules.md#names-and-labels). They are matched against the whole text:
-`$` in a pattern would let a trailing newline pass.
+The patterns must match the whole text: `$` in a pattern would accept a newline at the end.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ import re
 from typing import Final
 
 NAME_BYTES: Final = 63
-"""The longest DNS-1123 label, label value, and name part of a label key. Characters, all of them ASCII."""
+"""The length of the longest DNS-1123 label, label value, and name in a label key."""
 
 SUBDOMAIN_BYTES: Final = 253
-"""The longest DNS-1123 subdomain, and the longest key in a Secret."""
+"""The length of the longest DNS-1123 subdomain, and of the longest key in a Secret."""
 
 MANAGED_LABEL: Final = "senro.dev/managed"
 RUN_LABEL: Final = "senro.dev/run"
@@ -23,19 +22,19 @@ STEP_LABEL: Final = "senro.dev/step"
 ATTEMPT_LABEL: Final = "senro.dev/attempt"
 STEP_ID_ANNOTATION: Final = "senro.dev/step-id"
 ATTEMPT_UID_ANNOTATION: Final = "senro.dev/attempt-uid"
-"""Holds the attempt's nonce: a pod that carries it is ours."""
+"""Has the attempt's nonce (docs/design/attempt.md#ownership)."""
 WORKSPACE_ANNOTATION: Final = "senro.dev/workspace"
 CLAIM_ANNOTATION: Final = "senro.dev/claim"
-"""What the Lease of a claim is about, whose name holds a hash."""
+"""The claim that a Lease protects."""
 
 OWN_PREFIX: Final = "senro.dev"
-"""The prefix of label and annotation keys that are senro's alone."""
+"""The prefix of the keys of labels and annotations that are reserved for senro."""
 
 RUN_VARIABLE: Final = "SENRO_RUN"
 STEP_VARIABLE: Final = "SENRO_STEP"
 ATTEMPT_VARIABLE: Final = "SENRO_ATTEMPT"
 OWN_VARIABLES: Final = "SENRO_"
-"""Begins the names of environment variables that are senro's alone."""
+"""The prefix of the environment variables that are reserved for senro."""
 
 _LABEL: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _DNS_LABEL: Final = re.compile(_LABEL)
@@ -47,10 +46,10 @@ _NO_DNS: Final = re.compile(r"[^a-z0-9]+")
 _NO_QUALIFIED: Final = re.compile(r"[^-_.A-Za-z0-9]+")
 
 _MARK: Final = ".."
-"""Stands before the hash of a shortened label value. Two dots in a row are legal there and nobody's habit."""
+"""Precedes the hash of a shortened label value. Two dots in a row are legal there, and rare."""
 
 _LABEL_HASH: Final = 26  # base32 characters: 130 bits
-_NAME_HASH: Final = 16  # base32 characters: 80 bits; the nonce is compared as well before a pod is taken for ours
+_NAME_HASH: Final = 16  # base32 characters: 80 bits; the nonce is compared as well
 _LEASE: Final = "senro-ws-"
 _SHORTENED: Final = re.compile(rf"(?:.*[A-Za-z0-9])?{re.escape('x' + _MARK)}[a-z2-7]{{{_LABEL_HASH}}}")
 
@@ -66,25 +65,25 @@ def is_dns_subdomain(text: str) -> bool:
 
 
 def is_label_value(text: str) -> bool:
-    """Whether `text` may be the value of a label; the empty text may."""
+    """Whether `text` may be the value of a label, which may be empty."""
     return not text or _is_qualified(text)
 
 
 def is_label_key(text: str) -> bool:
-    """Whether `text` may be the key of a label: an optional subdomain and `/`, then a name."""
+    """Whether `text` may be the key of a label: a name, after an optional subdomain and `/`."""
     prefix, slash, name = text.rpartition("/")
     return _is_qualified(name) and (not slash or is_dns_subdomain(prefix))
 
 
 def is_annotation_key(text: str) -> bool:
-    """Whether `text` may be the key of an annotation: a label key, except that the prefix may be in upper case."""
+    """Whether `text` may be the key of an annotation: a label key, whose prefix may be in upper case."""
     return text.isascii() and is_label_key(text.lower())
 
 
 def is_variable(text: str) -> bool:
-    """Whether every supported apiserver takes `text` as the name of an environment variable.
+    """Whether every supported apiserver accepts `text` as the name of an environment variable.
 
-    The rule is that of versions before 1.32; later ones take nearly any ASCII.
+    The rule is that of versions before 1.32; later ones accept nearly any ASCII text.
     """
     return _VARIABLE.fullmatch(text) is not None and not _is_dotted(text)
 
@@ -95,20 +94,20 @@ def is_secret_key(text: str) -> bool:
 
 
 def workspace_variable(name: str) -> str:
-    """The variable that tells where the workspace `name`, a DNS-1123 label, is mounted. No two share one."""
+    """The variable with the path of the workspace `name`, a DNS-1123 label; no other workspace has it."""
     return "SENRO_WORKSPACE_" + name.upper().replace("-", "_")
 
 
 def scratch_variable(name: str) -> str:
-    """The variable that tells where the scratch cache `name`, a DNS-1123 label, is mounted. No two share one."""
+    """The variable with the path of the scratch cache `name`, a DNS-1123 label; no other cache has it."""
     return "SENRO_SCRATCH_" + name.upper().replace("-", "_")
 
 
 def label_value(text: str) -> str:
-    """A label value of at most 63 characters for any text; different texts never share one.
+    """A label value of at most 63 characters for any text; different texts have different values.
 
-    A text that is a label value is itself. Any other is what fits of it, the mark `x..` and 130 bits of its SHA-256;
-    so is, to keep the two kinds apart, a label value that has this very form. The whole text belongs in an annotation.
+    A text that is a label value is returned as it is, unless it has the form of a shortened one. Any other text is
+    shortened: what fits of it, `x..`, and 130 bits of its SHA-256.
     """
     if is_label_value(text) and _SHORTENED.fullmatch(text) is None:
         return text
@@ -120,8 +119,7 @@ def label_value(text: str) -> str:
 def attempt_name(run_id: str, step_id: str, attempt: int, nonce: str) -> str:
     """The name of an attempt's pod and Secret: `build-make-1-<hash>`, a DNS-1123 label.
 
-    At most 63 characters, since the pod's hostname is its name cut there. The head is for people; the hash of run,
-    step, attempt and nonce is what tells two attempts apart.
+    It has at most 63 characters, as the pod's hostname does. The hash is of run, step, attempt and nonce.
     """
     end = "-" + _hashed(_NAME_HASH, run_id, step_id, str(attempt), nonce)
     number = f"-{attempt}"[:11]
@@ -130,10 +128,7 @@ def attempt_name(run_id: str, step_id: str, attempt: int, nonce: str) -> str:
 
 
 def lease_name(workspace: str) -> str:
-    """The name of the Lease for a claim that stands for the workspace: `senro-ws-build-cache-<hash>`, a DNS-1123 label.
-
-    The hash of the whole name tells two workspaces apart; the head is for people.
-    """
+    """The name of the Lease of the claim that replaces a workspace: `senro-ws-<workspace>-<hash>`, a DNS-1123 label."""
     end = "-" + _hashed(_NAME_HASH, workspace)
     head = _NO_DNS.sub("-", workspace.lower())[: NAME_BYTES - len(end) - len(_LEASE)].strip("-") or "x"
     return _LEASE + head + end
@@ -144,12 +139,12 @@ def _is_qualified(text: str) -> bool:
 
 
 def _is_dotted(text: str) -> bool:
-    """Kubernetes refuses these where a name may become a file: `.`, `..` and all that begins with `..`."""
+    """Whether Kubernetes refuses `text` as the name of a file: `.`, `..`, and what begins with `..`."""
     return text == "." or text.startswith("..")
 
 
 def _hashed(characters: int, *parts: str) -> str:
-    """So many characters of the parts' SHA-256. Each part's length is hashed too: ("a", "b") is not ("ab", "")."""
+    """The first characters of the parts' SHA-256 in base32. ("a", "b") and ("ab", "") have different hashes."""
     seen = hashlib.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")

@@ -1,8 +1,7 @@
-"""The fields of a Pod that senro reads, and a decoder that no JSON surprises.
+"""The fields of a Pod that senro reads, decoded from any JSON.
 
-Nothing here judges; `senro.domain.verdict` does. What is absent, null or of a wrong type is the field's default:
-an empty string, an empty tuple, an empty dict, None, 0 or False. Times stay the strings that the apiserver sent;
-`parse_time` reads them where a rule needs the moment.
+What is absent, null or of a wrong type is the field's default. Times remain the strings that the apiserver sent; see
+`parse_time`. What the fields mean is in `senro.domain.verdict`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _INT64_DIGITS = 20
 
 
 class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Who owns the object: the garbage collector takes it when the last owner is gone."""
+    """An owner of the object, which the garbage collector deletes when its last owner is gone."""
 
     kind: str = ""
     name: str = ""
@@ -27,7 +26,7 @@ class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What every object of the API carries. `deletion_timestamp` is when its grace ends, not when it was asked."""
+    """The metadata of an object. `deletion_timestamp` is when the grace period of its deletion ends."""
 
     name: str = ""
     namespace: str = ""
@@ -41,13 +40,13 @@ class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Resources(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What a container may use at most, in Kubernetes' quantities."""
+    """The limits of a container, in Kubernetes' quantities."""
 
     limits: dict[str, str] = {}
 
 
 class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A container as asked for. `restart_policy` is `Always` for a sidecar among the init containers."""
+    """A container of the spec. `restart_policy` is `Always` for a sidecar among the init containers."""
 
     name: str = ""
     image: str = ""
@@ -56,20 +55,20 @@ class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class EmptyDir(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Scratch space on the node. With a `size_limit` the kubelet evicts the pod that outgrows it."""
+    """Space on the node. The kubelet evicts a pod that exceeds the `size_limit`."""
 
     size_limit: str | None = None
 
 
 class Volume(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A volume of the pod; of all its kinds only `emptyDir` is read."""
+    """A volume of the pod; senro reads `emptyDir` alone."""
 
     name: str = ""
     empty_dir: EmptyDir | None = None
 
 
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What was asked for. `node_name` is empty until the pod is scheduled."""
+    """The spec of a pod. `node_name` is empty until the pod is scheduled."""
 
     node_name: str = ""
     active_deadline_seconds: int | None = None
@@ -80,22 +79,22 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class ContainerStateWaiting(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The container does not run yet. An empty reason is no error: created, not started."""
+    """The container does not run yet. Without a reason it is created and not started."""
 
     reason: str = ""
     message: str = ""
 
 
 class ContainerStateRunning(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The container's process runs, as far as the kubelet last knew."""
+    """The container's process runs, as far as the kubelet knows."""
 
     started_at: str | None = None
 
 
 class ContainerStateTerminated(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The container ended. `started_at` is None or 1970 where it never started, or where nobody knows.
+    """The container ended. `started_at` is None or in 1970 if it never started, or if that is unknown.
 
-    `exit_code` is None where the document has no number for it: an absent code must not read as a success.
+    `exit_code` is None if the document has no number, so that an absent code is no success.
     """
 
     exit_code: int | None = None
@@ -107,7 +106,7 @@ class ContainerStateTerminated(msgspec.Struct, frozen=True, gc=False, rename="ca
 
 
 class ContainerState(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """At most one of the three is there; none of them means waiting, without a word."""
+    """At most one of the three is present; without any the container waits."""
 
     waiting: ContainerStateWaiting | None = None
     running: ContainerStateRunning | None = None
@@ -115,7 +114,7 @@ class ContainerState(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What the kubelet says of one container. `last_state` tells of an instance before this one."""
+    """The status of a container. `last_state` is about its previous instance."""
 
     name: str = ""
     state: ContainerState = ContainerState()
@@ -124,7 +123,7 @@ class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """One of the pod's conditions. `status` is `True`, `False` or `Unknown`."""
+    """A condition of the pod. `status` is `True`, `False` or `Unknown`."""
 
     type: str = ""
     status: str = ""
@@ -134,7 +133,7 @@ class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What the cluster says of the pod. The phase may trail the containers by seconds (recording `exit-zero`)."""
+    """The status of a pod. The phase may follow the containers by seconds (recording `exit-zero`)."""
 
     phase: str = ""
     reason: str = ""
@@ -146,7 +145,7 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A pod as the apiserver sent it, reduced to what senro reads."""
+    """A pod, reduced to what senro reads."""
 
     metadata: Metadata = Metadata()
     spec: PodSpec = PodSpec()
@@ -159,41 +158,40 @@ class Pod(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     @property
     def namespace(self) -> str:
-        """The namespace it lives in."""
+        """The pod's namespace."""
         return self.metadata.namespace
 
     @property
     def uid(self) -> str:
-        """What tells this pod from every other that ever had its name."""
+        """The pod's uid, which no other pod of its name ever has."""
         return self.metadata.uid
 
     def container(self, name: str) -> ContainerStatus | None:
-        """The status of the container of that name, None while there is none; their order means nothing."""
+        """The status of the container of that name, None if there is none."""
         for status in self.status.container_statuses:
             if status.name == name:
                 return status
         return None
 
     def init_container(self, name: str) -> ContainerStatus | None:
-        """The status of the init container of that name, None while there is none."""
+        """The status of the init container of that name, None if there is none."""
         return next((status for status in self.status.init_container_statuses if status.name == name), None)
 
     def condition(self, kind: str) -> Condition | None:
-        """The condition of that type, None where the pod has none."""
+        """The condition of that type, None if the pod has none."""
         return next((condition for condition in self.status.conditions if condition.type == kind), None)
 
 
 def decode_pod(data: bytes) -> Pod:
-    """The pod in a JSON document, whatever the document is; raises ValueError where `data` is not JSON.
+    """Decodes a pod from any JSON document. Raises ValueError if `data` is not JSON.
 
-    Real pods decode in one pass straight into the structs. Anything else (a null list, a number where a string
-    belongs, no object at all) goes through `pod_from`.
+    A valid pod decodes in one pass; anything else goes through `pod_from`.
     """
     return decode_object(data, Pod)
 
 
 def pod_from(value: object) -> Pod:
-    """The pod in a decoded JSON value; total: what cannot be used is absent."""
+    """The pod in a decoded JSON value. What has a wrong type is absent."""
     return object_from(value, Pod)
 
 
@@ -212,10 +210,7 @@ def object_from(value: object, shape: type[_T]) -> _T:
 
 
 def parse_time(text: str | None) -> datetime | None:
-    """An RFC 3339 time, in UTC; None for anything else, a time without a zone included.
-
-    The apiserver writes whole seconds or six decimals and `Z`; nine decimals (log lines) are cut to six.
-    """
+    """An RFC 3339 time, in UTC; None for anything else. Nine decimals, as in logs, are cut to six."""
     if not text:
         return None
     try:
@@ -226,7 +221,7 @@ def parse_time(text: str | None) -> datetime | None:
 
 
 def _parsed(data: bytes) -> object:
-    """Any JSON, with what msgspec refuses too: numbers beyond a float, halves of surrogate pairs."""
+    """Decodes any JSON, also what msgspec refuses: huge numbers, halves of surrogate pairs."""
     try:
         return json.loads(data.decode(), parse_int=_whole_number, parse_constant=_refuse_constant)
     except RecursionError:
@@ -234,7 +229,7 @@ def _parsed(data: bytes) -> object:
 
 
 def _whole_number(text: str) -> int | None:
-    # Python refuses to read integers of more than 4300 digits; int64 is what Kubernetes has.
+    # Python refuses integers of more than 4300 digits; Kubernetes has int64.
     return int(text) if len(text) <= _INT64_DIGITS else None
 
 
@@ -243,7 +238,7 @@ def _refuse_constant(text: str) -> object:
 
 
 def _mended(value: object, shape: Any) -> object:
-    """`value` as `shape`, or UNSET where it cannot be; a part that cannot be is left out, not the whole."""
+    """`value` as `shape`, or UNSET if it has a wrong type. A part with a wrong type is left out, not the whole."""
     if isinstance(shape, type) and issubclass(shape, msgspec.Struct):
         return _mended_struct(value, shape)
     arguments = get_args(shape)
@@ -277,5 +272,5 @@ def _fields(shape: type[msgspec.Struct]) -> tuple[tuple[str, str, Any], ...]:
 
 
 def _text(text: str) -> str:
-    """The text with half a surrogate pair as `?`: it goes on to logs and ledgers in UTF-8."""
+    """The text with halves of surrogate pairs as `?`, so that it can be encoded as UTF-8."""
     return text.encode("utf-8", "replace").decode()

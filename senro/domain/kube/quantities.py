@@ -1,7 +1,4 @@
-"""Kubernetes quantities: `500m`, `1.5Gi`, `1e3` (docs/design/api-rules.md#quantities).
-
-Read exactly, as fractions: a comparison of a request with its limit must not depend on rounding.
-"""
+"""Kubernetes quantities as exact fractions: `500m`, `1.5Gi`, `1e3` (docs/design/api-rules.md#quantities)."""
 
 from __future__ import annotations
 
@@ -19,13 +16,13 @@ _SUFFIXES: Final = {
 }
 
 _LONGEST: Final = 64
-"""Characters. The apiserver has no bound of its own; nothing sensible is longer, and an exponent must stay small."""
+"""Characters. The apiserver has no limit of its own, but no sensible quantity is longer."""
 
 _LARGEST_EXPONENT: Final = 18  # beyond it every value is capped at 2**63-1 or rounded up to 1e-9
 
 
 def parse_quantity(text: str) -> Fraction | None:
-    """The value; None where the apiserver would not take `text`, or an exponent lies outside -18 to 18."""
+    """The value; None if the apiserver would refuse `text`, or its exponent is not from -18 to 18."""
     found = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
     if found is None:
         return None

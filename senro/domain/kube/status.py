@@ -1,7 +1,7 @@
-"""What an apiserver's refusal says, and which error it is.
+"""Decodes the error responses of an apiserver.
 
-A refusal is mostly a `Status` document, but not always: throttling, proxied kubelet errors and failed handshakes are
-plain text (docs/design/api-rules.md#answers-without-a-status). Unknown reasons are judged by the HTTP status alone
+Most are `Status` documents; throttling, errors of a kubelet behind a proxy and failed handshakes are plain text
+(docs/design/api-rules.md#answers-without-a-status). If the reason is unknown, the HTTP status decides
 (docs/design/api-rules.md#status-reasons).
 """
 
@@ -24,14 +24,14 @@ from senro.domain.errors import (
 )
 
 MESSAGE_LIMIT = 8_192
-"""Characters of the cluster's own words that an error keeps. A refused pod with every field wrong stays below 4,000."""
+"""Characters of a message that an error keeps. A pod with every field wrong gets fewer than 4,000."""
 
 CAUSES_LIMIT = 64
-"""Entries of `details.causes` that an error keeps; one is made for each wrong field."""
+"""Entries of `details.causes` that an error keeps. Each wrong field has one."""
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """One entry of `details.causes`. The JSON key of the cause's type is `reason`."""
+    """One entry of `details.causes`."""
 
     field: str | None = None
     reason: str | None = None
@@ -39,7 +39,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Details(msgspec.Struct, frozen=True, rename="camel"):
-    """The parts of a Status' `details` that are read."""
+    """The parts of the `details` of a Status that senro reads."""
 
     name: str | None = None
     causes: list[Cause] | None = None
@@ -47,7 +47,7 @@ class Details(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """The parts of a `meta/v1` Status that are read. `kind` is absent on an exec's status channel."""
+    """The parts of a Status that senro reads. `kind` is absent on the status channel of an exec."""
 
     kind: str | None = None
     status: str | None = None
@@ -58,21 +58,21 @@ class Status(msgspec.Struct, frozen=True):
 
     @property
     def causes(self) -> list[Cause]:
-        """The causes, empty where there are no details."""
+        """The causes, empty if there are no details."""
         return (self.details.causes or []) if self.details is not None else []
 
 
 def bounded(text: str, limit: int = MESSAGE_LIMIT) -> str:
-    """`text` cut to `limit` characters; where something was cut off, the end says how much."""
+    """`text` cut to `limit` characters, and how many were cut off."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}... ({len(text) - limit} more characters)"
 
 
 def decode_error_response(code: int, body: bytes, *, retry_after: float | None = None) -> ErrorResponse:
-    """The answer in a response of HTTP status `code`; never raises, whatever the body is.
+    """Decodes the body of a response with the HTTP status `code`. Never raises.
 
-    `retry_after` is the Retry-After header in seconds; it wins over `details.retryAfterSeconds`, which it mirrors.
+    `retry_after` is the Retry-After header in seconds. It has precedence over `details.retryAfterSeconds`.
     """
     try:
         status = msgspec.json.decode(body, type=Status)
@@ -106,14 +106,14 @@ _BY_CODE_AND_REASON: dict[tuple[int, str], type[ApiError]] = {
 
 
 def error_class(code: int, reason: str = "") -> type[ApiError]:
-    """The error for an HTTP status that is no success: by code and reason, by code, by its hundred."""
+    """The class of the error for an HTTP status of 400 or more."""
     exact = _BY_CODE_AND_REASON.get((code, reason)) or _BY_CODE.get(code)
     if exact is not None:
         return exact
-    # A 404 without that reason is a balancer's page, or an apiserver whose handlers are not installed yet.
+    # A 404 without that reason is a load balancer's page, or of an apiserver whose handlers are not installed yet.
     return Unavailable if code >= 500 or code == 404 else Rejected
 
 
 def api_error(operation: str, response: ErrorResponse) -> ApiError:
-    """The error that says `answer` to whoever asked."""
+    """The error for a response to `operation`."""
     return error_class(response.code, response.reason)(operation, response)

@@ -1,1 +1,1 @@
-"""Text: log lines, redaction, printable text, ages."""
+"""Log lines, redaction, printable text, ages."""

@@ -1,4 +1,4 @@
-"""Ages as people write them on a command line: `30d`, `12h`, `1d12h`, `90` for seconds; and back."""
+"""Ages as text: `30d`, `12h`, `1d12h`, `90` for seconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _AGE: Final = re.compile(r"(?:(\d{1,9})w)?(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1
 
 
 def parse_age(text: str) -> int | None:
-    """Seconds; None for what is no age. Units go from the largest to the smallest, each at most once."""
+    """Parses an age into seconds; None if it is not valid. Units go from large to small, each at most once."""
     found = _AGE.fullmatch(text.strip())
     if found is None or not any(found.groups()):
         return None
@@ -18,12 +18,12 @@ def parse_age(text: str) -> int | None:
 
 
 def age_text(seconds: float) -> str:
-    """The age in its two largest units: `3d 4h`, `12m 5s`, `0s`. A second is the smallest."""
+    """The age in its two largest units, without weeks: `3d 4h`, `12m 5s`, `0s`."""
     left = max(0, int(seconds))
     parts: list[str] = []
     for unit, size in _UNITS.items():
         if unit == "w":
-            continue  # days are what people count in
+            continue  # people count in days
         count, left = divmod(left, size)
         if count or parts:
             parts.append(f"{count}{unit}")

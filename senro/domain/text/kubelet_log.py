@@ -1,9 +1,9 @@
-"""From the bytes of a followed log to its lines, each exactly once, however often the stream had to be reopened.
+"""Parses a followed log into lines, each exactly once, however often the stream is reopened.
 
-The kubelet puts an RFC 3339 time with nine digits and one blank before each line. After a break the log is followed
-again from the last time, cut to whole seconds on the way, so lines come twice
-(docs/design/api-rules.md#log-parameters). They are told apart by their time and by how many of that time were given
-out: equal text is no sign, since commands repeat themselves. Memory does not grow with the log.
+Before each line the kubelet puts an RFC 3339 time with nine digits and a space. After a break, the log is followed
+again from the last time, which the apiserver cuts to whole seconds, so lines come twice
+(docs/design/api-rules.md#log-parameters). They are recognized by their time and by the number of earlier lines with
+that time, since a command may repeat a text. Memory does not grow with the log.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 LINE_LIMIT = 1_048_576
-"""Bytes of one line, its time included, before it is given out in pieces. The cuts do not depend on how it arrived."""
+"""Bytes of a line, its time included, after which it is returned in pieces, whatever chunks it arrived in."""
 
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:\d\d) ")
 
@@ -30,8 +30,9 @@ _TROUBLES = (
 class LogLine:
     """A line, or a piece of one.
 
-    `timestamp` is the kubelet's, as it came, empty where there was none. `text` has no newline; `complete` is False
-    for a piece that has no newline behind it: the next one goes on in the same line, or the log ended there.
+    `timestamp`: the kubelet's time, empty if there is none.
+    `text`: the content, without a newline.
+    `complete`: False if no newline follows: the next piece continues the line, or the log ended.
     """
 
     timestamp: str
@@ -41,17 +42,17 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class LogTrouble:
-    """The kubelet could not go on reading and said so inside the log, because its 200 was out already."""
+    """An error of the kubelet in the log: it could not read on after it had answered 200."""
 
     message: str
 
 
 LogPiece = LogLine | LogTrouble
-"""What comes out of a log."""
+"""What a log consists of."""
 
 
 class LogLines:
-    """The fold of one container's log. Feed it each stream in turn, and say how each ended."""
+    """Parses the log of one container. Call `feed` with each stream, then `broke_off` or `finish`."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -64,15 +65,15 @@ class LogLines:
         self._skip_stragglers = 0
         self._in_tail = False
         self.gapped = False
-        """Whether lines may be missing: a rotation fell between the end of a stream and the beginning of the next."""
+        """Whether lines may be missing: the log was rotated between two streams."""
 
     @property
     def since(self) -> str | None:
-        """Where to follow again: the newest time given out, in UTC and cut to a second; None before the first."""
+        """The time to follow from: the latest time of a line, in UTC and whole seconds; None before the first."""
         return f"{self._newest[:19].decode('ascii')}Z" if self._newest else None
 
     def feed(self, data: bytes) -> list[LogPiece]:
-        """The pieces that `data`, cut anywhere, completes."""
+        """Returns the pieces that `data` completes."""
         pieces: list[LogPiece] = []
         self._buffer += data
         start = 0
@@ -86,9 +87,9 @@ class LogLines:
         return pieces
 
     def broke_off(self) -> list[LogPiece]:
-        """The stream ended and the log will be followed again from `since`.
+        """Ends a stream after which the log is followed again from `since`; returns an error of the kubelet, if any.
 
-        A line without its end is dropped: it comes again, whole. What the kubelet said last is given out.
+        A line without its end is dropped, since it comes again.
         """
         rest = bytes(self._buffer)
         self._forget_line()
@@ -99,17 +100,17 @@ class LogLines:
         return [] if trouble is None else [trouble]
 
     def finish(self) -> list[LogPiece]:
-        """The log is over: the last line is given out even without a newline."""
+        """Ends the log; returns the last line if it has no newline."""
         pieces: list[LogPiece] = []
         if self._buffer:
             self._take(bytes(self._buffer), pieces, complete=False)
         self._forget_line()
-        # The newest line did not come again, and nothing newer: what was written behind it may have rotated away.
+        # Neither the latest line came again nor a later one: what followed it may have been rotated away.
         self.gapped = self.gapped or self._skip_newest > 0
         return pieces
 
     def _cut(self, start: int, end: int, pieces: list[LogPiece]) -> int:
-        # Every piece but a line's last has LINE_LIMIT bytes, so that a replay is cut at the same places.
+        # All pieces of a line but its last have LINE_LIMIT bytes, so that a replay has the same pieces.
         while end - start > LINE_LIMIT:
             self._take(bytes(self._buffer[start : start + LINE_LIMIT]), pieces, complete=False)
             start += LINE_LIMIT
@@ -129,10 +130,10 @@ class LogLines:
             pieces.append(LogLine(stamp.decode("ascii"), text, complete))
 
     def _take_bare(self, raw: bytes, pieces: list[LogPiece], *, complete: bool) -> None:
-        """What has no time: the kubelet's own words, or a line that nobody stamped.
+        """Takes what has no time: an error of the kubelet, or a line without a time.
 
-        A long line is kept in parts, each with a time, of which the first alone is served. Where `since` falls between
-        them, a stream begins with the rest of that line: it was given out, since the newest one stands behind it.
+        The runtime stores a long line in parts with a time each, and the kubelet sends the first of these times. If
+        `since` falls between the parts, a stream begins with the rest of the line, which was returned before.
         """
         trouble = _trouble(raw)
         if trouble is not None or not self._in_tail:
@@ -151,8 +152,8 @@ class LogLines:
             if moment < self._newest:
                 self._skip_stragglers -= 1
                 return False
-            # Past the mark, or it rotated away: nothing after this was seen before. Where the newest line did not come
-            # again, what was written between it and this may have rotated away too (recording log-rotation).
+            # The line is after the latest one: nothing from here on was returned before. If the latest one did not come
+            # again, what was written between the two may have been rotated away (recording log-rotation).
             self.gapped = self.gapped or self._skip_newest > 0
             self._skip_newest = self._skip_stragglers = 0
         if moment > self._newest:
@@ -160,8 +161,8 @@ class LogLines:
         elif moment == self._newest:
             self._newest_count, self._stragglers = self._newest_count + 1, 0
         elif moment[:19] == self._newest[:19]:
-            # stdout and stderr are stamped before they queue for the file, so neighbours can change places. Those of
-            # an earlier second do not come again.
+            # The runtime stamps stdout and stderr before it writes them to the file, so lines can be out of order.
+            # Those of an earlier second do not come again.
             self._stragglers += 1
         return True
 
@@ -176,7 +177,7 @@ def _trouble(raw: bytes) -> LogTrouble | None:
 
 
 def _utc(stamp: bytes) -> bytes:
-    """The moment in UTC with nine digits, so that moments compare as bytes."""
+    """The time in UTC with nine digits, so that times compare as bytes."""
     seconds, _, rest = stamp.partition(b".")
     if rest.endswith(b"Z") and len(rest) == 10:
         return stamp

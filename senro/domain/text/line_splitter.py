@@ -1,19 +1,19 @@
-"""From pieces of output, cut anywhere, to lines."""
+"""Splits a stream of output into lines."""
 
 from __future__ import annotations
 
 LINE_LIMIT = 1_048_576
-"""Bytes of a line that are held back for its end; a longer one is handed on in pieces."""
+"""Bytes of a line that are buffered until its end; a longer line is returned in pieces."""
 
 
 class LineCutter:
-    """Give it each piece of one stream; lines keep their newline."""
+    """Splits one stream; lines keep their newline."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that `data` completes."""
+        """Returns the lines that `data` completes."""
         *whole, rest = (self._rest + data).split(b"\n")
         lines = [line + b"\n" for line in whole]
         self._rest = rest
@@ -23,6 +23,6 @@ class LineCutter:
         return lines
 
     def finish(self) -> list[bytes]:
-        """The last line, where it has no newline."""
+        """Returns the last line if it has no newline."""
         rest, self._rest = self._rest, b""
         return [rest] if rest else []

@@ -1,13 +1,13 @@
-"""Text from elsewhere, made fit for a terminal, a log and JSON."""
+"""Makes foreign text safe for a terminal, a log and JSON."""
 
 from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    r"""The text with everything that is not printable written as an escape: `\x1b`, `\n`, `\udcff`.
+    r"""The text with everything that is not printable as an escape: `\x1b`, `\n`, `\udcff`.
 
-    A name in an archive is whatever a pod says it is: control sequences must not reach a terminal, and bytes that
-    are not UTF-8 cannot be written as JSON.
+    A pod chooses the names in its archive. Control sequences must not reach a terminal, and bytes that are not UTF-8
+    cannot be written as JSON.
     """
     if text.isprintable():
         return text

@@ -1,4 +1,4 @@
-"""Keeping the values of secrets out of what is written down and shown."""
+"""Masks the values of secrets in text."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ import base64
 from collections.abc import Iterable
 
 MASK = b"***"
-"""What stands in a value's place."""
+"""What replaces a value."""
 
 SHORTEST = 4
-"""Bytes. A shorter value, or line of one, is not masked: it would make every text unreadable and hide nothing."""
-
+"""Bytes. A shorter value, or line of a value, is not masked: that would make texts unreadable and hide nothing."""
 
 BASE64_LINE = 76
-"""Characters after which `base64` of GNU and of busybox begins a new line."""
+"""Characters of a line that the `base64` of GNU and of busybox print."""
 
 
 class Redactor:
-    """Masks known values in lines of text.
+    """Masks known values in lines of text. Its repr shows nothing.
 
-    A value of several lines is known by each of its lines, as it stands and without its indentation, since a log is
-    cut at newlines; each value is known in its base64 form too, whole and cut as `base64` cuts it, since that is how
-    Secrets are printed. What is blank is not masked. Its repr tells nothing.
+    Of a value with several lines each line is masked, also without its indentation, since logs are split at newlines.
+    The base64 of each value is masked too, whole and in lines as `base64` prints it. Blank values are not masked.
     """
 
     def __init__(self, values: Iterable[bytes]) -> None:
@@ -38,14 +36,14 @@ class Redactor:
         return "<Redactor>"
 
     def apply(self, line: bytes) -> bytes:
-        """`line` with every known value masked; values that overlap are masked as one, so that no end stays behind."""
+        """Masks every known value in `line`. Values that overlap are masked as one, so that no end remains."""
+        # A mask and its surroundings may be a value too. The line gets shorter each time.
         while spans := self._spans(line):
             line = _masked(line, spans)
-        # Again until nothing is found: a mask and what stands beside it may be a value too. Each turn is shorter.
         return line
 
     def text(self, line: str) -> str:
-        """As `apply`, for text. The result can be written as UTF-8, whatever file name or pod the text quotes."""
+        """As `apply`, for text. The result can always be encoded as UTF-8."""
         try:
             data = line.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:
@@ -54,15 +52,15 @@ class Redactor:
 
     @property
     def longest(self) -> int:
-        """The bytes of the longest value, 1 where none is known."""
+        """The length of the longest value in bytes, 1 if there is none."""
         return max((len(value) for value in self._known), default=1)
 
     def last_end(self, line: bytes) -> int:
-        """Where the last known value in `line` ends; 0 where there is none."""
+        """The index at which the last known value in `line` ends, 0 if there is none."""
         return max((end for _, end in self._spans(line)), default=0)
 
     def safe_cut(self, line: bytes) -> int:
-        """Where `line`, which goes on, may be cut: no known value crosses it, whatever comes after."""
+        """The index at which `line` may be split: whatever follows the line, no known value crosses it."""
         cut = max(0, len(line) - self.longest + 1)
         for start, end in reversed(self._spans(line)):
             if start < cut < end:
@@ -80,7 +78,7 @@ class Redactor:
 
 
 def _masked(line: bytes, spans: list[tuple[int, int]]) -> bytes:
-    """`line` with a mask for each run of spans that overlap; `spans` is sorted and not empty."""
+    """`line` with one mask for each group of overlapping spans; `spans` is sorted and not empty."""
     masked = bytearray()
     done, (start, end) = 0, spans[0]
     for following, its_end in spans[1:]:

@@ -1,19 +1,19 @@
-"""Masking secrets in lines that come in pieces."""
+"""Masks secrets in lines that arrive in pieces."""
 
 from __future__ import annotations
 
 from senro.domain.text.redactor import Redactor
 
 HELD_LIMIT = 65_536
-"""Bytes beyond the longest value that are held back at most. Only values that overlap themselves on and on hold more;
-their run is cut at the end of one, after which the end of another may show, never the whole."""
+"""Bytes, beyond the longest value, that are buffered at most. Only a series of overlapping values needs more. It is
+split at the end of one of them, so that the end of another may be visible, but no whole value."""
 
 
 class PieceMask:
     """Masks one stream.
 
-    A value may begin in one piece of a line and end in the next, so the end of a piece that has no newline behind it is
-    held back until it is known not to begin one.
+    A value may begin in one piece of a line and end in the next, so the end of an incomplete piece is buffered until it
+    is known not to begin a value.
     """
 
     def __init__(self, redactor: Redactor) -> None:
@@ -21,7 +21,7 @@ class PieceMask:
         self._held = b""
 
     def feed(self, piece: bytes, *, complete: bool) -> bytes:
-        """What of the line may be shown now; with `complete`, `piece` ends it."""
+        """Returns what of the line may be shown now; with `complete`, `piece` ends the line."""
         line = self._held + piece
         if complete:
             self._held = b""
@@ -33,6 +33,6 @@ class PieceMask:
         return self._redactor.apply(line[:cut])
 
     def finish(self) -> bytes:
-        """What was held back, where the stream ended without a newline."""
+        """Returns what was buffered when the stream ended without a newline."""
         held, self._held = self._held, b""
         return self._redactor.apply(held)
