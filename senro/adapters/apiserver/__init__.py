@@ -1,4 +1,4 @@
-"""The apiserver over httpx: the only package that knows HTTP."""
+"""The requests to the apiserver, by httpx. No other package of senro uses HTTP."""
 
 from senro.adapters.apiserver.cluster import connect
 from senro.adapters.apiserver.configuration import Configuration, read_configuration

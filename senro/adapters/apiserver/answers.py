@@ -1,4 +1,4 @@
-"""Answers: read within bounds, closed whatever happens, judged by their status."""
+"""Reads the answers to requests, and raises the error for their status."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from senro.domain.errors import ProtocolError
 from senro.domain.kube.status import api_error, bounded, decode_error_response
 
 BODY_LIMIT = 16 * 1024 * 1024
-"""Bytes of an answer. An object has at most 3 MiB on its way in (docs/design/api-rules.md#request-size); an answer adds
-managedFields and defaults, a list of nodes has a few KiB for each."""
+"""The largest body in bytes. A request has at most 3 MiB (docs/design/api-rules.md#request-size); an answer adds
+managedFields and defaults."""
 
 CLOSE_SECONDS = 2.0
-"""For closing a connection that is given up."""
+"""How long closing an answer may take."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer below 400, with its whole body."""
+    """A successful answer."""
 
     status: int
     body: bytes
 
 
 async def close(answer: httpx.Response) -> None:
-    """Close the answer, whoever is cancelled: its connection must not stay open, nor its slot in the pool taken."""
+    """Close the answer, also while the caller is cancelled, which frees its connection and its slot in the pool."""
     with anyio.move_on_after(CLOSE_SECONDS, shield=True):
         await answer.aclose()
 
 
 async def read_whole(operation: str, answer: httpx.Response) -> Reply:
-    """Read the answer, close it, and judge it."""
+    """Read the answer and close it. Raises as `check` does."""
     try:
         data = await read_bounded(operation, answer, BODY_LIMIT)
     finally:
@@ -44,7 +44,7 @@ async def read_whole(operation: str, answer: httpx.Response) -> Reply:
 
 
 async def read_bounded(operation: str, answer: httpx.Response, limit: int) -> bytes:
-    """The body; raises `ProtocolError` where it has more than `limit` bytes."""
+    """Returns the body. Raises `ProtocolError` if it has more than `limit` bytes."""
     pieces = bytearray()
     async for piece in answer.aiter_raw():
         pieces += piece
@@ -54,7 +54,7 @@ async def read_bounded(operation: str, answer: httpx.Response, limit: int) -> by
 
 
 def check(operation: str, answer: httpx.Response, data: bytes) -> Reply:
-    """The reply; raises the `ApiError` for 4xx and 5xx, `ProtocolError` for a redirect or an early answer."""
+    """Returns the reply. Raises the `ApiError` for 4xx and 5xx, `ProtocolError` for 1xx and 3xx."""
     if answer.status_code >= 400:
         raise api_error(operation, decode_error_response(answer.status_code, data, retry_after=retry_after(answer)))
     if not answer.is_success:
@@ -63,7 +63,7 @@ def check(operation: str, answer: httpx.Response, data: bytes) -> Reply:
 
 
 def retry_after(answer: httpx.Response) -> float | None:
-    """The Retry-After header in seconds, from a number or, as a proxy may send it, a date (RFC 9110, 10.2.3)."""
+    """Returns Retry-After in seconds, None without one. It may be a number or a date (RFC 9110 section 10.2.3)."""
     value = answer.headers.get("Retry-After")
     if value is None:
         return None
@@ -72,7 +72,7 @@ def retry_after(answer: httpx.Response) -> float | None:
         return seconds if math.isfinite(seconds) else None
     try:
         then = email.utils.parsedate_to_datetime(value)
-        # Against the answer's own clock, where it has one: this machine's may be off.
+        # The clock of this machine may be wrong, so the date is compared with that of the answer.
         now = email.utils.parsedate_to_datetime(answer.headers.get("Date", ""))
         return max(0.0, (then - now).total_seconds())
     except (ValueError, TypeError):
@@ -80,5 +80,5 @@ def retry_after(answer: httpx.Response) -> float | None:
 
 
 def shown(reply: Reply) -> str:
-    """The beginning of what was answered, for an error about it."""
+    """Returns the beginning of the body, for an error message."""
     return repr(bounded(reply.body.decode("utf-8", "replace"), 200))

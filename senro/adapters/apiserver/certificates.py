@@ -1,4 +1,4 @@
-"""What can be said of certificates and keys before a connection is tried."""
+"""Checks certificates and keys before a connection is made."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with a file: a short stable word, a sentence, and whether it is about the key."""
+    """What is wrong with a file.
+
+    rule: the identifier of the problem.
+    message: a sentence about it.
+    about_key: whether the file of the key is wrong, and not that of the certificate.
+    """
 
     rule: str
     message: str
@@ -21,7 +26,7 @@ class Problem:
 
 
 def check_bundle(data: bytes, *, now: datetime) -> Problem | None:
-    """A CA bundle: at least one certificate, and at least one that is valid `now`."""
+    """Returns the problem of a CA bundle; None if at least one certificate of it is valid `now`."""
     try:
         certificates = x509.load_pem_x509_certificates(data)
     except ValueError:
@@ -31,7 +36,7 @@ def check_bundle(data: bytes, *, now: datetime) -> Problem | None:
 
 
 def check_pair(cert: bytes, key: bytes, *, now: datetime) -> Sequence[Problem]:
-    """A client certificate, the first of its file, with its key: both readable, a pair, and valid `now`."""
+    """Returns the problems of a client certificate, the first of its file, and its key."""
     problems: list[Problem] = []
     leaf = private = None
     try:

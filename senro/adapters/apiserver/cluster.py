@@ -1,4 +1,4 @@
-"""The cluster behind one configuration."""
+"""Connects to the cluster of a configuration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from senro.ports.cluster import Cluster
 
 
 class ApiserverCluster(Objects, Leases, LogStreams, Execs):
-    """`senro.ports.cluster.Cluster`: the parts of this package, behind two clients and one identity."""
+    """Implements `senro.ports.cluster.Cluster` by two HTTP clients with one identity."""
 
     def __init__(
         self,
@@ -48,16 +48,16 @@ class ApiserverCluster(Objects, Leases, LogStreams, Execs):
 
     @property
     def address(self) -> str:
-        """Scheme, host and port."""
+        """See the port."""
         return self._address
 
 
 @asynccontextmanager
 async def connect(configuration: Configuration, *, clock: Clock, randomness: Randomness) -> AsyncIterator[Cluster]:
-    """The cluster, until the context is left. Nothing is sent before the first call: ask for its `version`.
+    """Open the clients of a cluster; leaving the context closes them and ends all requests.
 
-    A request obeys the scope of whoever asked for it: one that is asked for in a shielded scope is answered also while
-    the scope around this context is cancelled. Leaving ends the requests that others still wait for.
+    Nothing is sent before the first call, which should be `version`. A request from a shielded scope goes on while the
+    scope around this context is cancelled.
     """
     short, streams = rest_client(configuration), stream_client(configuration)
     async with in_flight_requests(short, streams) as live:

@@ -1,7 +1,7 @@
-"""Which apiserver, and who asks: from SENRO_K8S_* and from nowhere else.
+"""Reads the address of the apiserver and the credential from the variables SENRO_K8S_*.
 
-No kubeconfig, no in-cluster discovery, no proxy or credential from any other variable. Every problem is found before
-anything is sent, and all of them are told at once.
+senro reads no kubeconfig, no service account of a pod, and no other variable, such as HTTPS_PROXY. Every problem is
+found before anything is sent, and all of them are reported at once.
 """
 
 from __future__ import annotations
@@ -31,33 +31,39 @@ _CREDENTIALS = f"{TOKEN_FILE}, {TOKEN}, or {CERT_FILE} with {KEY_FILE}"
 
 @dataclass(frozen=True, slots=True)
 class TokenFile:
-    """A bearer token in a file that is rotated by replacing it."""
+    """The path of a file with a bearer token; a new token replaces the file."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A bearer token that does not change."""
+    """A bearer token."""
 
     value: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ClientCertificate:
-    """A client certificate and its key, both PEM files."""
+    """The paths of a client certificate and its key, both PEM."""
 
     cert_file: str
     key_file: str
 
 
 Credential = TokenFile | Token | ClientCertificate
-"""Who asks."""
+"""How senro authenticates itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """A configuration that was checked. `server` is the URL without a trailing slash; `ca` is PEM text."""
+    """A checked configuration.
+
+    server: the URL of the apiserver, without a trailing slash.
+    ca: the CA bundle, as PEM.
+    credential: how senro authenticates itself.
+    proxy: the URL of an HTTP proxy; None for none.
+    """
 
     server: str
     ca: str = field(repr=False)
@@ -66,16 +72,17 @@ class Configuration:
 
     @property
     def address(self) -> str:
-        """Scheme, host and port."""
+        """Scheme, host and port of `server`."""
         parts = urlsplit(self.server)
         return f"{parts.scheme}://{parts.netloc}"
 
 
 def read_configuration(env: Mapping[str, str], *, now: datetime) -> Configuration:
-    """The configuration in `env`; an empty variable counts as missing. `now` judges the certificates.
+    """Read the variables of `env`; an empty one counts as missing. `now` decides whether certificates are valid.
 
-    Raises `ConfigurationError` with every problem: what is missing, contradictory or unknown, a file that cannot be
-    read, a CA bundle without a certificate, a key that does not belong to its certificate, one that has expired.
+    Raises `ConfigurationError` with every problem: variables that are missing, contradictory or unknown, a file that
+    cannot be read, a CA bundle without a certificate, a key that does not belong to its certificate, an expired
+    certificate.
     """
     reader = _VariableReader(env, now)
     configuration = reader.read()
@@ -85,7 +92,7 @@ def read_configuration(env: Mapping[str, str], *, now: datetime) -> Configuratio
 
 
 class _VariableReader:
-    """One reading: it collects what is wrong."""
+    """Reads the variables and collects the problems."""
 
     def __init__(self, env: Mapping[str, str], now: datetime) -> None:
         self._env = {name: value.strip() for name, value in env.items() if name.startswith(PREFIX) and value.strip()}
@@ -203,7 +210,7 @@ class _VariableReader:
         return value.rstrip("/")
 
     def _url(self, where: str, value: str, *schemes: str) -> SplitResult | None:
-        # The value is never quoted: it may carry a password where none belongs.
+        # Messages do not quote the value: it may contain a password.
         if not value.lower().startswith(schemes):
             self._refuse(where, "scheme", f"must begin with {' or '.join(schemes)}")
             return None
@@ -234,9 +241,9 @@ class _VariableReader:
 
 
 FILE_LIMIT = 4 * 1024 * 1024
-"""Bytes read of a token, certificate or key; the largest public CA bundles have a quarter of a mebibyte."""
+"""How many bytes of a token, certificate or key are read; the largest public CA bundles have 256 KiB."""
 
 
 def is_token(data: bytes) -> bool:
-    """Whether `data` can stand in an Authorization header: printable ASCII without blanks (RFC 6750 section 2.1)."""
+    """Returns whether an Authorization header can carry `data`: printable ASCII, no blanks (RFC 6750 section 2.1)."""
     return bool(data) and all(0x21 <= byte <= 0x7E for byte in data)

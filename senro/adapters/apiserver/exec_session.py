@@ -1,4 +1,4 @@
-"""One exec that runs: a WebSocket that is read, written and kept alive at the same time."""
+"""One running exec: reads and writes its WebSocket, and sends pings."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ from senro.domain.kube.exec_protocol import ExecEvent, ExecProtocol
 from senro.ports.clock import Clock
 
 READ_BYTES = 256 * 1024
-"""Read at once, at most; the server's frames are at most 32 KiB, so several come together."""
+"""The most bytes of one read. The server's frames have at most 32 KiB, so one read may return several."""
 
 MESSAGE_BYTES = 128 * 1024
-"""The largest message to stdin: larger ones are slower, and the server fails at 32 MiB
+"""The largest message of stdin. Larger ones are slower, and the server refuses 32 MiB
 (docs/design/measurements.md#message-sizes)."""
 
 WRITE_BYTES = 4 * MESSAGE_BYTES
-"""Bytes of stdin that are written together: a write costs a turn of the event loop, whatever its size. A piece of an
-archive is one; half of it takes a tenth more of the client's CPU."""
+"""How many bytes of stdin one write has. It is a whole piece of an archive: each write costs a turn of the event loop,
+and half of this size takes a tenth more of the client's CPU."""
 
 PING_SECONDS = 30.0
-"""Between pings, which keep load balancers from cutting a quiet exec. Pongs are not waited for: while the command
-does not read its stdin the server answers none (docs/design/exec-protocol.md#back-pressure-stops-the-pongs)."""
+"""The time between two pings, which keep load balancers from cutting a quiet exec. senro does not wait for their pongs:
+a server whose command does not read sends none (docs/design/exec-protocol.md#back-pressure-stops-the-pongs)."""
 
 GOODBYE_SECONDS = 1.0
-"""For the close frame when the context is left; the connection is closed whatever becomes of it."""
+"""How long sending the close frame may take. The connection is closed in any case."""
 
 
 class WebSocketExec:
-    """`senro.ports.cluster.ExecSession`.
+    """Implements `senro.ports.cluster.ExecSession`.
 
-    One task receives, one sends, and a third writes what neither asked for: pings, pongs, the echo of a close frame.
-    The receiver must never wait for a writer: both ends may be full, and then reading is what sets them free.
+    One task receives and one sends. A third runs `run_keepalive`, which writes pings, pongs and the answer to a close
+    frame. The receiver never waits for a writer: if both ends have full buffers, only reading frees them
+    (docs/design/exec-protocol.md#read-while-writing).
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class WebSocketExec:
         self._dead: str | None = None
 
     async def send(self, data: bytes | memoryview) -> None:
-        """Send to stdin, in messages of at most MESSAGE_BYTES."""
+        """See the port. Sends messages of at most `MESSAGE_BYTES`."""
         for start in range(0, len(data), WRITE_BYTES):
             end = min(start + WRITE_BYTES, len(data))
             async with self._writing:
@@ -85,7 +86,7 @@ class WebSocketExec:
                 self._touch()
 
     async def close_stdin(self) -> None:
-        """End stdin; harmless where it was ended before."""
+        """See the port. A second call does nothing."""
         async with self._writing:
             self._refuse_if_over()
             message = self._protocol.close_stdin()
@@ -94,7 +95,7 @@ class WebSocketExec:
                 self._touch()
 
     async def wait_until_received(self) -> None:
-        """Return when the server has answered a ping that was sent after everything else."""
+        """See the port. The server confirms by answering a ping."""
         payload = b"%d" % len(self._pongs)
         answered = self._pongs[payload] = anyio.Event()
         async with self._writing:
@@ -105,7 +106,7 @@ class WebSocketExec:
             self._refuse_if_over()
 
     async def receive(self) -> ExecEvent:
-        """The next event."""
+        """See the port."""
         while not self._events:
             if self._error is not None:
                 raise self._error
@@ -125,11 +126,11 @@ class WebSocketExec:
             if self._protocol.ended:
                 self._wake()
                 if self._write_scope is not None:
-                    self._write_scope.cancel()  # nobody reads stdin any more
+                    self._write_scope.cancel()  # the command has ended and does not read stdin any more
         return self._events.popleft()
 
     async def run_keepalive(self) -> None:
-        """Write pings and answers until cancelled. Never raises: a failure shows where it matters, in receive."""
+        """Write pings, pongs and the answer to a close frame until cancelled. Raises nothing: `receive` does."""
         while True:
             asked_to = await wait_at_most(self._control_waits, PING_SECONDS, self._clock)
             async with self._writing:
@@ -145,7 +146,7 @@ class WebSocketExec:
                     return
 
     async def send_close_frame(self) -> None:
-        """A close frame, if the connection can still take one: the server then drops the command's stdin at once."""
+        """Send a close frame, if the connection is usable: the server then ends the command's stdin at once."""
         if self._dead is not None or self._writing.locked():
             return
         with anyio.move_on_after(GOODBYE_SECONDS, shield=True):
@@ -157,7 +158,7 @@ class WebSocketExec:
     def _take(self, event: WebSocketEvent) -> None:
         found: ExecEvent | None
         if isinstance(event, Message):
-            # A pong is no sign of life of the command, so only messages end a silence.
+            # A pong comes from the server, not from the command, so it does not restart the idle time.
             self._touch()
             found = self._protocol.receive_message(event.data)
         elif isinstance(event, Pong):
@@ -182,7 +183,7 @@ class WebSocketExec:
             try:
                 data = await self._stream.read(READ_BYTES, timeout=left)
             except httpcore.ReadTimeout:
-                continue  # a writer may have moved something meanwhile
+                continue  # a write may have restarted the idle time meanwhile
             except TRANSPORT_ERRORS as error:
                 self._fail(describe_error(error), error)
             if not data:
@@ -190,10 +191,10 @@ class WebSocketExec:
             return self._with_what_came_too(data)
 
     def _with_what_came_too(self, data: bytes) -> bytes | memoryview:
-        """`data`, and what was received with it and waits to be decrypted. Use it before the next read.
+        """Returns `data` and the TLS records that were received with it. The next read reuses the memory.
 
-        A read gives one TLS record, 16 KiB at most, and costs several times what decrypting it does; four records and
-        more are received together. An `SSLObject` reads from memory alone, so asking it for more never waits.
+        A read returns one TLS record of at most 16 KiB, and costs several times as much CPU as decrypting it; four and
+        more records are received together. An `SSLObject` reads only from memory, so reading more of it never blocks.
         """
         if self._tls is None:
             return data
@@ -203,15 +204,15 @@ class WebSocketExec:
         room[:size] = data
         try:
             while size < len(room) and (count := self._tls.read(READ_BYTES, room[size:])):
-                size += count  # type: ignore[operator] # the stubs know of no buffer, with which it is a count
+                size += count  # type: ignore[operator] # the stubs lack the overload with a buffer, which returns a count
         except (ssl.SSLWantReadError, ssl.SSLEOFError):
-            pass  # that was all
+            pass  # no more complete records
         except ssl.SSLError as error:
-            self._broken = error  # the next read would not say it again
+            self._broken = error  # a second read would not raise it
         return room[:size]
 
     async def _write(self, data: bytes) -> None:
-        """Write all of `data`, or the stream is dead: part of a frame may be on the wire. Call with the lock held."""
+        """Write `data`; the caller has the lock. A failure makes the stream unusable: part of a frame may be sent."""
         if not data:
             return
         whole = False
@@ -230,7 +231,7 @@ class WebSocketExec:
             self._fail(f"nothing could be written for {self._idle:g} seconds")
 
     def _touch(self) -> None:
-        """Something moved: the silence begins again, for whoever waits in the other direction too."""
+        """Restart the idle time, also that of a write under way."""
         self._moved = self._clock.monotonic()
         if self._write_scope is not None:
             self._write_scope.deadline = anyio.current_time() + self._idle
@@ -252,6 +253,6 @@ class WebSocketExec:
         raise self._protocol.broken(cause) from error
 
     def _wake(self) -> None:
-        """Let nobody wait for a pong that cannot come."""
+        """Wake the tasks that wait for a pong, since none can come any more."""
         for answered in self._pongs.values():
             answered.set()

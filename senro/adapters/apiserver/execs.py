@@ -1,4 +1,4 @@
-"""Commands in containers, over a WebSocket."""
+"""Runs commands in containers, over a WebSocket."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from senro.domain.requests.idempotency import RequestKind
 from senro.ports.clock import Clock, Randomness
 
 REFUSAL_LIMIT = 64 * 1024
-"""Bytes of the body of a refused handshake that are read, as kubectl does."""
+"""How many bytes of the body of a refused handshake are read; kubectl reads as many."""
 
 _SERVED_SINCE = {V5: "Kubernetes 1.30 or later, which serves v5.channel.k8s.io", V4: "a server of v4.channel.k8s.io"}
 
 
 class Execs:
-    """`senro.ports.cluster.Execs`, over the client for streams."""
+    """Implements `senro.ports.cluster.Execs` by the client for streams."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Execs:
     async def exec(
         self, namespace: str, name: str, container: str, command: Sequence[str], *, stdin: bool, idle_seconds: float
     ) -> AsyncIterator[WebSocketExec]:
-        """Run the command; see the port."""
+        """See the port."""
         operation = f"exec {bounded(command[0], 60) if command else 'nothing'} in {container} of pod {namespace}/{name}"
         subprotocol = V5 if stdin else V4
         target = api_paths.exec_(namespace, name, container, command, stdin=stdin)
@@ -76,7 +76,7 @@ class Execs:
             await close(answer)
 
     async def _open_exec(self, operation: str, target: str, subprotocol: str) -> httpx.Response:
-        """The 101, checked. A 401 is asked again once if the token file has changed."""
+        """Returns the checked 101. Repeats a 401 once if the token file has changed."""
         try:
             return await self._upgrade(operation, target, subprotocol)
         except Unauthorized:
@@ -98,7 +98,7 @@ class Execs:
 
 
 async def _upgraded(operation: str, nonce: bytes, subprotocol: str, answer: httpx.Response) -> httpx.Response:
-    """The answer if it is a 101 by the rules; else it is closed."""
+    """Returns the answer if it is a correct 101. Else closes it and raises."""
     try:
         if answer.status_code != 101:
             await _raise_refusal(operation, answer, subprotocol)
@@ -110,10 +110,10 @@ async def _upgraded(operation: str, nonce: bytes, subprotocol: str, answer: http
 
 
 async def _raise_refusal(operation: str, answer: httpx.Response, subprotocol: str) -> NoReturn:
-    """Raise what an answer other than 101 says."""
+    """Raise the error for an answer other than 101."""
     data = await read_bounded(operation, answer, REFUSAL_LIMIT)
     if answer.status_code == 403 and not data.strip():
-        # An RBAC denial has a Status; the WebSocket server's own refusal has nothing (recording `exec-basics`).
+        # A refusal by RBAC has a Status, that of the WebSocket server has no body (recording `exec-basics`).
         raise ProtocolError(operation, rule=_SERVED_SINCE[subprotocol], got="a refusal (403) without a word")
     check(operation, answer, data)
     raise ProtocolError(operation, rule="101 Switching Protocols", got=f"HTTP status {answer.status_code}")

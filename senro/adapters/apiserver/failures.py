@@ -1,6 +1,6 @@
-"""Foreign exceptions, and the error that each one is.
+"""Translates the exceptions of httpx, httpcore, h2, anyio and the standard library into senro's errors.
 
-`tests/unit/adapters/apiserver/test_error_map.py` proves the table complete.
+`tests/unit/adapters/apiserver/test_error_map.py` proves that the table is complete.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _E = TypeVar("_E", bound=BaseException)
 
 
 class Failure(enum.Enum):
-    """What a failed request means to whoever asked."""
+    """What a failed request tells its caller."""
 
     NOT_SENT = "nothing reached the apiserver"
     MAYBE_SENT = "the request may have taken effect"
@@ -37,14 +37,14 @@ FAILURES: dict[type[Exception], Failure] = {
     httpx.LocalProtocolError: Failure.BROKEN_RULE,
     httpx.DecodingError: Failure.BROKEN_RULE,
     httpx.TooManyRedirects: Failure.BROKEN_RULE,
-    # A server that closes an idle connection while the request is on its way shows as RemoteProtocolError.
+    # RemoteProtocolError also means that the server closed an idle connection while the request was being sent.
     httpx.RemoteProtocolError: Failure.MAYBE_SENT,
     httpx.ReadError: Failure.MAYBE_SENT,
     httpx.ReadTimeout: Failure.MAYBE_SENT,
     httpx.WriteError: Failure.MAYBE_SENT,
     httpx.WriteTimeout: Failure.MAYBE_SENT,
     httpx.CloseError: Failure.MAYBE_SENT,
-    # After a 101 the stream is httpcore's, and so are its exceptions.
+    # After a 101 senro uses the stream of httpcore.
     httpcore.ConnectError: Failure.NOT_SENT,
     httpcore.ConnectTimeout: Failure.NOT_SENT,
     httpcore.PoolTimeout: Failure.NOT_SENT,
@@ -57,38 +57,38 @@ FAILURES: dict[type[Exception], Failure] = {
     httpcore.ReadTimeout: Failure.MAYBE_SENT,
     httpcore.WriteError: Failure.MAYBE_SENT,
     httpcore.WriteTimeout: Failure.MAYBE_SENT,
-    # httpcore lets two of anyio's errors through; the others are listed in case that changes.
+    # httpcore does not translate two of anyio's errors; the others are here in case that changes.
     anyio.BusyResourceError: Failure.MAYBE_SENT,
     anyio.BrokenResourceError: Failure.MAYBE_SENT,
     anyio.ClosedResourceError: Failure.MAYBE_SENT,
     anyio.EndOfStream: Failure.MAYBE_SENT,
-    # h2's own, should one slip through httpcore when a stream is reset under a request.
+    # httpcore may not translate an error of h2 when a stream is reset.
     h2.exceptions.H2Error: Failure.MAYBE_SENT,
-    # What future versions may add below these.
+    # The base classes of what later versions may add.
     httpx.RequestError: Failure.MAYBE_SENT,
     httpcore.NetworkError: Failure.MAYBE_SENT,
     httpcore.TimeoutException: Failure.MAYBE_SENT,
     httpcore.ProtocolError: Failure.MAYBE_SENT,
-    # A whole request that outlives its bound; a socket's own words; TLS.
+    # A request that takes longer than its bound; errors of sockets and of TLS.
     TimeoutError: Failure.MAYBE_SENT,
     OSError: Failure.MAYBE_SENT,
 }
-"""By the most exact class: a lookup goes up the class's own order of resolution."""
+"""What each exception means. The row of the nearest base class counts."""
 
 TRANSPORT_ERRORS = tuple(FAILURES)
-"""What to catch around a call of httpx, httpcore or anyio."""
+"""The exceptions that a call of httpx, httpcore or anyio may raise."""
 
 
 def failure_of(error: Exception) -> Failure:
-    """The row for `error`, by its class or the nearest base that has one."""
+    """Returns the row of `FAILURES` for `error`."""
     if _behind(error, h2.exceptions.TooManyStreamsError) is not None:
-        # The connection is full, which httpcore takes for a mistake of the caller (encode/httpcore#1022).
+        # The connection has no free stream, which httpcore reports as LocalProtocolError (encode/httpcore#1022).
         return Failure.NOT_SENT
     return next(FAILURES[kind] for kind in type(error).__mro__ if kind in FAILURES)
 
 
 def describe_error(error: BaseException) -> str:
-    """A sentence for people: the class and the text, and where it is about a certificate, what to look at."""
+    """Returns the class and the text of `error`, or what to do about a certificate that was refused."""
     certificate = certificate_problem(error)
     if certificate is not None:
         return f"the apiserver's certificate was refused: {certificate.verify_message}; check SENRO_K8S_CA_FILE"
@@ -97,12 +97,12 @@ def describe_error(error: BaseException) -> str:
 
 
 def certificate_problem(error: BaseException) -> ssl.SSLCertVerificationError | None:
-    """The refusal of the peer's certificate behind `error`: repeating the request is useless then."""
+    """Returns the refusal of the server's certificate that caused `error`, if one did: a retry is useless then."""
     return _behind(error, ssl.SSLCertVerificationError)
 
 
 def _behind(error: BaseException, kind: type[_E]) -> _E | None:
-    """The exception of that class that `error` is, or was raised from."""
+    """Returns `error` or the nearest cause of it that is a `kind`; None if there is none."""
     seen: BaseException | None = error
     for _ in range(8):  # httpx from httpcore from anyio from ssl, with room to spare
         if seen is None:
@@ -114,7 +114,7 @@ def _behind(error: BaseException, kind: type[_E]) -> _E | None:
 
 
 def translate(operation: str, error: Exception) -> ClusterError:
-    """The error for a request without an answer; raise it `from` the foreign one."""
+    """Returns the error of a request without an answer. The caller raises it from `error`."""
     failure = failure_of(error)
     if failure is Failure.BROKEN_RULE:
         return ProtocolError(operation, rule="an task by the rules of HTTP", got=describe_error(error))

@@ -1,4 +1,4 @@
-"""The requests that are under way over the clients of one connection, and their end."""
+"""Runs the requests over the clients of one cluster, and ends them all when it is left."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from senro.adapters.apiserver.request_task import RequestTask
 from senro.adapters.apiserver.waiting import background
 
 LEAVE_SECONDS = 2.0
-"""For requests that are under way when the connection is left. Closing sockets takes no round trip."""
+"""How long ending the requests may take. Closing sockets needs no round trip."""
 
 _T = TypeVar("_T")
 
 
 class InFlightRequests:
-    """Where requests run. Their tasks are neither the caller's nor cancelled with what surrounds the connection."""
+    """Runs requests in tasks that a cancellation of their callers, or of the scope around them, does not reach."""
 
     def __init__(self, group: anyio.abc.TaskGroup) -> None:
         self._group = group
         self._live: set[RequestTask[Any]] = set()
         self.closed = False
-        """Whether the connection was left: then nothing is sent any more."""
+        """Whether `end` was called: nothing is sent any more."""
 
     def __len__(self) -> int:
-        """How many are under way, those that nobody waits for any more included."""
+        """The number of requests under way, including those that were given up."""
         return len(self._live)
 
     async def send(
@@ -41,7 +41,7 @@ class InFlightRequests:
         headers: Mapping[str, str],
         body: bytes | None = None,
     ) -> _T:
-        """Send the request and wait for its result; raises what it came to."""
+        """Send the request. Returns its result or raises its error."""
         if self.closed:
             raise task.closed()
         request = task.request(method, target, headers, body)
@@ -50,7 +50,7 @@ class InFlightRequests:
         return await task.result()
 
     async def end(self, *clients: httpx.AsyncClient) -> None:
-        """End what is under way and close the clients, whoever is cancelled, within LEAVE_SECONDS."""
+        """End all requests and close the clients within `LEAVE_SECONDS`, also while the caller is cancelled."""
         self.closed = True
         try:
             with anyio.move_on_after(LEAVE_SECONDS, shield=True):
@@ -73,7 +73,7 @@ class InFlightRequests:
 
 @asynccontextmanager
 async def in_flight_requests(*clients: httpx.AsyncClient) -> AsyncIterator[InFlightRequests]:
-    """A place for requests over `clients`; leaving it ends them all and closes the clients."""
+    """Open a place for requests over `clients`. Leaving the context ends them all and closes the clients."""
     async with background() as group:
         live = InFlightRequests(group)
         try:

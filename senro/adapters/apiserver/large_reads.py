@@ -1,8 +1,8 @@
-"""Larger reads from the socket below TLS.
+"""Reads more bytes at once from the socket below TLS.
 
-anyio's TLS stream asks what it wraps for 64 KiB, of up to 256 KiB that asyncio has read already: the rest is copied,
-put back and asked for again, each time with a turn of the event loop. For a stream of 100 MiB that is a third of the
-client's CPU (`benchmarks/bench_exec.py`).
+anyio's TLS stream reads 64 KiB at a time from the stream that it wraps, of up to 256 KiB that asyncio has received. The
+rest is copied and stored again, and each read costs a turn of the event loop: a third of the client's CPU for a stream
+of 100 MiB (`benchmarks/bench_exec.py`).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from anyio.streams.tls import TLSStream
 
 
 class LargeReadStream(ByteStream):
-    """The stream that it wraps, which is asked for at least `least` bytes at a time."""
+    """Wraps a stream, and reads at least `least` bytes of it at a time."""
 
     def __init__(self, inner: ByteStream, least: int) -> None:
         self._inner = inner
         self._least = least
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
-        """See anyio. A caller that can take less must not be given this stream."""
+        """Receive up to `least` bytes, also if `max_bytes` is less, so the caller must accept as many."""
         return await self._inner.receive(max(max_bytes, self._least))
 
     async def send(self, item: bytes) -> None:
@@ -45,10 +45,10 @@ class LargeReadStream(ByteStream):
 
 
 def enable_large_reads(stream: httpcore.AsyncNetworkStream, least: int) -> None:
-    """Let what lies below the TLS of this stream be asked for at least `least` bytes at a time.
+    """Wrap the stream below the TLS of `stream` in a `LargeReadStream`.
 
-    httpcore has no public name for what its own streams wrap (one for the upgrade, one for anyio's). Where it is kept
-    elsewhere nothing is changed, and reading is slower: tests/contract/test_exec_sockets.py would say so.
+    httpcore has no public name for the streams that its own ones wrap (one for the upgrade, one of anyio). A version
+    that keeps them elsewhere gets no wrapper and reads slowly; tests/contract/test_exec_sockets.py fails then.
     """
     tls: object = stream
     while isinstance(tls, httpcore.AsyncNetworkStream):

@@ -1,4 +1,4 @@
-"""Leases, by REST."""
+"""Reads and writes Leases."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from senro.ports.cluster import Manifest
 
 
 class Leases:
-    """`senro.ports.cluster.Leases`."""
+    """Implements `senro.ports.cluster.Leases`."""
 
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
 
     async def read_lease(self, namespace: str, name: str) -> Lease | None:
-        """Read the Lease; None where there is none."""
+        """See the port."""
         operation = f"read lease {namespace}/{name}"
         try:
             reply = await self._rest.send(RequestKind.LEASE_READ, operation, api_paths.lease(namespace, name))
@@ -30,20 +30,20 @@ class Leases:
         return _lease(operation, reply)
 
     async def create_lease(self, manifest: Manifest) -> Lease:
-        """Create the Lease, once."""
+        """See the port."""
         namespace, name = named(manifest)
         return await self._write(
             RequestKind.LEASE_CREATE, f"create lease {namespace}/{name}", api_paths.leases(namespace), manifest
         )
 
     async def replace_lease(self, manifest: Manifest) -> Lease:
-        """Replace the Lease of the manifest's uid and resourceVersion, once."""
+        """See the port."""
         namespace, name = named(manifest)
         target = api_paths.lease_update(namespace, name)
         return await self._write(RequestKind.LEASE_REPLACE, f"update lease {namespace}/{name}", target, manifest)
 
     async def delete_lease(self, namespace: str, name: str, *, uid: str, version: str) -> None:
-        """Delete this very Lease, or find it gone."""
+        """See the port."""
         operation = f"delete lease {namespace}/{name}"
         options = {
             "apiVersion": "v1",
@@ -70,6 +70,6 @@ def _lease(operation: str, reply: Reply) -> Lease:
     except ValueError:
         lease = Lease()
     if not (lease.metadata.uid and lease.metadata.resource_version):
-        # Taken for a Lease, a proxy's page would look like one that nobody holds.
+        # An answer of a proxy, decoded as a Lease, would look like one without a holder.
         raise ProtocolError(operation, rule="a Lease with uid and resourceVersion", got=shown(reply))
     return lease

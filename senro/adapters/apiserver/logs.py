@@ -1,4 +1,4 @@
-"""Logs, followed and read."""
+"""Reads and follows the logs of containers."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from senro.domain.kube import api_paths
 from senro.domain.requests.idempotency import RequestKind
 
 SILENCE_SECONDS = 600.0
-"""A followed log that says nothing for so long is cut and followed again: a connection may have died without a word,
-and a load balancer cuts idle ones anyway. One request in ten minutes is no burden."""
+"""The read timeout of a followed log, which is then followed again. A connection may be lost without notice, and load
+balancers cut idle ones."""
 
 READ_LIMIT = 64 * 1024 * 1024
-"""Bytes of a log that is read without following. The kubelet keeps 10 MiB in the newest file by default."""
+"""How many bytes of a log are read without following. The newest file has 10 MiB by default."""
 
 
 class LogStreams:
-    """`senro.ports.cluster.Logs`, over the client for streams."""
+    """Implements `senro.ports.cluster.Logs` by the client for streams."""
 
     def __init__(
         self, client: httpx.AsyncClient, authorization: Authorization, *, in_flight_requests: InFlightRequests
@@ -42,7 +42,7 @@ class LogStreams:
     async def follow_log(
         self, namespace: str, name: str, container: str, *, since: str | None = None
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Follow the log: its bytes as they come."""
+        """See the port."""
         operation = f"follow the log of {container} in pod {namespace}/{name}"
         target = api_paths.log(namespace, name, container, follow=True, since=since)
         async with (
@@ -52,7 +52,7 @@ class LogStreams:
             yield pieces
 
     async def read_log(self, namespace: str, name: str, container: str, *, since: str | None = None) -> bytes:
-        """Read what the newest log file holds, its end where that is more than READ_LIMIT."""
+        """See the port. Returns the last `READ_LIMIT` bytes."""
         operation = f"read the log of {container} in pod {namespace}/{name}"
         target = api_paths.log(namespace, name, container, follow=False, since=since)
         kept = bytearray()
@@ -67,15 +67,15 @@ class LogStreams:
     async def _open_log(
         self, operation: str, target: str, *, silence: float = READ_SECONDS
     ) -> AsyncIterator[httpx.Response]:
-        """The answer, its head read: a success. A 401 is asked again once if the token file has changed."""
+        """Open a successful answer, whose body is not read yet. Repeats a 401 once if the token file has changed."""
         try:
             answer = await self._send(operation, target)
         except Unauthorized:
             if not self._authorization.refresh():
                 raise
             answer = await self._send(operation, target)
-        # Nothing may be late before the head; afterwards a quiet container is no trouble. The connection looks into
-        # this very mapping when the body is read.
+        # The usual timeout applies to the head of the answer, `silence` to its body. httpcore reads the timeout from
+        # this mapping before each read of the body.
         answer.request.extensions["timeout"]["read"] = silence
         try:
             yield answer
@@ -89,14 +89,14 @@ class LogStreams:
 
 
 async def _accepted(operation: str, answer: httpx.Response) -> httpx.Response:
-    """The answer if it is a success, its body unread; else it is read, closed and raised."""
+    """Returns a successful answer with its body unread. Else reads it, closes it and raises its error."""
     if not answer.is_success:
         await read_whole(operation, answer)
     return answer
 
 
 async def _pieces(operation: str, answer: httpx.Response) -> AsyncGenerator[bytes]:
-    """The body's pieces. A 204 says that the pod is not scheduled: no pieces."""
+    """Yields the pieces of the body. A 204 has none: the pod is not scheduled."""
     received = 0
     try:
         async for piece in answer.aiter_raw():

@@ -1,4 +1,4 @@
-"""Pods, Secrets and Events, by REST."""
+"""Reads and writes Pods, Secrets and Events."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from senro.domain.requests.idempotency import RequestKind
 from senro.ports.cluster import Manifest
 
 FIRST_CONTACT_SECONDS = 5.0
-"""How long a cluster that does not answer is asked for its version: somebody waits, and the address may be wrong."""
+"""How long the version is requested while there is no answer. The user waits for it, and the address may be wrong."""
 
 _T = TypeVar("_T")
 
 
 class _Object(msgspec.Struct, frozen=True):
-    """Any object of the API, as far as its name goes."""
+    """The metadata of any object of the API."""
 
     kind: str = ""
     metadata: Metadata = Metadata()
 
 
 class _Version(msgspec.Struct, frozen=True, rename="camel"):
-    """What GET /version says."""
+    """The answer to GET /version."""
 
     git_version: str = ""
 
 
 class Objects:
-    """`senro.ports.cluster.Pods`, `Secrets` and `Events`."""
+    """Implements `senro.ports.cluster.Pods`, `Secrets` and `Events`."""
 
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
 
     async def version(self) -> str:
-        """The apiserver's `gitVersion`."""
+        """See the port."""
         operation = "read the version"
         reply = await self._rest.send(
             RequestKind.VERSION, operation, api_paths.VERSION, unreachable_seconds=FIRST_CONTACT_SECONDS
@@ -53,14 +53,14 @@ class Objects:
         return bounded(version.git_version, 100)
 
     async def create_pod(self, manifest: Manifest) -> Pod:
-        """Create the pod, once."""
+        """See the port."""
         namespace, name = named(manifest)
         operation = f"create pod {namespace}/{name}"
         reply = await self._rest.store(RequestKind.POD_CREATE, operation, api_paths.pods(namespace), manifest)
         return _pod(operation, reply)
 
     async def read_pod(self, namespace: str, name: str) -> Pod | None:
-        """Read the pod; None where there is none."""
+        """See the port."""
         operation = f"read pod {namespace}/{name}"
         try:
             reply = await self._rest.send(RequestKind.POD_READ, operation, api_paths.pod(namespace, name))
@@ -70,7 +70,7 @@ class Objects:
         return _pod(operation, reply)
 
     async def delete_pod(self, namespace: str, name: str, *, uid: str, grace_seconds: int | None = None) -> bool:
-        """Delete this very pod; True where it is gone already."""
+        """See the port."""
         operation = f"delete pod {namespace}/{name}"
         options: dict[str, object] = {
             "apiVersion": "v1",
@@ -86,27 +86,27 @@ class Objects:
             _check_absence(error, name)
             return True
         except Conflict:
-            # Only the precondition can conflict on a DELETE; still, it is the other uid that proves it, not the 409.
+            # Only the precondition can conflict, but the other uid is the proof, and not the 409.
             found = await self.read_pod(namespace, name)
             if found is None or found.uid != uid:
                 return True
             raise
-        # Also after a grace of 0, which removes the object at once: a finalizer may hold it.
+        # Also after a grace of 0, which removes the object at once: a finalizer may keep it.
         return False
 
     async def create_secret(self, manifest: Manifest) -> str:
-        """Create the Secret, once; its uid."""
+        """See the port."""
         namespace, name = named(manifest)
         operation = f"create secret {namespace}/{name}"
         reply = await self._rest.store(RequestKind.SECRET_CREATE, operation, api_paths.secrets(namespace), manifest)
         uid = _decode(operation, reply, _Object).metadata.uid
         if not uid:
-            # The answer may echo the Secret's data, so it is not shown.
+            # The answer may contain the Secret's data, so the message does not quote it.
             raise ProtocolError(operation, rule="the Secret that was created", got="an answer without a uid")
         return uid
 
     async def own_secret(self, namespace: str, name: str, *, owner: Pod) -> None:
-        """Make the pod the Secret's owner, and look whether it is."""
+        """See the port."""
         operation = f"give secret {namespace}/{name} to pod {owner.name}"
         reference = {"apiVersion": "v1", "kind": "Pod", "name": owner.name, "uid": owner.uid}
         patch = {"metadata": {"ownerReferences": [reference]}}
@@ -123,7 +123,7 @@ class Objects:
             raise ProtocolError(operation, rule=f"the owner {owner.name} {owner.uid}", got=bounded(got, 500))
 
     async def delete_secret(self, namespace: str, name: str) -> None:
-        """Delete the Secret, or find it gone."""
+        """See the port."""
         operation = f"delete secret {namespace}/{name}"
         try:
             await self._rest.send(RequestKind.SECRET_DELETE, operation, api_paths.secret(namespace, name))
@@ -131,7 +131,7 @@ class Objects:
             return
 
     async def list_events(self, namespace: str, *, uid: str) -> tuple[ClusterEvent, ...] | None:
-        """The Events about a pod; None where they may not be listed."""
+        """See the port."""
         operation = f"list the events about a pod in {namespace}"
         try:
             reply = await self._rest.send(RequestKind.EVENTS_LIST, operation, api_paths.events(namespace, uid))
@@ -155,7 +155,7 @@ def _pod(operation: str, reply: Reply) -> Pod:
     except ValueError:
         raise ProtocolError(operation, rule="a Pod as JSON", got=shown(reply)) from None
     if not pod.uid:
-        # A proxy's page, an empty object: taken for a pod, it would look like one that never starts.
+        # An answer of a proxy, decoded as a Pod, would look like one that never starts.
         raise ProtocolError(operation, rule="a Pod with a uid", got=shown(reply))
     return pod
 

@@ -1,4 +1,4 @@
-"""One request, which whoever waits for it may give up at any moment without harm to the connection."""
+"""One request in a task of its own, so that its caller can be cancelled at any time without harm to the connection."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from senro.adapters.apiserver.failures import TRANSPORT_ERRORS, translate
 from senro.domain.errors import Unreachable
 
 REQUEST_SECONDS = 90.0
-"""One try, from the connection to the last byte: the apiserver's own 60 s, a slow handshake, a slow link."""
+"""The bound of one request, from connecting to the last byte. The apiserver itself takes up to 60 s."""
 
 IN_FLIGHT = 64
-"""Requests that httpcore has at once from one part of the adapter; the others wait where they can be cancelled."""
+"""How many requests of one part of the adapter httpcore has at one time. The others wait before they begin."""
 
 _T = TypeVar("_T")
 
 
 class RequestPhase(enum.Enum):
-    """How far httpcore is with a request."""
+    """How far a request is."""
 
     QUEUED = "not begun"
     CONNECTING = "waiting for a connection, or making one"
@@ -32,25 +32,29 @@ class RequestPhase(enum.Enum):
 
 
 class RequestAbandoned(Exception):
-    """Raised into httpcore in place of sending a request that nobody wants any more."""
+    """Raised inside httpcore to stop a request that was given up before it is sent."""
 
 
 class RequestTask(Generic[_T]):
-    """One request in a task of its own, since httpcore must not be cancelled everywhere.
+    """One request. `InFlightRequests` calls `run` in a task, and the caller waits in `result`.
 
-    While a connection is made, a cancellation leaves its socket open, or takes the connection from the pool while
-    another request is about to use it. Within HTTP/2 it leaves the stream open and miscounts the others, until the
-    connection refuses every request (encode/httpcore#1022, #943). All of it was seen here within 200 cancellations.
-    So a waiter that is cancelled goes at once, and what becomes of the request depends on the step: while a connection
-    is made it ends once that is done, unsent; over HTTP/1.1 it is cancelled; over HTTP/2 it is left to end by itself.
-    What was not sent before is never sent after, and REQUEST_SECONDS bound all of it.
+    httpcore must not be cancelled in every phase of a request. While a connection is made, a cancellation leaves its
+    socket open, or takes the connection from the pool although another request is about to use it. Within HTTP/2 it
+    leaves the stream open and miscounts the others, until the connection refuses every request (encode/httpcore#1022,
+    #943). All of it was seen within 200 cancellations. So a caller that is cancelled returns at once, and the phase
+    decides what happens to the request: while a connection is made, the request ends after that, unsent; over HTTP/1.1
+    it is cancelled; over HTTP/2 it goes on to its end. A request that was not sent by then is never sent.
 
-    The request obeys whoever waits in `result`, and `leave`; a scope around `connect` never reaches it. So a caller
-    whose own scope is shielded, a clean-up above all, gets its answer while everything around is cancelled.
+    A cancellation around the whole cluster does not reach the request, so that a caller in a shielded scope, such as a
+    cleanup, gets its answer.
 
-    `slots` bounds how many are begun. `take` makes the result of the answer, within the task; `drop` gets a result that
-    nobody waits for. `linger` is how long, in seconds, a waiter that is cancelled stays for the answer to a request
-    that was sent, before it gives up: for what must not be left with an unknown outcome.
+    `operation`: the request in words, for messages.
+    `slots`: limits how many requests have begun.
+    `take`: makes the result from the answer, inside the task.
+    `drop`: gets a result whose caller has given up.
+    `linger`: how many seconds a cancelled caller still waits for the answer to a request that was sent. Writes have it,
+    so that their outcome is known.
+    `ended`: set once httpcore has ended the request.
     """
 
     def __init__(
@@ -78,26 +82,25 @@ class RequestTask(Generic[_T]):
         self._results: list[_T] = []
         self._error: Exception | None = None
         self.ended = anyio.Event()
-        """Set once httpcore has done with the request."""
 
     def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> httpx.Request:
-        """What `run` sends."""
-        # Not httpx' own joining of URLs, which would parse the target's escapes again.
+        """Build the request for `run`."""
+        # httpx would decode the escapes of the target if it joined the URLs.
         url = str(self._client.base_url).rstrip("/") + target
         return self._client.build_request(method, url, headers=headers, content=body, extensions={"trace": self._trace})
 
     async def run(self, request: httpx.Request) -> None:
-        """Carry the request out. Never raises: `result` does."""
+        """Send the request and take its answer. Raises nothing: `result` does."""
         try:
             with self._scope, anyio.fail_after(REQUEST_SECONDS):
                 async with self._slots:
                     self._results.append(await self._take(await self._begin(request)))
         except RequestAbandoned:
-            pass  # nobody waits
+            pass  # the caller has given up
         except TRANSPORT_ERRORS as error:
             self._error = translate(self._operation, error)
             self._error.__cause__ = error
-        except Exception as error:  # noqa: BLE001 - raised again where the request was asked for, not in the group
+        except Exception as error:  # noqa: BLE001 - `result` raises it, since here it would cancel the whole group
             self._error = error
         finally:
             self.ended.set()
@@ -105,7 +108,7 @@ class RequestTask(Generic[_T]):
                 await self._drop_result()
 
     async def result(self) -> _T:
-        """Wait for the result; raises what the request came to. Cancelling it gives the request up."""
+        """Wait for the request. Returns its result or raises its error. A cancellation gives the request up."""
         try:
             await self.ended.wait()
         except BaseException:
@@ -123,32 +126,32 @@ class RequestTask(Generic[_T]):
         raise self.closed()
 
     async def leave(self) -> None:
-        """End a request whose client is about to be closed, which ends those over HTTP/2; whoever waits is told."""
+        """End the request before its client is closed, which ends those over HTTP/2. `result` raises `closed`."""
         if self.ended.is_set():
             return
         self._left = self._given_up = True
         if self._phase is RequestPhase.CONNECTING and self._connection is not None:
-            # A cancelled TLS handshake would leave the socket open; without its socket it fails, and cleans up.
+            # A cancelled TLS handshake would leave the socket open. Closing the socket fails the handshake instead.
             await self._connection.aclose()
         elif self._phase is not RequestPhase.HTTP2:
             self._scope.cancel()
 
     def cancel(self) -> None:
-        """End it in whatever step it is: for when the connection is of no more use to anyone."""
+        """Cancel the request in whatever phase it is, once its connection is not needed any more."""
         self._scope.cancel()
 
     def closed(self) -> Unreachable:
-        """What a request is told whose client was closed."""
+        """Returns the error of a request whose client was closed."""
         return Unreachable(self._operation, cause="the client was closed", sent=self._sent)
 
     async def _trace(self, event: str, info: Mapping[str, Any]) -> None:
-        """Httpcore's hook: called before and after each step, by name."""
+        """Receive the trace events of httpcore, two for each step of a request."""
         if event.startswith("http11."):
             self._phase = RequestPhase.HTTP11
         elif event.startswith("http2."):
             self._phase = RequestPhase.HTTP2
         elif event.endswith("start_tls.started"):
-            self._phase = RequestPhase.CONNECTING  # also after a proxy's CONNECT, which is a request of its own
+            self._phase = RequestPhase.CONNECTING  # also after the CONNECT of a proxy, which is an HTTP/1.1 request
         elif event.endswith("connect_tcp.complete"):
             self._connection = info["return_value"]
         if event.endswith("send_request_headers.started"):
@@ -158,7 +161,7 @@ class RequestTask(Generic[_T]):
 
     async def _begin(self, request: httpx.Request) -> httpx.Response:
         if self._given_up:
-            raise RequestAbandoned  # while the slot was on its way: the cancellation would come in the middle
+            raise RequestAbandoned  # given up while it waited for a slot: the cancellation would arrive too late
         self._phase = RequestPhase.CONNECTING
         return await self._client.send(request, stream=True)
 

@@ -1,4 +1,4 @@
-"""Requests with a whole answer, repeated where that is harmless."""
+"""Sends requests with short answers, and repeats those that are safe to repeat."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RETRIES = BackoffPolicy(first=0.1, longest=5.0, bound=RETRY_SECONDS)
 
 
 class Rest:
-    """Requests over one client. `operation` is what a person would say of a request: `read pod ci/make-1f`."""
+    """Sends requests by one client. `operation` says in words what a request does: `read pod ci/make-1f`."""
 
     def __init__(
         self,
@@ -54,12 +54,12 @@ class Rest:
         linger: float = 0.0,
         unreachable_seconds: float = RETRY_SECONDS,
     ) -> Reply:
-        """Send the request, and where the table of requests calls that safe, repeat it within the budget.
+        """Send the request, and repeat it by `RETRIES` if its kind is safe to repeat.
 
-        A 401 is asked again once if the token file has changed. Cancelled while it is on its way, the request stays
-        for its answer `linger` seconds before it goes. `unreachable_seconds` is the budget where there is no answer at
-        all. Raises `ApiError` for 4xx and 5xx, `Unreachable`, and `ProtocolError` for what is no answer of an
-        apiserver; of one that is repeated the last, when the budget is spent or Retry-After reaches beyond it.
+        Repeats a 401 once if the token file has changed. A call that is cancelled after the request was sent waits
+        `linger` seconds for the answer. `unreachable_seconds` bounds the retries while there is no answer at all.
+        Raises `ApiError` for 4xx and 5xx, `Unreachable` for no answer, and `ProtocolError` for an answer that no
+        apiserver sends; after retries, the error of the last try.
         """
         once = partial(
             self._send, operation, request.method, target, body=body, content_type=content_type, linger=linger
@@ -71,7 +71,7 @@ class Rest:
                 try:
                     return await once()
                 except Unauthorized:
-                    # Authentication comes before everything else: a 401 has changed nothing, so asking again is safe.
+                    # The apiserver authenticates first, so a 401 has changed nothing, and every kind may be repeated.
                     if not self._authorization.refresh():
                         raise
                 return await once()
@@ -88,7 +88,7 @@ class Rest:
             await self._clock.sleep(wait)
 
     async def store(self, request: RequestKind, operation: str, target: str, manifest: Manifest) -> Reply:
-        """Send an object, as `send` does. Cancelled on its way, it stays for its answer `CREATE_GRACE_SECONDS`."""
+        """Send an object by `send`. A call that is cancelled waits `CREATE_GRACE_SECONDS` for the answer."""
         return await self.send(
             request, operation, target, body=msgspec.json.encode(manifest), linger=CREATE_GRACE_SECONDS
         )
@@ -106,13 +106,13 @@ class Rest:
 
 
 def named(manifest: Manifest) -> tuple[str, str]:
-    """The namespace and the name of an object that is sent."""
+    """Returns the namespace and the name of the object."""
     metadata = manifest["metadata"]
     return metadata["namespace"], metadata["name"]
 
 
 def _retry_delay(error: ClusterError) -> float | None:
-    """As the domain says, but for a certificate that was refused, which only this adapter can see in the error."""
+    """Returns what `retry_delay` does, but None for a certificate that was refused, which only this package can see."""
     if isinstance(error, Unreachable) and error.__cause__ is not None and certificate_problem(error.__cause__):
         return None
     return retry_delay(error)

@@ -1,4 +1,4 @@
-"""The two clients: how they trust, how long they wait, how many connections they keep."""
+"""The two HTTP clients: their trust, their timeouts, and their limits of connections."""
 
 from __future__ import annotations
 
@@ -11,36 +11,35 @@ import httpx
 from senro.adapters.apiserver.configuration import ClientCertificate, Configuration
 
 CONNECT_SECONDS = 5.0
-"""For TCP, and again for TLS. An apiserver that answers at all does so within a round trip or three; a coordinator that
-is cancelled waits for a handshake that has begun."""
+"""The timeout of connecting by TCP, and of the TLS handshake. Each needs a few round trips. A coordinator that is
+cancelled waits for a handshake that has begun."""
 
 READ_SECONDS = 75.0
-"""Silence within an answer. The apiserver ends a short request itself after 60 s
+"""The timeout of each read of an answer. The apiserver ends a short request after 60 s
 (docs/design/api-rules.md#server-timeouts)."""
 
 WRITE_SECONDS = 30.0
-"""For one piece of a request's body, 3 MiB in all."""
+"""The timeout of each write of a request's body, which has at most 3 MiB."""
 
 POOL_SECONDS = 30.0
-"""For a free connection."""
+"""The timeout of waiting for a free connection."""
 
 REST_LIMITS = httpx.Limits(max_connections=32, max_keepalive_connections=8, keepalive_expiry=60.0)
-"""HTTP/2 needs one connection; an apiserver behind an HTTP/1.1 proxy needs one for each request in flight."""
+"""HTTP/2 needs one connection; HTTP/1.1, which a proxy may require, needs one for each request under way."""
 
 STREAM_LIMITS = httpx.Limits(max_connections=2_048, max_keepalive_connections=8, keepalive_expiry=30.0)
-"""Each followed log and each exec holds a connection for as long as it lasts: hundreds must not starve each other."""
+"""Each followed log and each exec has a connection of its own, and hundreds may run at one time."""
 
 KEEPALIVE_IDLE_SECONDS = 30
-"""A peer that vanished without a word is noticed by TCP itself: three probes, 10 s apart, after this much silence."""
-
+"""After this silence TCP sends three probes, 10 s apart. They detect a peer that is gone without closing its socket."""
 
 UNSENT_BYTES = 1024 * 1024
-"""What the system takes from us before it can send it. A ping waits behind all of it, and megabytes are the default: on
-a slow link that is a second in which nobody knows how slow it is."""
+"""How many unsent bytes the kernel accepts. The default is megabytes, and a ping waits until they are sent: on a slow
+link that delays the measurement of its rate by seconds."""
 
 
 def user_agent() -> str:
-    """What senro calls itself in a request and in the audit log."""
+    """Returns the User-Agent, which the audit log of the apiserver has too."""
     try:
         return f"senro/{importlib.metadata.version('senro')}"
     except importlib.metadata.PackageNotFoundError:
@@ -48,10 +47,10 @@ def user_agent() -> str:
 
 
 def tls_context(configuration: Configuration) -> ssl.SSLContext:
-    """TLS 1.2 or later, the configured CA and no other, host names checked. There is no way to switch it off."""
+    """Returns a context for TLS 1.2 or later that trusts only the configured CA and checks host names."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # A bundle may hold an intermediate CA without its root; Go's clients trust whatever the bundle holds.
+    # A bundle may contain an intermediate CA without its root. Go's clients trust every certificate of a bundle.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.load_verify_locations(cadata=configuration.ca)
     if isinstance(configuration.credential, ClientCertificate):
@@ -60,23 +59,23 @@ def tls_context(configuration: Configuration) -> ssl.SSLContext:
 
 
 def rest_client(configuration: Configuration) -> httpx.AsyncClient:
-    """For requests with a short answer: HTTP/2 where the server has it."""
+    """Returns the client for requests with short answers, by HTTP/2 if the server supports it."""
     return _client(configuration, http2=True, limits=REST_LIMITS)
 
 
 def stream_client(configuration: Configuration) -> httpx.AsyncClient:
-    """For execs, which take over the connection, and for followed logs: HTTP/1.1 alone, by ALPN too."""
+    """Returns the client for logs and for execs, which take over the connection: HTTP/1.1 alone, also in ALPN."""
     return _client(configuration, http2=False, limits=STREAM_LIMITS)
 
 
 def _client(configuration: Configuration, *, http2: bool, limits: httpx.Limits) -> httpx.AsyncClient:
     proxy = None
     if configuration.proxy is not None:
-        # The tunnel's far end is verified with the cluster's CA; a proxy by https with the system's.
+        # The CA of the cluster verifies the apiserver; the system's CAs verify the proxy itself, if it has https.
         outer = ssl.create_default_context() if configuration.proxy.startswith("https:") else None
         proxy = httpx.Proxy(configuration.proxy, ssl_context=outer)
     transport = httpx.AsyncHTTPTransport(
-        verify=tls_context(configuration),  # one each: httpcore writes the ALPN list into it
+        verify=tls_context(configuration),  # a new one for each client: httpcore sets its ALPN list
         http1=True,
         http2=http2,
         limits=limits,
@@ -90,7 +89,7 @@ def _client(configuration: Configuration, *, http2: bool, limits: httpx.Limits) 
         trust_env=False,
         follow_redirects=False,
         timeout=httpx.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS, write=WRITE_SECONDS, pool=POOL_SECONDS),
-        # Identity: a bound on a body must be a bound on what it unpacks to.
+        # Identity, because the limit of a body must limit its decompressed size.
         headers={"User-Agent": user_agent(), "Accept-Encoding": "identity"},
     )
 
@@ -98,7 +97,7 @@ def _client(configuration: Configuration, *, http2: bool, limits: httpx.Limits) 
 def _socket_options() -> list[tuple[int, int, int]]:
     options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
     named = {
-        # Linux says TCP_KEEPIDLE, macOS TCP_KEEPALIVE.
+        # TCP_KEEPIDLE on Linux, TCP_KEEPALIVE on macOS.
         "TCP_KEEPIDLE": KEEPALIVE_IDLE_SECONDS,
         "TCP_KEEPALIVE": KEEPALIVE_IDLE_SECONDS,
         "TCP_KEEPINTVL": 10,

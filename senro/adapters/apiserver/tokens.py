@@ -1,4 +1,4 @@
-"""The Authorization header: a bearer token, read again when its file changes."""
+"""The Authorization header, whose bearer token is read again when its file changes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _Mark = tuple[int, int, int]
 
 
 class Authorization:
-    """Gives the header for a request. The file is looked at each time: a kubelet replaces it while senro runs.
+    """Returns the headers that authenticate a request. Checks each time whether the token file was replaced.
 
-    A file that is missing, empty or half written keeps the token that was read before; the apiserver decides whether
-    it still holds. The file is small and local, so it is read without a thread.
+    While the file is missing, empty or incomplete, the token that was read before is used. The file is small and local,
+    so it is read without a thread.
     """
 
     def __init__(self, credential: Credential) -> None:
@@ -25,7 +25,7 @@ class Authorization:
         return f"<Authorization {'by file' if self._path else 'by token' if self._token else 'by certificate'}>"
 
     def headers(self) -> dict[str, str]:
-        """The headers that say who asks; none for a client certificate."""
+        """Returns the headers of a request; none for a client certificate."""
         if self._path is not None:
             mark = _mark(self._path)
             if mark is not None and mark != self._mark:
@@ -33,9 +33,9 @@ class Authorization:
         return {"Authorization": f"Bearer {self._token}"} if self._token else {}
 
     def refresh(self) -> bool:
-        """Read the file now, whatever its times say; True where that gave another token: ask once more.
+        """Read the file, whether it seems changed or not. Returns whether the token is another one.
 
-        Called after a 401.
+        The caller repeats a request that was answered with 401 if it is.
         """
         if self._path is None:
             return False

@@ -1,4 +1,4 @@
-"""Tasks that serve whoever is inside a context, and waiting for one of two things."""
+"""Tasks that run as long as a context is open, and waiting for an event with a timeout."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from senro.ports.clock import Clock
 async def background() -> AsyncIterator[anyio.abc.TaskGroup]:
     """A task group whose tasks are cancelled when the context is left.
 
-    What is raised inside comes out as it is: a bare task group would wrap it, and callers catch `ClusterError`.
+    An exception inside the context is raised as it is, so that callers can catch `ClusterError`; a plain task group
+    would wrap it in an `ExceptionGroup`.
     """
     failure: Exception | None = None
     async with anyio.create_task_group() as group:
         try:
             yield group
-        except Exception as error:  # noqa: BLE001 - raised again below, out of the group
+        except Exception as error:  # noqa: BLE001 - raised again below, outside the group
             failure = error
         finally:
             group.cancel_scope.cancel()
@@ -30,7 +31,7 @@ async def background() -> AsyncIterator[anyio.abc.TaskGroup]:
 
 
 async def wait_at_most(event: anyio.Event, seconds: float, clock: Clock) -> bool:
-    """Wait for the event, `seconds` by `clock` at most; whether it came."""
+    """Wait for the event, at most `seconds` of `clock`. Returns whether it is set."""
 
     async def give_up() -> None:
         await clock.sleep(seconds)

@@ -1,4 +1,4 @@
-"""Waiting for a pod to change: a gentle poll, since the identity may only `get`."""
+"""Polls a pod until it changes, since the identity may have no right to watch it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ second; a first wait of 50 ms costs a step about 30 ms more than one of 10 ms
 
 
 def watch_pod(pods: Pods, namespace: str, name: str, *, uid: str, clock: Clock) -> PodWatch:
-    """Watch the pod of this very uid."""
+    """Returns a watch of the pod with this uid."""
     return PollingWatch(pods, namespace, name, uid=uid, clock=clock)
 
 
 class PollingWatch:
-    """`senro.ports.pod_watch.PodWatch`."""
+    """Implements `senro.ports.pod_watch.PodWatch`."""
 
     def __init__(self, pods: Pods, namespace: str, name: str, *, uid: str, clock: Clock) -> None:
         self._pods = pods
@@ -43,7 +43,7 @@ class PollingWatch:
         self._absence = Absence()
 
     async def next(self) -> Pod | None:
-        """The next observation."""
+        """See the port."""
         while True:
             await self._wait()
             try:
@@ -66,12 +66,12 @@ class PollingWatch:
                 return None
             self._absence = self._absence.after_pod()
             if pod.metadata.resource_version != self._version:
-                # What has just changed often changes again soon.
+                # A pod that has changed often changes again soon.
                 self._version, self._quiet_polls = pod.metadata.resource_version, 0
             return pod
 
     def nudge(self) -> None:
-        """Look at once."""
+        """See the port."""
         self._nudged.set()
 
     async def _wait(self) -> None:

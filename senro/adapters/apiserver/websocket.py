@@ -1,7 +1,7 @@
-"""RFC 6455 as senro needs it of an apiserver: a handshake, whole messages, no extensions.
+"""The client's side of a WebSocket (RFC 6455), without extensions and without any I/O.
 
-Framing and masking are those of the `websockets` package without its I/O; the connection is the one that httpx
-hands over on a 101 (docs/design/exec-protocol.md#taking-over-the-connection-from-httpx).
+The `websockets` package does the framing and the masking; the connection comes from httpx after a 101
+(docs/design/exec-protocol.md#taking-over-the-connection-from-httpx).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455 section 1.3
 
 
 def handshake_headers(nonce: bytes, subprotocol: str) -> dict[str, str]:
-    """The headers that ask for an upgrade. `nonce` has 16 bytes, new for each request (RFC 6455 section 4.1).
+    """Returns the headers of an upgrade. `nonce` has 16 random bytes, new for each request (RFC 6455 section 4.1).
 
-    One subprotocol in one line: the server reads the first line alone.
+    There is one subprotocol in one line, since the server reads only the first line.
     """
     return {
         "Connection": "Upgrade",
@@ -35,13 +35,13 @@ def handshake_headers(nonce: bytes, subprotocol: str) -> dict[str, str]:
 
 
 def accept_for(nonce: bytes) -> str:
-    """What Sec-WebSocket-Accept must be for `nonce`."""
+    """Returns the Sec-WebSocket-Accept that answers `nonce`."""
     key = base64.b64encode(nonce)
     return base64.b64encode(hashlib.sha1(key + _GUID, usedforsecurity=False).digest()).decode("ascii")
 
 
 def check_handshake(operation: str, answer: httpx.Response, nonce: bytes, subprotocol: str) -> None:
-    """Raise `ProtocolError` where a 101 does not keep RFC 6455 section 4.1: it must not be written to then."""
+    """Raise `ProtocolError` if a 101 violates RFC 6455 section 4.1. Nothing may be written to it then."""
     headers = answer.headers
     upgrade, connection = headers.get("Upgrade", ""), headers.get("Connection", "")
     expected_and_got = [
@@ -71,79 +71,82 @@ def check_handshake(operation: str, answer: httpx.Response, nonce: bytes, subpro
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One whole binary message."""
+    """A binary message."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class TextMessage:
-    """One whole text message."""
+    """A text message."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class CloseFrame:
-    """The peer closed; nothing comes after it. `code` is 1005 where the frame had none."""
+    """The server closed the WebSocket; it sends nothing more. `code` is 1005 if the frame had none."""
 
     code: int
 
 
 @dataclass(frozen=True, slots=True)
 class Pong:
-    """The answer to the ping that had this payload: the server has read everything that was sent before it."""
+    """The answer to the ping with this payload. The server has read everything that was sent before that ping."""
 
     payload: bytes
 
 
 WebSocketEvent = Message | TextMessage | CloseFrame | Pong
-"""What comes out of the framing. Pings are answered below it."""
+"""What `Framing.receive` returns. `Framing` itself answers pings."""
 
 
 class Framing:
-    """The client's side of an open WebSocket: bytes in, events out, and bytes to send."""
+    """The client's side of an open WebSocket: it turns bytes into events, and messages into bytes.
+
+    `error`: set by received bytes that are not frames; no events follow then.
+    """
 
     def __init__(self, operation: str) -> None:
         self._operation = operation
-        # No size is too large: the server's frames follow its own reads, and no limit is documented
-        # (docs/design/exec-protocol.md#message-size). What is received is given out at once and never piles up here.
+        # There is no limit, since none is documented for the server's frames
+        # (docs/design/exec-protocol.md#message-size). `receive` returns everything, so nothing accumulates here.
         self._protocol = Protocol(Side.CLIENT, max_size=None)
         self._fragments: list[bytes] = []
         self._opcode = Opcode.BINARY
         self.error: ProtocolError | None = None
 
     def message(self, data: bytes) -> bytes:
-        """The bytes of one unfragmented binary message."""
+        """Returns the bytes of one binary message in one frame."""
         self._protocol.send_binary(data)
         return self.to_send()
 
     def ping(self, payload: bytes = b"senro") -> bytes:
-        """The bytes of a ping; b"" once the WebSocket is closing."""
+        """Returns the bytes of a ping, b"" if the WebSocket is closing."""
         if self._protocol.state is not State.OPEN:
             return b""
         self._protocol.send_ping(payload)
         return self.to_send()
 
     def close(self) -> bytes:
-        """The bytes of a close frame, 1000; b"" where one was sent before."""
+        """Returns the bytes of a close frame with code 1000, b"" if one was sent before."""
         if self._protocol.state is State.OPEN:
             self._protocol.send_close(1000)
         return self.to_send()
 
     def to_send(self) -> bytes:
-        """What is to be sent on top of what the methods above return: pongs, and the echo of a close frame."""
+        """Returns the bytes of pongs and of the answer to a close frame, which the caller must send."""
         return b"".join(self._protocol.data_to_send())
 
     def receive(self, data: bytes | memoryview) -> list[WebSocketEvent]:
-        """The events that `data`, cut anywhere, completes. It is copied.
+        """Returns the events that `data` completes. It may begin and end anywhere in a frame, and is copied.
 
-        Look at `error` afterwards: it is set by bytes that are no frames, and then nothing more comes out.
+        The caller checks `error` afterwards.
         """
-        self._protocol.receive_data(data)  # type: ignore[arg-type] # it is added to a bytearray, as any buffer can be
+        self._protocol.receive_data(data)  # type: ignore[arg-type] # it is appended to a bytearray, which accepts any buffer
         events: list[WebSocketEvent] = []
         for frame in self._protocol.events_received():
-            # The client's side gives out frames alone; requests and responses belong to handshakes.
+            # These are frames: requests and responses occur only in handshakes.
             event = self._event(frame.opcode, bytes(frame.data), fin=frame.fin)  # type: ignore[union-attr] # as above
             if event is not None:
                 events.append(event)
@@ -164,7 +167,7 @@ class Framing:
         if fin and not self._fragments:
             whole = data
         else:
-            # The apiserver never fragments, but a proxy between may (RFC 6455 section 5.4).
+            # The apiserver does not fragment messages, but a proxy may (RFC 6455 section 5.4).
             self._fragments.append(data)
             if not fin:
                 return None

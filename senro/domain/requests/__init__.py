@@ -1,1 +1,1 @@
-"""Requests to the apiserver: which of them may be repeated, and after how long."""
+"""Requests to the apiserver: which of them may be repeated, after how long, and when a failure is final."""

@@ -1,6 +1,6 @@
-"""When 404s about a pod prove that it is gone (docs/design/verdicts.md#a-pod-that-is-gone).
+"""When 404 answers prove that a pod is gone (docs/design/verdicts.md#a-pod-that-is-gone).
 
-A load balancer may reach an apiserver that lags behind the one which stored the pod, and answers 404 for a moment.
+A load balancer may reach an apiserver that lags behind the one that stored the pod, and that answers 404 for a moment.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ CREATE_LAG_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """The unbroken 404s about one pod, all times in the coordinator's monotonic seconds.
+    """The latest 404s about one pod, without another answer in between. Times are the coordinator's monotonic seconds.
 
-    since: when the first of them was answered, None if the latest answer was the pod.
+    since: when the first of them was answered; None if the latest answer was the pod.
     was_read: whether any read has returned the pod.
     """
 
@@ -26,14 +26,14 @@ class Absence:
     was_read: bool = False
 
     def after_pod(self) -> Absence:
-        """The state after an answer that is the pod."""
+        """Returns the state after an answer that is the pod."""
         return Absence(was_read=True)
 
     def after_404(self, at: float) -> Absence:
-        """The state after a 404 that was answered at `at`."""
+        """Returns the state after a 404 that was answered at `at`."""
         return self if self.since is not None else replace(self, since=at)
 
     def is_proof(self, at: float) -> bool:
-        """Whether the 404s until `at` prove that the pod is gone."""
+        """Returns whether the 404s up to `at` prove that the pod is gone."""
         needed = CONFIRM_SECONDS if self.was_read else CREATE_LAG_SECONDS
         return self.since is not None and at - self.since >= needed

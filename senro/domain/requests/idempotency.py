@@ -1,8 +1,7 @@
-"""Every request that senro sends: whether it may be sent again unasked, and after which answers.
+"""Every kind of request that senro sends: whether the adapter may repeat it, and after which answers.
 
-One table. What is safe to repeat is repeated by whoever sends it, inside a budget. What is not goes back to the caller,
-who looks first what became of it (docs/design/attempt.md#lost-answers) and decides by a table of its own
-(`senro.domain.verdict.creation`).
+The caller repeats the others (docs/design/attempt.md#repeated-requests), after it has found out what an unanswered one
+did.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from senro.domain.errors import ApiError, ClusterError, Unreachable
 
 @unique
 class RequestKind(Enum):
-    """A kind of request: its method, whether repeating it is safe, and why. The value is all three."""
+    """A kind of request. The value is its method, whether it is safe to repeat, and why."""
 
     VERSION = ("GET", True, "it reads the version, and changes nothing")
     POD_READ = ("GET", True, "it reads a pod, and changes nothing")
@@ -38,34 +37,35 @@ class RequestKind(Enum):
 
     @property
     def method(self) -> str:
-        """The method of HTTP."""
+        """The HTTP method."""
         return self.value[0]
 
     @property
     def is_idempotent(self) -> bool:
-        """Whether it is safe to send it again unasked."""
+        """Whether the adapter may repeat it."""
         return self.value[1]
 
 
 TRANSIENT_CODES = frozenset({429, 502, 503, 504})
-"""Answers that may be another one soon: of flow control, a balancer, an apiserver that starts or stops."""
+"""HTTP codes of failures that may pass: of flow control, a load balancer, or an apiserver that starts or stops."""
 
 WEBHOOK_FAILED = re.compile(r"failed calling webhook")
-"""An admission webhook that times out or cannot be reached, which comes before anything is stored."""
+"""The message of a 500 for an admission webhook that cannot be reached. Nothing was stored."""
 
 ETCD_FAILED = re.compile(
     r"etcdserver: (?:request timed out|leader changed|too many requests)|no leader|context deadline"
 )
-"""etcd's own words for a moment without it; a write may have been stored."""
+"""The messages of etcd while it has no leader or is slow. A write may have been stored."""
 
 THROTTLED_SECONDS = 1.0
-"""What a 429 asks for that does not say (`senro.domain.errors.Throttled`), and a webhook that did not answer."""
+"""The delay after a 429 without Retry-After (`senro.domain.errors.Throttled`), and after a webhook that failed."""
 
 
 def retry_delay(error: ClusterError) -> float | None:
-    """Seconds that a request which is safe to repeat waits at least after `error`; None where repeating is useless.
+    """Returns the least seconds before a safe request is repeated after `error`; None if repeating is useless.
 
-    A 500 is repeated where it says when (reason ServerTimeout) or why: others are bugs, and the same the next time.
+    A 500 is repeated only with a Retry-After (reason ServerTimeout) or a known message. Other 500s are bugs, and the
+    same the next time.
     """
     if isinstance(error, Unreachable):
         return 0.0
@@ -85,5 +85,5 @@ def retry_delay(error: ClusterError) -> float | None:
 
 
 def requested_delay(error: ClusterError | None) -> float:
-    """Seconds that the apiserver requests before the next request, whatever that is; 0 if it requests none."""
+    """Returns the seconds that the apiserver wants between `error` and the next request; 0 for none."""
     return 0.0 if error is None else retry_delay(error) or 0.0
