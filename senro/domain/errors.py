@@ -1,12 +1,12 @@
-"""Every error that senro raises on purpose.
+"""The errors that senro raises.
 
 ::
 
     SenroError
-    ├── PlanError             the pipeline file asks for what cannot be; carries every refusal
-    ├── ConfigurationError    SENRO_K8S_* or another setting cannot work; carries every problem
-    ├── ClusterError          a request to the apiserver did not do what was asked
-    │   ├── ApiError          the apiserver answered, and the answer is no
+    ├── PlanError             the pipeline is invalid; has every refusal
+    ├── ConfigurationError    SENRO_K8S_* or another setting is invalid; has every refusal
+    ├── ClusterError          a request to the apiserver failed
+    │   ├── ApiError          the apiserver answered with an error
     │   │   ├── NotFound      404, reason NotFound
     │   │   ├── AlreadyExists 409, reason AlreadyExists
     │   │   ├── Conflict      409, any other reason: a precondition (uid, resourceVersion) did not hold
@@ -16,16 +16,16 @@
     │   │   ├── Throttled     429
     │   │   └── Unavailable   5xx, and a 404 of a balancer
     │   ├── Unreachable       no answer: refused, reset, timed out; `sent` says whether it may have taken effect
-    │   ├── StreamBroken      an exec or a followed log ended in the middle
-    │   └── ProtocolError     the peer broke the rules of HTTP, WebSocket or the exec subprotocol
+    │   ├── StreamBroken      an exec or a followed log broke off
+    │   └── ProtocolError     the peer violated HTTP, WebSocket or the exec subprotocol
     ├── TreeError             a folder cannot be packed, or an archive must not be unpacked
-    ├── StoreError            a content store or a run folder cannot be written or does not hold what it should
-    │   ├── ContentLost       what it was asked for is not there, or is damaged
-    │   └── StoreUnavailable  a store on another machine does not answer, or does not let us
+    ├── StoreError            a content store or a run folder failed
+    │   ├── ContentLost       its content is missing or damaged
+    │   └── StoreUnavailable  a remote store does not answer, or refuses access
     └── RunBroken             a run that had started could not go on; `cause` is one of the errors above
 
-An error keeps its values as attributes and builds its sentence from them; tests/unit/domain/test_errors.py holds every
-sentence. No error carries a secret's value, a token or a request's headers.
+An error has its values as attributes and makes its sentence of them. No error has the value of a secret, a token or the
+headers of a request.
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ from senro.domain.text.printable import printable
 
 
 class SenroError(Exception):
-    """The root: catch this to catch everything that senro raises on purpose."""
+    """The base class of the errors that senro raises."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One thing that a plan or a setting asks for and cannot have.
+    """One problem of a plan or a setting.
 
-    `where` names the step, workflow or variable; `rule` is a short stable word for programs; `message` says what
-    is wrong and what to do.
+    `where`: the step, workflow or variable.
+    `rule`: a stable identifier for programs.
+    `message`: what is wrong, and what to do.
     """
 
     where: str
@@ -69,19 +70,19 @@ class _Refusals(SenroError):
 
 
 class PlanError(_Refusals):
-    """The pipeline cannot be built. `refusals` holds every reason at once; nothing was created."""
+    """The pipeline is invalid. `refusals` has every problem."""
 
     _title = "the pipeline was refused"
 
 
 class ConfigurationError(_Refusals):
-    """A setting from the environment cannot work. `refusals` holds every problem at once; nothing was started."""
+    """A setting is invalid. `refusals` has every problem."""
 
     _title = "the configuration was refused"
 
 
 class ClusterError(SenroError):
-    """A request to the cluster did not do what was asked. `operation` says what: `create pod ci/build-make-1f`."""
+    """A request to the cluster failed. `operation` says which one: `create pod ci/build-make-1f`."""
 
     def __init__(self, operation: str) -> None:
         super().__init__(operation)
@@ -90,7 +91,7 @@ class ClusterError(SenroError):
 
 @dataclass(frozen=True, slots=True)
 class StatusCause:
-    """One entry of a Status' `details.causes`: the field, the machine's reason, the words."""
+    """One entry of the `details.causes` of a Status: the field, the reason, the message."""
 
     field: str = ""
     reason: str = ""
@@ -99,11 +100,14 @@ class StatusCause:
 
 @dataclass(frozen=True, slots=True)
 class ErrorResponse:
-    """An apiserver's refusal: a decoded Status, or what there was of one.
+    """An error response of an apiserver.
 
-    `code` is the HTTP status. `reason` is the Status' own, empty where the body was no Status. `message` is the
-    cluster's text, bounded. `retry_after` is in seconds, from details.retryAfterSeconds or the Retry-After header.
-    `name` is the object that the Status is about (details.name), empty where it names none.
+    `code`: the HTTP status.
+    `reason`: the reason of the Status, empty if the body was none.
+    `message`: the message, cut to a limit.
+    `causes`: the problems of single fields.
+    `retry_after`: seconds, from the Retry-After header or details.retryAfterSeconds.
+    `name`: the object that the Status is about (details.name), empty if it names none.
     """
 
     code: int
@@ -115,7 +119,7 @@ class ErrorResponse:
 
 
 class ApiError(ClusterError):
-    """The apiserver answered, and the answer is no. `response` holds its words."""
+    """The apiserver answered with an error. `response` is the decoded answer."""
 
     def __init__(self, operation: str, response: ErrorResponse) -> None:
         super().__init__(operation)
@@ -128,18 +132,15 @@ class ApiError(ClusterError):
 
 
 class NotFound(ApiError):
-    """404 with a Status of reason NotFound: the object that `response.name` names is gone, or never was.
-
-    Any other 404 is `Unavailable`: a balancer's page, or an apiserver that is starting.
-    """
+    """404 with a Status of reason NotFound: the object `response.name` does not exist. Another 404 is `Unavailable`."""
 
 
 class AlreadyExists(ApiError):
-    """409 on a create: something has that name. It may be ours, from a create whose answer was lost."""
+    """409 on a create: an object has that name, perhaps from a create whose answer was lost."""
 
 
 class Conflict(ApiError):
-    """409 for a precondition: the object under that name is another one, or changed meanwhile."""
+    """409 for a precondition: the object is another one, or was changed meanwhile."""
 
 
 class Unauthorized(ApiError):
@@ -151,19 +152,19 @@ class Forbidden(ApiError):
 
 
 class Rejected(ApiError):
-    """A 4xx that no repetition mends: the request itself is wrong."""
+    """Any other 4xx: the request is wrong, and repeating it is useless."""
 
 
 class Throttled(ApiError):
-    """429: ask again after `response.retry_after` seconds, one second where it is None."""
+    """429: repeat the request after `response.retry_after` seconds, one second if it is None."""
 
 
 class Unavailable(ApiError):
-    """5xx, or a 404 without a Status: the control plane, a webhook or a kubelet behind it could not answer."""
+    """5xx, or a 404 without a Status: the control plane, a webhook or a kubelet cannot answer."""
 
 
 class Unreachable(ClusterError):
-    """No answer came. `sent` is False where nothing can have taken effect: repeat freely; else look first."""
+    """No answer came. If `sent` is False, the request had no effect."""
 
     def __init__(self, operation: str, *, cause: str, sent: bool) -> None:
         super().__init__(operation)
@@ -176,7 +177,7 @@ class Unreachable(ClusterError):
 
 
 class StreamBroken(ClusterError):
-    """An exec or a followed log ended in the middle. `sent` and `received` count payload bytes until then."""
+    """An exec or a followed log broke off. `sent` and `received` are payload bytes until then."""
 
     def __init__(self, operation: str, *, cause: str, sent: int = 0, received: int = 0) -> None:
         super().__init__(operation)
@@ -190,7 +191,7 @@ class StreamBroken(ClusterError):
 
 
 class ProtocolError(ClusterError):
-    """The peer broke the rules. `rule` says which one, `got` what came instead."""
+    """The peer violated a protocol. `rule` is what was expected, `got` what came instead."""
 
     def __init__(self, operation: str, *, rule: str, got: str) -> None:
         super().__init__(operation)
@@ -202,7 +203,7 @@ class ProtocolError(ClusterError):
 
 
 class TreeError(SenroError):
-    """A folder cannot be packed, or an archive must not be unpacked. `path` is the member, `rule` a stable word."""
+    """A folder cannot be packed, or an archive must not be unpacked. `path` is the entry, `rule` an identifier."""
 
     def __init__(self, path: str, rule: str, message: str) -> None:
         super().__init__(path, rule, message)
@@ -215,7 +216,7 @@ class TreeError(SenroError):
 
 
 class StoreError(SenroError):
-    """A store or a run folder failed. `path` names the file, `message` says what was found and what to do."""
+    """A store or a run folder failed. `path` is the file, `message` says what is wrong and what to do."""
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(path, message)
@@ -227,18 +228,15 @@ class StoreError(SenroError):
 
 
 class ContentLost(StoreError):
-    """What a store was asked for is not held there, or is damaged: no later try finds it."""
+    """The content is missing or damaged in the store, so no later try finds it."""
 
 
 class StoreUnavailable(StoreError):
-    """A store on another machine cannot be used: it does not answer, or no longer lets us. `path` is its name."""
+    """A remote store does not answer, or refuses access. `path` is its name."""
 
 
 class RunBroken(SenroError):
-    """A run that had started could not go on. What it had created was put away as far as `folder`'s ledger says.
-
-    `cause` is the error that ended it, `folder` the run's folder.
-    """
+    """A run that had started could not go on. `cause` is the error; the ledger in `folder` says what was cleaned up."""
 
     def __init__(self, folder: str, cause: SenroError) -> None:
         super().__init__(folder, cause)

@@ -1,1 +1,1 @@
-"""The keys, records and bounds of scratch caches and persistent workspaces."""
+"""Keys, records and bounds of scratch caches and persistent workspaces."""

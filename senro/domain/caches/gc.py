@@ -1,4 +1,4 @@
-"""What `senro cache gc` drops: a pure decision over what the cache holds."""
+"""What `senro cache gc` deletes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 ItemKind = Literal["snapshot", "scratch"]
-"""What lives in the cache on its own: a snapshot of a workspace, an entry of a scratch cache."""
+"""The items of the cache: snapshots of workspaces, entries of scratch caches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing that is kept or dropped, whole.
+    """An item of the cache, which is kept or deleted as a whole.
 
-    `used` is when it was last written or read (seconds, on any clock that the others are on too), `size` what it takes
-    by itself (bytes), `bodies` the contents that it shares with others, by name. A `needed` one is kept whatever the
-    bounds: a run that goes on, a run that failed or a persistent workspace has it.
+    `kind`, `name`: what it is.
+    `used`: when it was last written or read, in seconds.
+    `size`: its own size in bytes, without `bodies`.
+    `bodies`: the names of the contents that it may share with other items.
+    `needed`: whether it is kept whatever the bounds, for a run that goes on or failed, or a persistent workspace.
     """
 
     kind: ItemKind
@@ -30,10 +32,11 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What to do, and what it comes to. `freed` and `kept` are bytes, of items and bodies together.
+    """What to delete.
 
-    `items` are dropped in this order, then `bodies`: cut off in between, what is left are bodies that nobody has, which
-    the next sweep drops.
+    `items`: the items, to delete in this order.
+    `bodies`: the bodies, to delete after the items, so that an interrupted sweep leaves no item without its bodies.
+    `freed`, `kept`: the bytes of items and bodies that are deleted and kept.
     """
 
     items: tuple[Item, ...]
@@ -45,11 +48,10 @@ class Sweep:
 def sweep(
     items: Iterable[Item], bodies: Mapping[str, int], *, now: float, max_age: float | None, max_size: int | None
 ) -> Sweep:
-    """What to drop of `items`, and of `bodies`, which maps every content that is there to its size in bytes.
+    """What to delete of `items`, and of `bodies`, the contents with their sizes in bytes.
 
-    Dropped are: what was last used longer than `max_age` seconds ago; then, while the rest takes more than `max_size`
-    bytes, what was used longest ago; and each body that nothing kept has. What is needed stays, so the rest may take
-    more than `max_size`.
+    Deleted are items that were last used more than `max_age` seconds ago, then the least recently used ones while the
+    rest has more than `max_size` bytes, and bodies without an item. Items that are needed stay.
     """
     items = list(items)
     holders = Counter(body for item in items for body in item.bodies if body in bodies)

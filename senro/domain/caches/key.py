@@ -1,4 +1,4 @@
-"""The key of a scratch cache: a text with `{{ hash_files('go.sum', 'tools/**') }}` in it, evaluated once a run.
+"""The key of a scratch cache: a text with calls such as `{{ hash_files('go.sum', 'tools/**') }}`.
 
 ::
 
@@ -6,12 +6,11 @@
     call       = "hash_files" "(" pattern { "," pattern } [ "," ] ")"
     pattern    = "'" any but "'" "'"  |  '"' any but '"' '"'
 
-Blanks may stand between the words of a call. A literal, so also every key and every prefix, is made of ASCII letters
-and digits and of `. _ - + = @`: it becomes part of a file's and of an object's name, and means the same in all stores.
+Spaces are allowed between the tokens of a call. A literal has ASCII letters, digits and `. _ - + = @`, since it becomes
+part of names of files and objects.
 
 `hash_files` is the sha256, as 64 hexadecimal digits, of the names and contents of the files that match any of its
-patterns, in whatever order they are given or found. Patterns are those of `senro.domain.tree.excludes`, so `vendor` is
-every file below `vendor`. Standard library only: pipeline files are read with it, also inside a pod.
+patterns. These are the patterns of `senro.domain.tree.excludes`, so `vendor` is every file below `vendor`.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from senro.domain.tree.excludes import pattern_problem
 from senro.domain.tree.paths import raw
 
 LONGEST: Final = 200
-"""Characters of a key at most: with a suffix, a file name in any file system (255 bytes)."""
+"""Characters of a key: with a suffix it fits into a file name (255 bytes)."""
 
 HASH_LENGTH: Final = 64
-"""Characters that a call stands for."""
+"""Characters of the value of a call."""
 
 _LITERAL = re.compile(r"[A-Za-z0-9._+=@-]*")
 _BLANKS = re.compile(r"\s*")
@@ -40,7 +39,7 @@ _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 @dataclass(frozen=True, slots=True)
 class HashFiles:
-    """A call: the patterns whose files are hashed."""
+    """A call, with the patterns of the files to hash."""
 
     patterns: tuple[str, ...]
 
@@ -50,22 +49,22 @@ class HashFiles:
 
 @dataclass(frozen=True, slots=True)
 class KeyTemplate:
-    """A key that was parsed: literals and calls, in order. Made by `compile_key`."""
+    """A parsed key: literals and calls. Made by `compile_key`."""
 
     parts: tuple[str | HashFiles, ...]
 
     @property
     def calls(self) -> tuple[HashFiles, ...]:
-        """Each different call once, in order."""
+        """Each distinct call once, in order."""
         return tuple(dict.fromkeys(part for part in self.parts if isinstance(part, HashFiles)))
 
     def evaluate(self, hashes: Mapping[HashFiles, str]) -> str:
-        """The key, with each call replaced by what `hashes` has for it."""
+        """The key, with each call replaced by its value in `hashes`."""
         return "".join(part if isinstance(part, str) else hashes[part] for part in self.parts)
 
 
 def compile_key(text: str) -> KeyTemplate:
-    """Parse a key or a prefix; raises `PlanError` with one refusal (rule `scratch-key`) for what is none."""
+    """Parses a key or a prefix. Raises `PlanError` with one refusal (rule `scratch-key`) if it is invalid."""
     parsed = _parse(text)
     if isinstance(parsed, _Problem):
         raise PlanError((Refusal("scratch cache", "scratch-key", f"{text!r} {parsed}"),))
@@ -73,20 +72,20 @@ def compile_key(text: str) -> KeyTemplate:
 
 
 def key_problem(text: str) -> str:
-    """What is wrong with a key or a prefix, as the end of a sentence that begins with its name; "" if nothing is."""
+    """Why a key or a prefix is invalid, as the end of a sentence that begins with its name; "" if it is valid."""
     parsed = _parse(text)
     return "" if isinstance(parsed, KeyTemplate) else str(parsed)
 
 
 def hash_of(contents: Mapping[str, str]) -> str:
-    """What `hash_files` comes to for files by path, each with the digest of its content."""
+    """The value of `hash_files` for files, given the digest of each by its path."""
     lines = (b"%b %d:%b\n" % (contents[path].encode(), len(raw(path)), raw(path)) for path in sorted(contents, key=raw))
     return hashlib.sha256(b"".join(lines)).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """What is wrong, at which character (None: with the text as a whole), and what to write instead."""
+    """What is wrong, at which character (None: with the whole text), and what to write instead."""
 
     at: int | None
     words: str
@@ -127,7 +126,7 @@ _EXAMPLE: Final = "{{ hash_files('go.sum') }}"
 
 
 def _call(text: str, start: int) -> tuple[HashFiles, int] | _Problem:
-    """The call that begins with the braces at `start`, and where it ends."""
+    """The call that begins with the braces at `start`, and the index of its end."""
     at = _skip(text, start + 2)
     word = _match(_WORD, text, at)
     if word != "hash_files":
@@ -175,7 +174,7 @@ def _skip(text: str, at: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CacheKeys:
-    """What a cache's key and its restore keys came to."""
+    """The evaluated key and restore keys of a cache."""
 
     key: str
     prefixes: tuple[str, ...] = ()

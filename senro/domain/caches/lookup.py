@@ -1,4 +1,4 @@
-"""Which entry of a scratch cache a run starts from."""
+"""Which entry of a scratch cache a run starts with."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import Literal
 
 Where = Literal["local", "remote"]
-"""The store that an entry lies in: this machine's, or the one of `SENRO_REMOTE_SCRATCH`."""
+"""The store of an entry: this machine's, or the one of `SENRO_REMOTE_SCRATCH`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScratchEntry:
-    """An entry as a lookup sees it. `created` has a zone; entries never change."""
+    """An entry, which never changes. `created` has a time zone."""
 
     key: str
     created: datetime
@@ -21,18 +21,17 @@ class ScratchEntry:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An entry, and where it lies."""
+    """An entry, and its store."""
 
     entry: ScratchEntry
     where: Where
 
 
 def ranked(key: str, prefixes: Sequence[str], candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
-    """The candidates that fit, the best first: try the next one where an entry turns out to be damaged.
+    """The matching candidates, the best one first. The next one serves if an entry is damaged.
 
-    The entry under the key itself comes first. Then, prefix by prefix, those whose key begins with it, the newest
-    first; of one key the local one first. An entry of the same age as another is before it if its key is greater,
-    so that the order is the same everywhere.
+    First comes the entry of the key itself. Then follow, for each prefix, the entries whose key begins with it, the
+    newest first, of equal age the greater key first; of one key the local entry is first.
     """
     left = list(candidates)
     found: list[Candidate] = []

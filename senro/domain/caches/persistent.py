@@ -1,7 +1,7 @@
-"""Workspaces that live from run to run: when one is given up, and what is written down about it meanwhile.
+"""Persistent workspaces: their records on disk, and when their content is evicted.
 
-**Age counts from when the content was made**, as a cache's max-age does, and not from its last use: a workspace that
-is used every day would otherwise never reach its bound, and what gathers in it would stay for ever.
+Age counts from the creation of the content and not from its last use. Otherwise a workspace that is used every day
+would never reach its bound.
 """
 
 from __future__ import annotations
@@ -14,15 +14,19 @@ import msgspec
 from senro.domain.text.age import age_text
 
 Bound = Literal["max_age", "max_size", "unfinished"]
-"""Why one was evicted. `unfinished`: a run was killed while a step changed it, and no whole content can be restored."""
+"""Why content is evicted. `unfinished`: a run was killed while a step changed it, and it has no snapshot."""
 
 
 class PersistentRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of a workspace's content, beside it on disk; written before and after everything that changes it.
+    """The record of a workspace's content, written before and after every change of it.
 
-    `made` and `max_age` are seconds, `made` since 1970, `max_size` is bytes. `digest` is its last snapshot, empty until
-    there is one. `changing`: a step works in the folder itself. `released`: the run `run` has ended and applied its
-    bounds; where that is missing, it was killed, and whoever comes next applies them.
+    `name`: the name of the workspace.
+    `made`: when the content was created, in seconds since 1970.
+    `max_age`, `max_size`: the bounds of the latest run, in seconds and bytes.
+    `run`: the latest run.
+    `digest`: its last snapshot, empty if there is none.
+    `changing`: whether a step works in the folder itself.
+    `released`: whether that run has ended and applied its bounds. If it was killed, the next run applies them.
     """
 
     name: str
@@ -37,7 +41,7 @@ class PersistentRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """One bound that does not hold: `limit` and what was `measured`, both in seconds or in bytes."""
+    """A bound that is exceeded: its `limit` and the `measured` value, in seconds or bytes."""
 
     bound: Bound
     limit: float = 0
@@ -56,7 +60,7 @@ class Eviction:
 def exceeded(record: PersistentRecord, *, now: float, size: int) -> Eviction | None:
     """The bound of the record that its content exceeds at `now` (seconds since 1970) with `size` bytes, if any.
 
-    A clock that was set back makes nothing older: an age is never less than 0.
+    An age is at least 0, also if the clock was set back.
     """
     age = max(0.0, now - record.made)
     if age > record.max_age:
@@ -67,10 +71,9 @@ def exceeded(record: PersistentRecord, *, now: float, size: int) -> Eviction | N
 
 
 def at_lease(record: PersistentRecord | None, bounds: tuple[float, int], *, now: float, size: int) -> Eviction | None:
-    """Whether content that is there must go before a run with `bounds` (max_age, max_size) may have it.
+    """Why existing content must be evicted before a run with `bounds` (max_age, max_size) uses it, None if it need not.
 
-    By the run's own bounds, and by those that a killed run wrote down and could not apply. Content of which nothing is
-    known (no record, or one that never had a digest) is half of something.
+    The bounds of the run count, and those of a run that was killed. Content without a record or a digest is unfinished.
     """
     if record is None or not record.digest:
         return Eviction("unfinished")

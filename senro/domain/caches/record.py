@@ -1,4 +1,4 @@
-"""What a store keeps about an entry of a scratch cache, as a small JSON document."""
+"""The record of an entry of a scratch cache, a JSON document."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from typing import Literal
 import msgspec
 
 LARGEST = 64 * 1024
-"""Bytes of a document at most; it has a few hundred. What is longer was not written by senro."""
+"""Bytes of a document: senro writes a few hundred."""
 
 
 class ScratchRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`cache` and `key` say what the entry is, wherever it is found; `tree` is the digest of its content.
+    """The record of an entry.
 
-    The last three belong to a store that keeps the content as one tar: the object's name, its sha256 (64 hexadecimal
-    digits) and its length in bytes.
+    `format`: the format of the record.
+    `cache`, `key`: the cache, and the key of the entry.
+    `created`: when it was created, with a time zone.
+    `tree`: the digest of its content. `archive`, `sha256`, `length`: of a store that keeps the content as one tar: the
+    name of the object, its sha256 as 64 hexadecimal digits, and its length in bytes.
     """
 
     format: Literal["senro scratch 1"]
@@ -37,7 +40,7 @@ _decoder = msgspec.json.Decoder(ScratchRecord)
 
 
 FORMAT: Literal["senro scratch 1"] = "senro scratch 1"
-"""What `format` says."""
+"""The value of `format`."""
 
 
 def encode_record(record: ScratchRecord) -> bytes:
@@ -46,7 +49,7 @@ def encode_record(record: ScratchRecord) -> bytes:
 
 
 def decode_record(data: bytes, cache: str, key: str | None) -> ScratchRecord | None:
-    """The record of this cache, under this key if one is given; None for anything else, a newer format included."""
+    """The record, if it is of this cache and, unless `key` is None, of this key; None for anything else."""
     try:
         record = _decoder.decode(data)
     except msgspec.MsgspecError:

@@ -1,7 +1,6 @@
-"""The Lease that says which step has a claim: its name, its fields as they are read, and what is written.
+"""The Lease of a claim: its name, the fields that senro reads, and the manifests that it writes.
 
-Nothing is enforced by an apiserver but a Lease's resourceVersion: who may take it, and when, is
-`senro.domain.claims.lease_protocol`.
+For who may write it when, see `senro.domain.claims.lease_protocol`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from senro.domain.manifests.identity import AttemptIdentity
 from senro.domain.text.printable import printable
 
 LEASE_SECONDS: Final = 60
-"""How long a lease lives that is not renewed, and so how long a claim stays shut whose coordinator was killed."""
+"""The duration of a Lease, and so how long nobody gets a claim whose coordinator was killed."""
 
 _MOST_TRANSITIONS: Final = 2_147_483_647  # int32
 
@@ -27,7 +26,7 @@ _IDENTITY_PARTS: Final = 4
 
 
 class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """Whose it is. An empty `holder_identity` is a lease that was given back. Times are its holder's wall clock."""
+    """The spec of a Lease. `holder_identity` is empty if nobody has it. Times are of the holder's wall clock."""
 
     holder_identity: str = ""
     lease_duration_seconds: int | None = None
@@ -36,36 +35,42 @@ class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """A Lease as the apiserver sent it, reduced to what senro reads."""
+    """A Lease, reduced to what senro reads."""
 
     metadata: Metadata = Metadata()
     spec: LeaseSpec = LeaseSpec()
 
     @property
     def holder(self) -> str:
-        """Who has it; empty for nobody."""
+        """The holderIdentity, empty if nobody has it."""
         return self.spec.holder_identity
 
     @property
     def seconds(self) -> int:
-        """How long it lives unrenewed: what its holder wrote, senro's own where that is nothing."""
+        """Its duration: what its holder wrote, else that of senro."""
         written = self.spec.lease_duration_seconds
         return written if written is not None and written > 0 else LEASE_SECONDS
 
     @property
     def state(self) -> tuple[str, str]:
-        """What changes with every write: the uid and the resourceVersion."""
+        """The uid and the resourceVersion, which every write changes."""
         return self.metadata.uid, self.metadata.resource_version
 
 
 def decode_lease(document: bytes) -> Lease:
-    """The Lease in `document`. Raises `ValueError` where that is no JSON object; odd fields are their defaults."""
+    """Decodes a Lease from any JSON. Raises `ValueError` if `document` is not JSON."""
     return decode_object(document, Lease)
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What one attempt writes into the Lease of one claim. `holder` is the attempt, by its nonce like no other."""
+    """What an attempt writes into the Lease of a claim.
+
+    `namespace`, `claim`: the namespace and the name of the claim.
+    `workspace`: the workspace that the claim replaces.
+    `identity`: the attempt.
+    `seconds`: the duration.
+    """
 
     namespace: str
     workspace: str
@@ -75,7 +80,7 @@ class Terms:
 
     @property
     def name(self) -> str:
-        """The Lease's name, the same for all that call the workspace alike."""
+        """The name of the Lease, which depends on the workspace alone."""
         return names.lease_name(self.workspace)
 
     @property
@@ -85,16 +90,16 @@ class Terms:
         return f"{identity.run_id}/{identity.step_id}/{identity.attempt}/{identity.nonce}"
 
     def manifest_to_create(self, now: datetime) -> dict[str, Any]:
-        """The Lease that there was none of; `now` is the wall clock, for people to read."""
+        """The manifest of a new Lease. `now` is the wall clock, for people."""
         return self._manifest({}, acquired=micro_time(now), renewed=micro_time(now), transitions=0)
 
     def manifest_to_take_over(self, before: Lease, now: datetime) -> dict[str, Any]:
-        """The Lease that `before` becomes when it is taken over, on its uid and resourceVersion."""
+        """The manifest that takes `before` over, with its uid and resourceVersion."""
         transitions = min(before.spec.lease_transitions + 1, _MOST_TRANSITIONS)
         return self._manifest(_on(before), acquired=micro_time(now), renewed=micro_time(now), transitions=transitions)
 
     def manifest_to_renew(self, before: Lease, now: datetime) -> dict[str, Any]:
-        """The Lease that is ours already, once more."""
+        """The manifest that renews `before`, which this attempt holds."""
         acquired = before.spec.acquire_time or micro_time(now)
         transitions = before.spec.lease_transitions
         return self._manifest(_on(before), acquired=acquired, renewed=micro_time(now), transitions=transitions)
@@ -125,21 +130,20 @@ class Terms:
 
 
 def _on(before: Lease) -> dict[str, str]:
-    """What makes a PUT a 409 where the Lease is not as it was.
+    """The metadata by which a PUT is a 409 if the Lease has changed (docs/design/api-rules.md#put-and-resourceversion).
 
-    The resourceVersion is a Lease's duty there; the uid keeps a PUT from creating one that was deleted meanwhile
-    (docs/design/api-rules.md#put-and-resourceversion).
+    The uid keeps the PUT from creating a Lease that was deleted meanwhile.
     """
     return {"uid": before.metadata.uid, "resourceVersion": before.metadata.resource_version}
 
 
 def micro_time(moment: datetime) -> str:
-    """`moment`, which has a zone, as a MicroTime, which has six decimals (recording lease-lifecycle)."""
+    """`moment`, which has a time zone, as a MicroTime with its six decimals (recording lease-lifecycle)."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def describe_holder(holder: str) -> str:
-    """A holderIdentity for a person: the step and its run where senro wrote it, else as it stands."""
+    """A holderIdentity for people: step and run if senro wrote it, else the text itself."""
     parts = holder.split("/")
     if len(parts) == _IDENTITY_PARTS and all(parts):
         return printable(f"{parts[1]} of run {parts[0]}")

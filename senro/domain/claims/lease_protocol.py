@@ -1,16 +1,14 @@
-"""Who may have a lease, and when: the whole decision, over what was observed of it and one machine's own clock.
+"""Who may hold a Lease, and when (docs/design/leases.md).
 
-A lease's times are never compared with a clock: its holder's wall clock may be ten minutes off. What is compared is how
-long it has been in one and the same state (uid, resourceVersion) on the clock of whoever waits, which begins to count
-when that state is first seen.
+The times in a Lease are never compared with a clock, since its holder's wall clock may be wrong. A waiter measures, by
+its own monotonic clock, how long the Lease has been in one state (uid and resourceVersion) since it first saw that
+state.
 
-What this guarantees: two coordinators whose clocks run alike, to five seconds in a hundred, never both find
-`Holding.is_exclusive` true, whatever is delayed, lost or repeated between them and the apiserver. A waiter counts a
-full duration from when it saw the last renewal, and takes the lease on that very resourceVersion; the holder stops
-being exclusive after nine tenths of a duration from when it sent that renewal, which was before.
-
-What it does not guarantee: that a holder which is not certain any more has stopped. Its pod may still write to the
-claim, and nothing tells the storage to refuse it: the lease is unfenced (docs/design/leases.md#unfenced).
+Two coordinators whose clocks differ in speed by at most 5 % never both find `Holding.is_exclusive` true, whatever is
+delayed, lost or repeated between them and the apiserver. The waiter counts a full duration from when it saw the last
+renewal, and takes the Lease over at that resourceVersion; the holder counts nine tenths of a duration from when it sent
+that renewal, which was earlier. A holder that is no longer exclusive may still write to the claim: the Lease is
+unfenced (docs/design/leases.md#unfenced).
 """
 
 from __future__ import annotations
@@ -21,18 +19,18 @@ from typing import Final
 from senro.domain.claims.lease import Lease
 
 RENEWALS: Final = 3
-"""How often a lease is renewed in its duration: two may fail, and nobody else can take it."""
+"""How often a Lease is renewed during its duration: two renewals may fail before anybody else can take it over."""
 
 ANSWERED: Final = 6
-"""A write is given up after its duration by this, so that three renewals fit in before a holder is not certain."""
+"""A write is given up after the duration divided by this, so that three renewals fit into the exclusive time."""
 
 EXCLUSIVE_FRACTION: Final = 0.9
-"""The part of its duration for which a holder is certain. The rest is for clocks that do not run alike."""
+"""The part of the duration for which a holder is exclusive. The rest is for clocks of different speed."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseObservation:
-    """What a waiter knows: the state in which it last saw the lease, and since when, on its own monotonic clock."""
+    """The state in which a waiter last saw the Lease, and since when, by its monotonic clock."""
 
     state: tuple[str, str] = ("", "")
     since: float = 0.0
@@ -40,42 +38,42 @@ class LeaseObservation:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """There is none: create it. 409 AlreadyExists says that another was faster; look again."""
+    """Create the Lease. On 409 AlreadyExists, read it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """Replace `lease` on its resourceVersion: it was given back, or has expired. On 409 look again."""
+    """Replace `lease`, which nobody holds or which has expired, at its resourceVersion. On 409, read it."""
 
     lease: Lease
 
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """`lease` is ours already, by a write whose answer was lost: renew it, so that its time counts from now."""
+    """Renew `lease`, which a write whose answer was lost made this attempt's, so that its time counts from now."""
 
     lease: Lease
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """`holder` has it. Look again; after `seconds` without a renewal it has expired."""
+    """`holder` has the Lease, which expires after `seconds` without a renewal. Read it again."""
 
     holder: str
     seconds: float
 
 
 Move = Create | TakeOver | Renew | Wait
-"""What a coordinator does that wants a lease."""
+"""What a coordinator that wants a Lease does next."""
 
 
 def next_move(
     observation: LeaseObservation, lease: Lease | None, *, at: float, holder: str
 ) -> tuple[Move, LeaseObservation]:
-    """What `holder` does about a lease that it just read, None where there is none, and what to remember.
+    """What `holder` does about a Lease that it has just read, None if it does not exist, and what to remember.
 
-    `at` is the monotonic clock once the answer had come: counted from there, a full duration ends after the one that
-    the holder counts, which began before its renewal was sent.
+    `at` is the monotonic time at which the response arrived. The holder's time began before its renewal was sent, so a
+    full duration from `at` ends later.
     """
     if lease is None:
         return Create(), LeaseObservation()
@@ -90,38 +88,38 @@ def next_move(
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A lease that is ours. `asked` is the monotonic clock just before the last write that made it so was sent."""
+    """A Lease that this attempt holds. `asked` is the monotonic time just before the latest write was sent."""
 
     lease: Lease
     asked: float
 
     @property
     def due(self) -> float:
-        """When to renew it next."""
+        """When to renew it."""
         return self.asked + self.lease.seconds / RENEWALS
 
     @property
     def exclusive_until(self) -> float:
-        """Until when nobody else can have it."""
+        """Until when nobody else can hold it."""
         return self.asked + EXCLUSIVE_FRACTION * self.lease.seconds
 
     def is_exclusive(self, at: float) -> bool:
-        """Whether nobody else can have it."""
+        """Whether nobody else can hold it."""
         return at < self.exclusive_until
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """It is not ours any more, and `holder`, empty where there is no lease left, has it. It is never written again."""
+    """The attempt no longer holds the Lease and never writes it again. `holder` has it, empty if it is gone."""
 
     holder: str
 
 
 def after_conflict(holding: Holding, lease: Lease | None, *, holder: str) -> Holding | Lost:
-    """What is left of a holding whose renewal was refused with 409, once the lease was read again.
+    """What a holding is after its renewal got a 409 and the Lease was read again.
 
-    Ours in another state: a renewal of ours took effect whose answer was lost, or somebody else touched its metadata.
-    It is to be renewed on the new state; what was certain before is not more certain by that.
+    If this attempt still holds it, an earlier renewal took effect or another client changed the metadata: it is to be
+    renewed in its new state, and stays exclusive as long as before.
     """
     if lease is None:
         return Lost("")

@@ -1,4 +1,4 @@
-"""What a claim adds to the cluster's words about a pod that mounts one and does not start."""
+"""Messages about a pod that mounts claims and does not start."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from senro.domain.verdict import Infra, InfraKind, Pending, PendingKind
 from senro.domain.verdict.event_reads import EVENTS_AFTER
 
 _ELSEWHERE: Final = re.compile(r"Multi-Attach error|ReadWriteOncePod access mode already in-use")
-"""The attach controller's words in an Event FailedAttachVolume, and the scheduler's
+"""The message of an Event FailedAttachVolume, and the scheduler's
 (docs/design/pod-states.md#row-108-readwriteoncepod-in-use)."""
 
 _MISSING: Final = re.compile(r'persistentvolumeclaim "([^"]*)" (?:not found|is being deleted)')
-"""The scheduler's words (docs/design/pod-states.md#row-110-missing-claim)."""
+"""The scheduler's message (docs/design/pod-states.md#row-110-missing-claim)."""
 
 _UNBOUND: Final = re.compile(
     r"pod has unbound immediate PersistentVolumeClaims|didn't find available persistent volumes to bind"
 )
-"""The scheduler's words (docs/design/pod-states.md#row-107-volumes-that-fit-no-node and
+"""The scheduler's messages (docs/design/pod-states.md#row-107-volumes-that-fit-no-node and
 docs/design/pod-states.md#row-109-unbound-claim)."""
 
 
 def add_claim_advice(message: str, claims: Sequence[str]) -> str:
-    """The cluster's `message` about a pod that mounts `claims`, and a sentence that names the claim it is about."""
+    """The cluster's `message` about a pod that mounts `claims`, with a sentence about the claim if it is about one."""
     missing = _MISSING.search(message)
     if missing is not None and missing[1] in claims:
         return _and(message, f"Create the claim {missing[1]} in the pod's namespace: senro creates none.")
@@ -40,10 +40,10 @@ def add_claim_advice(message: str, claims: Sequence[str]) -> str:
 
 
 def pending_message(pending: Pending, claims: Sequence[str], *, waited: float) -> str:
-    """What a pod that mounts `claims` waits for, in the cluster's words where there are any; `waited` is in seconds.
+    """The message about a pod that mounts `claims` and has waited `waited` seconds.
 
-    A node that attaches a volume says nothing in the pod, and only an Event tells that it cannot: who may not list
-    Events is told after a while what it may be.
+    Only an Event shows that a volume cannot be attached. An identity that may not list Events gets a hint after a
+    while.
     """
     silent = pending.kind is PendingKind.CREATING and not pending.message
     if claims and silent and waited >= EVENTS_AFTER:
@@ -52,7 +52,7 @@ def pending_message(pending: Pending, claims: Sequence[str], *, waited: float) -
 
 
 def failure_message(infra: Infra, claims: Sequence[str]) -> str:
-    """The message of a step that did not start, or failed otherwise, in a pod that mounts `claims`."""
+    """The message of a step that failed in a pod that mounts `claims`."""
     message = add_claim_advice(infra.message, claims)
     if claims and message == infra.message and infra.kind is InfraKind.START_TIMEOUT:
         told = _silent(claims)

@@ -24,7 +24,7 @@ from senro.domain.transfer.containers import (
 )
 
 Manifest = dict[str, Any]
-"""A Kubernetes object as JSON has it: dicts, lists, strings, numbers, booleans."""
+"""A Kubernetes object as decoded JSON."""
 
 _CONTROL_VOLUME: Final = "senro-ctl"
 _SECRETS_VOLUME: Final = "senro-secrets"
@@ -54,10 +54,7 @@ def step_container(
 
 
 def step_environment(step: Step, identity: AttemptIdentity) -> dict[str, str]:
-    """The variables of the step's container, unescaped: the target's, the step's, senro's own, paths of secrets.
-
-    For a step that runs locally these are what it would have in a pod.
-    """
+    """The variables of the step's container, unescaped: of the target, of the step, of senro, and paths of secrets."""
     return {
         **(step.on.env if isinstance(step.on, Pod) else {}),
         **step.env,
@@ -101,7 +98,7 @@ def _container(name: str, command: Iterable[str], target: Pod, mounts: list[Mani
     return {
         "name": name,
         "image": target.image,
-        # A digest names one content: what the node has is as good as what the registry has.
+        # An image with a digest is the same on the node and in the registry.
         "imagePullPolicy": "IfNotPresent",
         "command": [escape(word) for word in command],
         "terminationMessagePolicy": "File",
@@ -112,9 +109,9 @@ def _container(name: str, command: Iterable[str], target: Pod, mounts: list[Mani
 def pod_volumes(
     step: Step, target: Pod, identity: AttemptIdentity, transferred: Sequence[TransferredMount]
 ) -> list[Manifest]:
-    """An emptyDir for each transferred mount, one for the release, the claims, and the files of the secrets.
+    """An emptyDir for each transferred mount, one for the fifo, the claims, and the files of the secrets.
 
-    A claim that is mounted `ro` is asked for so as a volume too: some that many nodes may read are given no other way.
+    A claim that is mounted `ro` is a read-only volume: some claims can be attached to many nodes only so.
     """
     volumes: list[Manifest] = [{"name": _volume(each.index), "emptyDir": {}} for each in transferred]
     if volumes:
@@ -131,7 +128,7 @@ def pod_volumes(
 
 
 def secret_names(step: Step) -> list[str]:
-    """The secrets that the step uses, each once, sorted."""
+    """The names of the secrets that the step uses, sorted."""
     return sorted(set(step.secrets.values()))
 
 
@@ -144,12 +141,12 @@ def _claim(index: int) -> str:
 
 
 def _resources(resources: Mapping[str, Any]) -> Manifest:
-    """Quantities as text, which the apiserver takes as it takes numbers, and which its schema asks for."""
+    """The resources with their quantities as text, as the API's schema requires."""
     return {
         kind: {name: str(quantity) for name, quantity in quantities.items()} for kind, quantities in resources.items()
     }
 
 
 def without_empty(fields: Manifest) -> Manifest:
-    """What the API means by an absent field: no null, no empty list or mapping."""
+    """The fields without null, empty lists and empty mappings, which the API treats like absent ones."""
     return {key: value for key, value in fields.items() if value not in (None, [], {})}

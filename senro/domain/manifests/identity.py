@@ -9,7 +9,12 @@ from senro.domain.kube import names
 
 @dataclass(frozen=True, slots=True)
 class AttemptIdentity:
-    """One try of a step. `attempt` counts from 1; `nonce` is drawn for this attempt and makes its objects ours."""
+    """An attempt of a step.
+
+    `run_id`, `step_id`: the run and the step.
+    `attempt`: the number of the attempt, from 1.
+    `nonce`: a random text, by which senro recognizes the objects of the attempt.
+    """
 
     run_id: str
     step_id: str
@@ -23,7 +28,7 @@ class AttemptIdentity:
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels that are senro's, by which a sweep finds what a dead coordinator left."""
+        """The labels of senro, which find the objects that a killed coordinator left."""
         return {
             names.MANAGED_LABEL: "true",
             names.RUN_LABEL: names.label_value(self.run_id),
@@ -33,5 +38,5 @@ class AttemptIdentity:
 
     @property
     def annotations(self) -> dict[str, str]:
-        """The annotations that are senro's: the whole step id, and the nonce."""
+        """The annotations of senro: the step id, and the nonce."""
         return {names.STEP_ID_ANNOTATION: self.step_id, names.ATTEMPT_UID_ANNOTATION: self.nonce}

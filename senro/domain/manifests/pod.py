@@ -1,6 +1,6 @@
-"""The pod and the Secret of one attempt, as the apiserver is asked for them (docs/design/attempt.md#sequence).
+"""The manifests of an attempt's pod and Secret (docs/design/attempt.md#sequence).
 
-Every function takes steps as `build_plan` left them: validated, with a `k8s.Pod` as target. Same input, same bytes.
+The functions expect steps of a validated plan and raise `TypeError` for a local one. Equal input gives equal bytes.
 """
 
 from __future__ import annotations
@@ -28,24 +28,22 @@ from senro.domain.pipeline.step_mounts import claim_mounts, pod_target, transfer
 from senro.domain.pipeline.targets import Pod
 
 STAGING_RATE: Final = 1024 * 1024
-"""Bytes a second: the slowest transfer into a pod that the pod's own deadline allows for."""
+"""Bytes per second: the slowest upload that the deadline of the pod allows for."""
 
 READ_BACK_SECONDS: Final = 3600
-"""What the pod's own deadline allows for reading workspaces back."""
+"""Seconds that the deadline of the pod allows for the download of workspaces."""
 
 LONGEST_DEADLINE: Final = 2_147_483_647
-"""activeDeadlineSeconds is 1 to this on create (docs/design/api-rules.md#activedeadlineseconds)."""
+"""The largest activeDeadlineSeconds of a create (docs/design/api-rules.md#activedeadlineseconds)."""
 
 STARTS: Final = 2
-"""The start timeout counts until `senro-stage` runs and again until the step does. Counted once, a pod whose starts
-were slow would be ended before its step's own timeout, and be called timed out."""
+"""How often the start timeout counts (docs/design/attempt.md#start-timeout)."""
 
 
 def own_deadline(step: Step, staged_bytes: int) -> int:
-    """The pod's activeDeadlineSeconds: it ends what a dead coordinator left and nothing else.
+    """The pod's activeDeadlineSeconds, which ends what a killed coordinator left.
 
-    Start timeout for each of the two starts, timeout (or `max_lifetime`), `staged_bytes` at 1 MiB/s, an hour where
-    anything is read back, and grace. The apiserver takes 1 to 2147483647.
+    See docs/design/attempt.md#deadline-of-the-pod.
     """
     target = pod_target(step)
     deadline = (
@@ -59,10 +57,7 @@ def own_deadline(step: Step, staged_bytes: int) -> int:
 
 
 def pod_manifest(step: Step, identity: AttemptIdentity, *, staged_bytes: int = 0) -> Manifest:
-    """The pod of one attempt. `staged_bytes` is the length of the archive that fills its workspaces.
-
-    Raises `TypeError` for a step that runs locally.
-    """
+    """The pod of an attempt. `staged_bytes` is the length of the archive to upload."""
     target = pod_target(step)
     return {
         "apiVersion": "v1",
@@ -78,10 +73,9 @@ def pod_manifest(step: Step, identity: AttemptIdentity, *, staged_bytes: int = 0
 
 
 def secret_manifest(step: Step, identity: AttemptIdentity, values: Mapping[str, bytes]) -> Manifest:
-    """The immutable Secret with the files of a step's secrets, taken from `values` by name; others are left out.
+    """The immutable Secret with the step's secrets, whose `values` are given by name. It has the pod's name.
 
-    It has the pod's name. The pod becomes its owner once it exists. Raises `KeyError` for a secret without a value,
-    `TypeError` for a step that runs locally.
+    Raises `KeyError` for a secret without a value.
     """
     return {
         "apiVersion": "v1",
@@ -99,7 +93,7 @@ def secret_manifest(step: Step, identity: AttemptIdentity, values: Mapping[str, 
 
 
 def manifest_bytes(manifest: Mapping[str, Any]) -> bytes:
-    """The manifest as JSON with sorted keys and no blanks: equal manifests have equal bytes."""
+    """The manifest as JSON with sorted keys and no spaces."""
     return json.dumps(manifest, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 

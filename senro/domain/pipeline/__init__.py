@@ -1,1 +1,1 @@
-"""What a pipeline file writes down. Standard library only: a pod imports the same file."""
+"""The values of a pipeline file. Standard library only, since a pod may import the same file."""

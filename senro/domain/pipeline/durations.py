@@ -1,4 +1,4 @@
-"""Durations as pipeline files write them. Standard library only."""
+"""Durations in pipeline files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Duration = float | timedelta
 
 
 def seconds(duration: Duration) -> float:
-    """The duration in seconds. What is none stays what it is, for `Pipeline.build` to refuse."""
+    """The duration in seconds. Any other value is returned as it is, and `Pipeline.build` refuses it."""
     if issubclass(type(duration), timedelta):
         return cast("timedelta", duration).total_seconds()
     return cast("float", duration)

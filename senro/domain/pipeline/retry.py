@@ -1,4 +1,4 @@
-"""When a step is tried again, and after how long. Standard library only: pipeline files make these values."""
+"""When a step is repeated, and after how long."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from senro.domain.pipeline.durations import Duration, seconds
 from senro.domain.requests.backoff import BackoffPolicy
 
 RetryOn = Literal["infra", "failure", "any"]
-"""What is repeated: what the cluster did to the step, what the step's own command did, or both."""
+"""What is repeated: failures of the cluster, failures of the command, or both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """A retry policy. Make one with `on_infra`, `on_failure` or `on_any`, which take timedeltas too; `build` refuses.
+    """A retry policy. Make one with `on_infra`, `on_failure` or `on_any`, which accept timedeltas too.
 
-    `attempts` counts the first try too. `delay`, `max_delay` are seconds: before attempt n+1 the wait is
-    `delay * factor ** (n - 1)`, at most `max_delay`, of which the upper half is jitter. `unsafe` repeats a step
-    whose pod may still be alive on a node that has gone silent.
+    Before attempt n+1 senro waits `delay * factor ** (n - 1)` seconds, at most `max_delay`; half of it is random.
+
+    `attempts`: how often the step runs at most.
+    `on`: what is repeated.
+    `delay`, `factor`, `max_delay`: the wait, in seconds.
+    `unsafe`: whether a step is repeated although its process may still run on a node that does not report.
     """
 
     attempts: int
@@ -29,9 +32,9 @@ class Retry:
     unsafe: bool = False
 
     def delay_before(self, attempt: int, fraction: float) -> float:
-        """Seconds to wait before `attempt` (2 for the first repetition); `fraction` in [0, 1) is the jitter.
+        """Seconds to wait before `attempt` (2 for the first repetition); `fraction` is a random number in [0, 1).
 
-        Half of the wait is fixed and half is drawn, so that steps that one event killed do not come back at once.
+        The random half keeps steps that one event failed from starting again together.
         """
         policy = BackoffPolicy(first=self.delay, longest=self.max_delay, factor=self.factor)
         return policy.wait(attempt - 2, fraction=fraction)
@@ -40,10 +43,10 @@ class Retry:
 def on_infra(
     *, attempts: int, delay: Duration = 1.0, factor: float = 2.0, max_delay: Duration = 60.0, unsafe: bool = False
 ) -> Retry:
-    """Repeat a step that the cluster failed: an eviction, a lost node, an image that could not be pulled.
+    """Repeats a step that the cluster failed: an eviction, a lost node, an image that could not be pulled.
 
-    The command's own exit code is never a reason. With `unsafe`, a step on a node that went silent is repeated
-    although its first pod may still be running.
+    An exit code of the command is no such failure. With `unsafe`, a step is repeated although the process of its first
+    pod may still run on a node that does not report.
     """
     return Retry(
         attempts=attempts, on="infra", delay=seconds(delay), factor=factor, max_delay=seconds(max_delay), unsafe=unsafe
@@ -51,14 +54,14 @@ def on_infra(
 
 
 def on_failure(*, attempts: int, delay: Duration = 1.0, factor: float = 2.0, max_delay: Duration = 60.0) -> Retry:
-    """Repeat a step whose command exited non-zero or ran into its timeout."""
+    """Repeats a step whose command exited with another code than 0, or exceeded its timeout."""
     return Retry(attempts=attempts, on="failure", delay=seconds(delay), factor=factor, max_delay=seconds(max_delay))
 
 
 def on_any(
     *, attempts: int, delay: Duration = 1.0, factor: float = 2.0, max_delay: Duration = 60.0, unsafe: bool = False
 ) -> Retry:
-    """Repeat a step whatever failed it, except a cancellation."""
+    """Repeats a step after any failure. A cancellation is none."""
     return Retry(
         attempts=attempts, on="any", delay=seconds(delay), factor=factor, max_delay=seconds(max_delay), unsafe=unsafe
     )

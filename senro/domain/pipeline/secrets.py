@@ -1,7 +1,7 @@
-"""Where a secret's value is to be read. Standard library only: pipeline files may make these values.
+"""References to the values of secrets.
 
-A reference never holds the value, except `value`, which exists for programs that already have it and which shows in no
-repr. Values are read once a run, at the last moment, and never leave the coordinator but as files.
+Only `value` holds a value, for programs that have it already; no repr shows it. Values are read once per run, as late
+as possible, and leave the coordinator only as files.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class FileSecret:
-    """The content of a file, byte for byte."""
+    """The content of a file."""
 
     path: str
 
@@ -31,19 +31,19 @@ class ValueSecret:
 
 
 SecretReference = FileSecret | VariableSecret | ValueSecret
-"""Where to read a secret."""
+"""A reference to a value."""
 
 
 def file(path: str) -> FileSecret:
-    """The secret is the content of the file at `path`, relative to the working folder."""
+    """The content of the file at `path`, which is relative to the working directory."""
     return FileSecret(str(path))
 
 
 def variable(name: str) -> VariableSecret:
-    """The secret is the value of the environment variable `name`."""
+    """The value of the environment variable `name`."""
     return VariableSecret(name)
 
 
 def value(content: bytes | str) -> ValueSecret:
-    """The secret is `content`; text is taken as UTF-8."""
+    """`content` itself; text is encoded as UTF-8."""
     return ValueSecret(content.encode() if isinstance(content, str) else content)

@@ -1,4 +1,4 @@
-"""A step, as a pipeline file writes it down. Standard library only."""
+"""A step of a pipeline file."""
 
 from __future__ import annotations
 
@@ -12,16 +12,24 @@ from senro.domain.pipeline.workspace import AnyMount
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One command, one pod, one container.
+    """One command, in a container of its own pod or as a local process.
 
-    `id` is `<workflow>.<name>`. `command` is run without a shell. `workdir` is absolute in a pod; on a local step
-    a workdir at or under a mount's path is the workspace's folder, any other is relative to the working folder.
-    Each mount's place is also told by the variable `SENRO_WORKSPACE_<NAME>`, in pods and locally alike.
-    `secrets` maps an environment variable to the name of a secret: the variable holds the path of a file.
-    `timeout` is seconds from the start of the command. With `continue_on_error` a failure does not stop what needs
-    this step. With `no_snapshot` nothing that it does to its mounts is read back or kept: a later step sees each
-    workspace as it was before. `pure` says that what the step leaves follows from its command, image, variables and
-    mounts alone; `build` refuses it of a step that mounts a claim, and no step is skipped for it.
+    `workflow`, `name`: the names, of which `id` consists.
+    `command`: the command and its arguments; no shell interprets them.
+    `needs`: the steps that run before it: names in this workflow, or ids.
+    `on`: where the step runs.
+    `mounts`: its workspaces and caches. `SENRO_WORKSPACE_<NAME>` has the path of each workspace, also locally.
+    `workdir`: the working directory, absolute in a pod. For a local step a workdir at or below the path of a mount is
+    in the folder of the workspace; any other is relative to the working directory of the coordinator.
+    `env`: environment variables.
+    `secrets`: names of secrets, by the environment variable that has the path of the file with the value.
+    `retry`: when the step is repeated.
+    `timeout`: seconds from the start of the command.
+    `continue_on_error`: whether the steps that need this one run although it failed.
+    `no_snapshot`: whether its changes to its mounts are dropped, so that later steps see each workspace as it was
+    before.
+    `pure`: whether its results depend on its command, image, variables and mounts alone. A step that mounts a claim
+    cannot be pure. No step is skipped for it.
     """
 
     workflow: str
@@ -41,5 +49,5 @@ class Step:
 
     @property
     def id(self) -> str:
-        """`<workflow>.<name>`, what events, labels and `needs` of other workflows call it."""
+        """`<workflow>.<name>`, which events, labels and the `needs` of other workflows use."""
         return f"{self.workflow}.{self.name}"

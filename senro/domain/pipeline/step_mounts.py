@@ -1,4 +1,4 @@
-"""The mounts of a step that runs in a pod: which are transferred, and which are PersistentVolumeClaims."""
+"""The mounts of a step in a pod: which are transferred, and which are PersistentVolumeClaims."""
 
 from __future__ import annotations
 

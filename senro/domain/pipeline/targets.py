@@ -1,4 +1,4 @@
-"""Where a workflow runs. Standard library only: pipeline files make these values, also inside a pod."""
+"""Where a workflow runs."""
 
 from __future__ import annotations
 
@@ -14,32 +14,37 @@ Security = Literal["baseline", "restricted"]
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """The machine that runs the plan."""
+    """The machine of the coordinator."""
 
 
 def local() -> Local:
-    """Run the workflow's steps as processes of the coordinator. Where a target is left out, this is it."""
+    """Runs the steps as processes of the coordinator. This is the default target."""
     return Local()
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """Run each step as a pod of its own, in one container.
+    """Runs each step as a pod of its own.
 
-    `image` must be pinned by a full digest: `registry/name@sha256:<64 hex digits>`. `namespace` has no default.
-    `user` and `group` are the numeric ids that the container runs as; left out, the image decides.
-    `security="restricted"` makes the whole pod meet the restricted standard and needs a `user` that is not 0.
-    `resources` is the container's `resources` as Kubernetes writes them (`{"requests": {"cpu": "500m"}}`);
-    `transfer_resources` the same for the containers that carry workspaces, where a quota wants them.
-    `helper` is another image, pinned as well, that carries workspaces where `image` has no sh, tar or mkfifo.
-    `claims` maps the name of a workspace to a PersistentVolumeClaim of the namespace that is mounted in its place:
-    nothing of it is carried, read back or kept, and one step at a time holds it (docs/claims.md).
-    `env` is set in every step of the target. `labels` and `annotations` are added to the pod.
-    `tolerations` are mappings as Kubernetes writes them. `image_pull_secrets` are names of Secrets in the namespace.
-
-    `start_timeout` (seconds or a timedelta, five minutes) covers the creation until the first container runs, and again
-    the release until the step runs. `max_lifetime` (the same, 24 h) bounds a step without a timeout. `grace` (whole
-    seconds) is the pod's terminationGracePeriodSeconds. `max_pods` bounds how many of the target's pods exist at once.
+    `image`: the image with its digest: `registry/name@sha256:<64 hex digits>`.
+    `namespace`: the namespace, which has no default.
+    `user`, `group`: the numeric ids that the container runs as; by default those of the image.
+    `security`: "restricted" makes the whole pod meet the restricted standard, and needs a `user` other than 0.
+    `resources`: the container's `resources` as in Kubernetes: `{"requests": {"cpu": "500m"}}`.
+    `transfer_resources`: the same for the containers that transfer workspaces, if a quota requires them.
+    `helper`: another image, with its digest, that transfers the workspaces if `image` has no sh, tar or mkfifo.
+    `claims`: PersistentVolumeClaims by the names of the workspaces that they replace. senro transfers nothing of a
+    claim, and one step at a time mounts it (docs/claims.md).
+    `service_account`, `node_selector`, `priority_class`, `runtime_class`: fields of the pod's spec.
+    `tolerations`: mappings as in Kubernetes.
+    `image_pull_secrets`: names of Secrets of the namespace.
+    `env`: environment variables of every step.
+    `labels`, `annotations`: added to the pod.
+    `start_timeout`: seconds or a timedelta, for the time until the first container runs, and again from the end of the
+    upload until the step runs.
+    `max_lifetime`: the same, for a step without a timeout.
+    `grace`: the pod's terminationGracePeriodSeconds.
+    `max_pods`: how many pods of the target exist at once at most.
     """
 
     image: str
@@ -67,4 +72,3 @@ class Pod:
 
 
 Target = Local | Pod
-"""Where a workflow runs."""

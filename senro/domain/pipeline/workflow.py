@@ -1,4 +1,4 @@
-"""A workflow, as a pipeline file writes it down. Standard library only."""
+"""A workflow of a pipeline file."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class Workflow:
         no_snapshot: bool = False,
         pure: bool = False,
     ) -> Step:
-        """Add a step. It starts as soon as its needs are settled: steps of a workflow are not in a row by themselves.
+        """Adds a step, which starts once its needs are satisfied, whatever its place in the workflow is.
 
-        `needs` names steps of this workflow by name, of another one by id (`build.make`). `on` overrides the
-        workflow's target. `timeout` is seconds, or a timedelta. The rest is as `Step` has it.
+        `needs` has names of steps of this workflow and ids of others (`build.make`). `on` overrides the target of the
+        workflow. `timeout` is seconds or a timedelta. For the rest see `Step`.
         """
         step = Step(
             workflow=self.name,
@@ -67,9 +67,9 @@ class Workflow:
 
 
 def copy_value(value: Any) -> Any:
-    """A copy of a list or a mapping, which its maker may change later. Anything else stays what it is, for `build`.
+    """A copy of a list or mapping, which the caller may change later. Other values are returned, for `build` to refuse.
 
-    A set stays too, to be refused: its order is another one in every process, and so would be the plan's.
+    So are sets, whose order differs from process to process.
     """
     kind = type(value)
     if issubclass(kind, Mapping):

@@ -1,4 +1,4 @@
-"""What a step mounts. Standard library only: pipeline files make these values, also inside a pod."""
+"""What a step mounts."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Literal
 from senro.domain.pipeline.durations import Duration, seconds
 
 Mode = Literal["rw", "ro"]
-"""`rw`: the step's changes become the workspace's content. `ro`: the pod itself refuses to write."""
+"""`rw`: the changes of the step become the content of the workspace. `ro`: the kubelet refuses writes."""
 
 Scope = Literal["run", "step", "persistent"]
-"""`run`: one content for the whole run. `step`: every step that mounts it starts from the first content.
-`persistent`: one content for all runs on this machine, within its bounds."""
+"""`run`: one content for the whole run. `step`: every step starts with the initial content. `persistent`: one content
+for all runs on this machine, within its bounds."""
 
 Links = Literal["refuse", "keep"]
-"""What becomes of a symbolic link that is absolute or leaves the workspace: `refuse` names it and fails what met it,
-`keep` carries it as the text that it is. senro never follows one."""
+"""Symbolic links that are absolute or leave the workspace: `refuse` fails the step or the run, `keep` transfers the
+link itself. senro follows none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Files that steps hand to each other, on whatever machine each runs.
+    """Files that steps pass to each other, on whatever machine each runs.
 
-    `path` is the folder of its first content, relative to the working folder of the process that runs the plan; it is
-    copied and never written to. Without it the workspace starts empty. `exclude` are patterns in addition to `.git`,
-    `node_modules` and what a `.senroignore` at the top of `path` names (see `senro.domain.tree.excludes`); they
-    hold for the first content and for what steps leave.
-
-    `links` decides about links that leave the workspace. With `preserve_symlinks=False` every link is replaced by a
-    copy of what it leads to, inside the workspace.
-
-    A `persistent` workspace lives from run to run in the cache folder, and has both bounds: `max_age` (seconds, or a
-    timedelta) and `max_size` (bytes, or a quantity such as `"10Gi"`). What exceeds one is evicted, whole, between runs.
+    `name`: its name.
+    `path`: the folder with the initial content, relative to the working directory of the coordinator. It is copied and
+    never written to. By default the workspace starts empty.
+    `scope`: which steps share one content.
+    `exclude`: patterns of paths that do not belong to the workspace, besides `.git`, `node_modules` and those in a
+    `.senroignore` at the top of `path` (see `senro.domain.tree.excludes`). They also hold for what steps create.
+    `links`: what happens to links that leave the workspace.
+    `preserve_symlinks`: if False, every link is replaced by a copy of what it leads to, within the workspace.
+    `max_age`, `max_size`: the bounds, both required, of a `persistent` workspace: seconds or a timedelta, and bytes or
+    a quantity such as `"10Gi"`. A workspace that exceeds one is deleted between runs.
     """
 
     name: str
@@ -47,9 +47,9 @@ class Workspace:
 
     @property
     def bounds(self) -> tuple[float, int] | None:
-        """`max_age` in seconds and `max_size` in bytes, as every persistent workspace of a plan has them; else None."""
+        """`max_age` in seconds and `max_size` in bytes, which every persistent workspace of a plan has; else None."""
         if self.max_age is None or not isinstance(self.max_size, int):
-            return None  # a quantity is text until `Pipeline.build` has read it
+            return None  # a quantity is text until `Pipeline.build` has parsed it
         return seconds(self.max_age), self.max_size
 
     def at(self, path: str, mode: Mode = "rw") -> Mount:
@@ -59,7 +59,7 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A workspace at a path of a step's container. On a local step the path is mapped: see `Step`."""
+    """A workspace at a path of a step's container. For a local step see `Step`."""
 
     workspace: Workspace
     path: str
@@ -75,9 +75,12 @@ class Mount:
 class ScratchCache:
     """Files that make a step faster and that it can do without, such as downloaded modules.
 
-    `key` names the content, `"gomod-{{ hash_files('go.sum') }}"`, and is evaluated once a run. The step starts from the
-    entry that was saved under the key, else from the newest whose key begins with the first of `restore_keys` that any
-    begins with, else from nothing. What came back from the first step that succeeds is saved under the key, once.
+    The step starts with the entry of its key, else with the newest entry whose key begins with the first restore key
+    that has one, else with nothing. The content that the first successful step leaves is saved under the key, once.
+
+    `name`: its name.
+    `key`: the key, such as `"gomod-{{ hash_files('go.sum') }}"`, which is evaluated once per run.
+    `restore_keys`: beginnings of other keys.
     """
 
     name: str
@@ -103,9 +106,8 @@ class ScratchMount:
 
     @property
     def mode(self) -> Mode:
-        """What a mount's mode is."""
+        """Always `rw`."""
         return "rw"
 
 
 AnyMount = Mount | ScratchMount
-"""What stands in a step's `mounts`."""

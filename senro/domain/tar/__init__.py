@@ -1,8 +1,7 @@
-"""The archives that carry trees into a pod and back: members named `<index>/<path>`, one index for each tree.
+"""The archives of transfers (docs/design/transfers.md#archive), without any I/O.
 
-`writer` makes the bytes of a member and tells their number beforehand; `reader` turns bytes, cut anywhere, into
-events and refuses whatever must not be unpacked; `manifest` holds the rules between members and says what came.
-No file is touched here.
+`writer` makes the bytes of a member. `reader` parses bytes into events and refuses what must not be unpacked.
+`admission` has the rules between members.
 """
 
 from __future__ import annotations

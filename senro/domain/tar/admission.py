@@ -1,4 +1,4 @@
-"""The rules between the members of an archive, and what of them becomes a tree."""
+"""The rules between the members of an archive, and the trees that they make."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
 
 class Placement(Struct, frozen=True, gc=False):
-    """What to make on disk for a member: first the directories, outermost first, then the entry.
+    """What to create on disk for a member.
 
-    `entry` is None where nothing is to be made: for a root, and for what is left out. With `replaces`, a file or link
-    is there already and goes first. With `copy_of`, the entry's content is that of the file at this path; else a
-    file's digest is still empty.
+    `directories`: directories to create first, the outermost one first.
+    `entry`: what to create, None for a root and for what is left out. The digest of a file is empty, except for copies.
+    `replaces`: whether a file or link must be removed before.
+    `copy_of`: the path of the file whose content to copy, empty if the content follows.
     """
 
     directories: tuple[str, ...]
@@ -37,19 +38,19 @@ class Placement(Struct, frozen=True, gc=False):
 
 _NOTHING = Placement((), None)
 
-
 IMPLIED_FREE = 1000
-"""Directories that need be no members, whatever came. A name may hold two thousand, and GNU and busybox tar send each
-directory before what is in it."""
+"""Directories that need not be members in any archive. A name may contain two thousand, while GNU tar and busybox tar
+send every directory before its content."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmittedTree:
-    """What of the members of one tree stays, once its rules are applied.
+    """The tree of one mount, after its rules were applied.
 
-    `excluded` are files and directories that were made, each with all that it holds, and must go: until the archive
-    has ended, a hard link outside of them may repeat one. `copies` has, for each path that no member made because it
-    stands in place of a link, what it repeats of the others. Links are not made before now.
+    `tree`: the tree. Its links are still to be created.
+    `excluded`: files and directories that were created and must be removed, with their content. They are kept until the
+    archive has ended, since a hard link may refer to them.
+    `copies`: for each path in place of a link, the path whose content it copies.
     """
 
     tree: Tree
@@ -58,9 +59,9 @@ class AdmittedTree:
 
 
 class ArchiveAdmission:
-    """What came of each tree. `admit` every member before anything of it is made, `digested` each file after it.
+    """Collects the trees of an archive. Call `admit` before a member is created, and `digested` after each file.
 
-    `rules` has those of each tree; without any, everything stays and links may not leave.
+    `rules` has the rules of each tree; by default nothing is excluded and no link may leave.
     """
 
     def __init__(
@@ -79,12 +80,12 @@ class ArchiveAdmission:
         self._implied = 0
 
     def admit(self, member: Member) -> Placement:
-        """Say how to make the member.
+        """How to create the member.
 
-        Raises `TreeError`: rule `parent` where something that is no directory stands above it (which is how a write
-        through a link is refused), `duplicate` where its name came before as another kind, `hardlink` where no
-        file or link of the target's name came before, `limit` where hard links or directories of no member's would fill
-        a disk. Excluded members keep these rules too: they say that the archive is coherent.
+        Raises `TreeError`: `parent` if something above it is no directory, which includes writes through a link;
+        `duplicate` if its name came before as another kind; `hardlink` if no file or link has the target's name;
+        `limit` if hard links, or directories that are no members, would fill a disk. These rules hold for excluded
+        members too.
         """
         part = self._parts[member.index]
         if not member.path:
@@ -107,15 +108,15 @@ class ArchiveAdmission:
         return placement
 
     def digested(self, index: int, path: str, digest: str) -> None:
-        """The file's content is whole and has this digest."""
+        """Records the digest of a file whose content is complete."""
         entries = self._parts[index].entries
         entry = entries[path]
         entries[path] = replace(entry, digest=digest)
 
     def contents(self) -> Generator[None, None, Mapping[int, AdmittedTree]]:
-        """What came, by index; it may be left at each yield.
+        """The trees by index. The generator may be closed at each yield.
 
-        Raises one `TreeError` (rule `link`) that names every link that may not stay.
+        Raises one `TreeError` (rule `link`) that names every refused link.
         """
         contents = {}
         for index, part in self._parts.items():
@@ -133,7 +134,7 @@ class ArchiveAdmission:
                 member.path, "hardlink", f"a hard link to `{member.target}`, which is no earlier file of its tree"
             )
         if part.excludes.matches(member.path, directory=False):
-            # Nothing is made of it, so a later hard link to it is one to what it repeats.
+            # It is not created, so a later hard link to it refers to its target.
             part.repeats[member.path] = target
             part.repeated.add(target)
             return _NOTHING
@@ -149,7 +150,7 @@ class ArchiveAdmission:
 
 
 class _Part:
-    """The members of one tree. `repeats` maps excluded hard links to the entries that they repeat."""
+    """The members of one tree. `repeats` maps excluded hard links to their targets."""
 
     def __init__(self, rules: ContentRules) -> None:
         self._rules = rules
@@ -161,13 +162,13 @@ class _Part:
         self.repeated: set[str] = set()
 
     def check_again(self, path: str) -> None:
-        """A name may come again, as a later file replaces an earlier one, but for one that others stand for."""
+        """Handles a name that came before: a later file replaces an earlier one, unless a hard link refers to it."""
         if path in self.repeated:
             raise TreeError(path, "duplicate", "the name comes again after hard links to it")
         self.repeats.pop(path, None)
 
     def leave_out(self, path: str, what: str) -> Placement:
-        """Nothing is made of a fifo or a device."""
+        """Admits a fifo or a device, which is not created."""
         before = self.entries.get(path)
         if before is not None:
             raise TreeError(path, "duplicate", f"the archive has it as a {before.kind} and again as {what}")

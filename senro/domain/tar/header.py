@@ -1,4 +1,4 @@
-"""The fields of a header block, as GNU tar, busybox tar and others write them."""
+"""Parses header blocks of GNU tar, busybox tar and others."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ BLOCK = 512
 
 _MAGICS = {
     b"ustar\x0000": True,  # POSIX: the prefix field continues the name
-    b"ustar  \0": False,  # GNU and busybox: other things stand where the prefix would
+    b"ustar  \0": False,  # GNU and busybox have other fields in place of the prefix
     bytes(8): False,  # before POSIX
 }
 _FIELDS = Struct("100s 8s 16x 12s 12x 8s 1s 100s 8s 80x 155s 12x")
-"""Name, mode, size, checksum, kind, target, magic with its version, prefix (POSIX ustar)."""
+"""Name, mode, size, checksum, kind, target, magic with version, prefix (POSIX ustar)."""
 
 _RECORD = re.compile(rb"(\d{1,9}) ")
 
 
-# A Struct for what `tree.Entry` says.
 class Header(msgspec.Struct, frozen=True, gc=False):
-    """A header block, taken apart: names are bytes without their padding, numbers are checked."""
+    """The fields of a header block; names have no padding."""
 
     name: bytes
     kind: bytes
@@ -37,7 +36,7 @@ class Header(msgspec.Struct, frozen=True, gc=False):
 
 
 def read_header(block: bytes) -> Header:
-    """Take a header block apart. Raises `TreeError`: rules `checksum`, `format`, `size`."""
+    """Parses a header block. Raises `TreeError`: rules `checksum`, `format`, `size`."""
     name, mode, size, checksum, kind, target, magic, prefix = _FIELDS.unpack(block)
     # The sum counts its own field as spaces (POSIX ustar).
     if _number(checksum, "checksum") != byte_sum(block) - sum(checksum) + 8 * 32:
@@ -64,10 +63,9 @@ def _mode(field: bytes) -> int:
 
 
 def byte_sum(block: bytes) -> int:
-    """The sum of at most 512 bytes.
+    """The sum of at most 512 bytes, in a tenth of the time of `sum`.
 
-    The lower half of an Adler-32 (RFC 1950) is 1 + the sum modulo 65521, so it is exact for 256 bytes, and it takes
-    a tenth of the time that `sum` does, for each header of each file.
+    The lower half of an Adler-32 (RFC 1950) is 1 plus the sum modulo 65521, which is exact for 256 bytes.
     """
     if len(block) <= 256:
         return (adler32(block) & 0xFFFF) - 1
@@ -75,7 +73,7 @@ def byte_sum(block: bytes) -> int:
 
 
 def read_pax(body: bytes) -> dict[bytes, bytes]:
-    """The records of a PAX header. Raises `TreeError` (rule `pax`) for anything but whole records."""
+    """The records of a PAX header. Raises `TreeError` (rule `pax`) unless they are complete."""
     records = {}
     at = 0
     while at < len(body):
@@ -92,9 +90,9 @@ def read_pax(body: bytes) -> dict[bytes, bytes]:
 
 
 def _number(field: bytes, rule: str) -> int:
-    """An octal number between spaces, NULs behind it, or one in base 256 (GNU; never negative here)."""
+    """An octal number among spaces and NULs, or one in base 256 (GNU; never negative here)."""
     digits = field.rstrip(b" \0").lstrip(b" ")
-    if digits.isdigit():  # of anything else `int` would take too much: a sign, an underscore
+    if digits.isdigit():  # `int` also accepts a sign and underscores
         try:
             return int(digits, 8)
         except ValueError:

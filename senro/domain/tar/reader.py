@@ -1,11 +1,11 @@
-"""A reader of archives that come from a pod: bytes in, cut anywhere; events out; no I/O.
+"""Parses archives from a pod into events.
 
 It reads what GNU tar and busybox tar write: ustar, GNU long names, PAX headers, base-256 numbers, hard links. What a
-hostile or broken pod may send ends in a `TreeError` whose `rule` is one of
+hostile or broken pod may send raises a `TreeError` whose `rule` is one of
 
 ==========  =====================================================================================================
-checksum    a header does not match its checksum, or holds no number where one belongs
-format      a header of no known form, or an extension header where none may stand
+checksum    a header does not match its checksum, or has no number where one belongs
+format      a header of an unknown format, or an extension header where none may be
 pax         a malformed PAX header, or one that would rename every member
 limit       an extension header past `MAX_EXTENSION`, a name past `MAX_NAME`, more than `MAX_MEMBERS` members
 index       a name that is not `<index>/<path>` with an index that is expected
@@ -18,7 +18,7 @@ end         something other than zeros after the end, or a lone zero block
 truncated   the bytes ended before the end blocks did
 ==========  =====================================================================================================
 
-The first event after which a member may be created is its own; rules between members are `manifest`'s.
+`admission` has the rules between members.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 MAX_EXTENSION = 1 << 20
-"""Bytes of one extension header. Linux bounds all extended attributes of a file to 64 KiB each; names to 4 KiB."""
+"""Bytes of an extension header. Linux limits an extended attribute to 64 KiB, and a name to 4 KiB."""
 
 MAX_SIZE = 1 << 43
-"""Bytes of a file, 8 TiB. ext4 holds 16; a header that says more than this is no honest one."""
+"""Bytes of a file: 8 TiB, half of what ext4 can store."""
 
 MAX_MEMBERS = 4_000_000
-"""Members of an archive. Each costs about half a kilobyte of memory here."""
+"""Members of an archive. Each needs about half a kilobyte of memory."""
 
 _MAX_EXTENSIONS = 8  # GNU tar writes at most one of each of its four kinds before a member
 _FILES = {b"0", b"\0", b"7"}
@@ -60,10 +60,14 @@ _EXTENSIONS = {b"x", b"g", b"L", b"K"}
 
 
 class Member(msgspec.Struct, frozen=True, gc=False):
-    """A member begins. `kind` "hardlink" repeats the content of the earlier member `target` of the same tree.
+    """A member begins.
 
-    The root of a tree comes as a directory whose path is "". `size` bytes of `Data` follow for a file. A fifo or a
-    device is "special". `lost` says what of the member a tree cannot hold: what a special one is, or mode bits.
+    `index`: the number of its mount.
+    `path`: its path, "" for the root of the tree.
+    `kind`: what it is; "special" is a fifo or a device.
+    `executable`, `size`: of a file, which `size` bytes of `Data` follow.
+    `target`: what a link leads to, or the earlier member whose content a hard link has.
+    `lost`: what a tree cannot keep of it: mode bits, or what a special member is.
     """
 
     index: int
@@ -76,19 +80,19 @@ class Member(msgspec.Struct, frozen=True, gc=False):
 
 
 class Data(msgspec.Struct, frozen=True, gc=False):
-    """A piece of the content of the file that began last; never empty."""
+    """A piece, never empty, of the content of the latest file."""
 
     data: bytes | memoryview
 
 
 @dataclass(frozen=True, slots=True)
 class EndOfMember:
-    """The file that began last is whole. Sent for files alone, the empty ones included."""
+    """The latest file is complete. Other members have no such event."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndOfArchive:
-    """Both end blocks are there. Nothing but zeros may follow."""
+    """Both end blocks have come. Only zeros may follow."""
 
 
 _END_OF_MEMBER = EndOfMember()
@@ -116,7 +120,7 @@ class ArchiveReader:
         self.members = 0
 
     def receive_data(self, data: bytes | memoryview) -> list[Event]:
-        """What these bytes bring. Raises `TreeError`."""
+        """The events of these bytes. Raises `TreeError`."""
         events: list[Event] = []
         view = memoryview(data)
         at = 0
@@ -145,7 +149,7 @@ class ArchiveReader:
         return events
 
     def receive_eof(self) -> None:
-        """The bytes have ended. Raises `TreeError` (rule `truncated`) unless the archive is whole."""
+        """Ends the input. Raises `TreeError` (rule `truncated`) unless the archive is complete."""
         if self._zero_blocks < 2:
             raise TreeError(
                 "",
@@ -156,9 +160,9 @@ class ArchiveReader:
             raise TreeError("", "end", "something other than zeros follows the end of the archive")
 
     def _take_whole(self, view: memoryview, at: int, events: list[Event]) -> int:
-        """Take a file's content where all of it is there, as that of most is; how many bytes it has, with its padding.
+        """Takes the content of a file if all of it is there, as for most files. Returns its length with the padding.
 
-        That saves two turns for each of them.
+        This saves two iterations per file.
         """
         left = self._left
         size = left + self._padding
@@ -224,10 +228,10 @@ class ArchiveReader:
         if self._pending:
             name, size, target = self._extended(name, size, target)
         self._extensions = 0
-        # A directory's slash is no part of its path.
+        # The slash behind a directory does not belong to its path.
         if len(name) > MAX_NAME and len(name.removesuffix(b"/")) > MAX_NAME:
             raise TreeError(_shown(name), "limit", f"the name has more than {MAX_NAME} bytes")
-        # Before POSIX a directory was a file whose name ends in a slash.
+        # Before POSIX a directory was a file whose name ends with a slash.
         kind = b"5" if header.kind == b"\0" and name.endswith(b"/") else header.kind
         if kind not in _FILES and kind not in _OTHERS and kind not in _SPECIAL:
             what = _NAMES.get(kind, f"of the unknown kind {kind!r}")
@@ -252,7 +256,7 @@ class ArchiveReader:
             raise TreeError(_shown(name), "limit", f"the archive has more than {MAX_MEMBERS} members")
 
     def _extended(self, name: bytes, size: int, target: bytes) -> tuple[bytes, int, bytes]:
-        """Name, size and link target, as the extension headers before the member have them."""
+        """Name, size and link target, with the values of the extension headers before the member."""
         pending, self._pending = self._pending, {}
         name = pending.get(b"path", name)
         if any(keyword.startswith(b"GNU.sparse.") for keyword in pending):
@@ -280,7 +284,7 @@ class ArchiveReader:
         return Member(index, path, "hardlink", target=earlier, lost=lost_bits(header.mode))
 
     def _place(self, name: bytes, *, directory: bool, shown: bytes) -> tuple[int, str]:
-        """Tree and path of a member. GNU tar puts `./` before names and a slash after a directory's."""
+        """Tree and path of a member. GNU tar puts `./` before names and a slash behind directories."""
         while name[:2] == b"./":
             name = name[2:]
         if directory:

@@ -1,10 +1,9 @@
-"""The bytes of an archive's members, ready to be sent.
+"""Makes the bytes of an archive's members.
 
-Plain ustar (POSIX.1-1988), so that any tar reads it. Names go in as the bytes they are: neither GNU nor busybox tar
-converts the fields of a ustar header, while GNU tar converts the values of a PAX header to its locale. A PAX header
-(POSIX.1-2001) stands only before a member whose name or link target does not fit the fields. Sizes past 8 GiB are
-base-256, since busybox does not read PAX sizes. Everything that differs between machines is constant: no owner, no
-time, and of the mode only the executable bit. An archive for a user whom nobody knows lets everybody write.
+The format is ustar (POSIX.1-1988), which any tar reads. Names are written as bytes: neither GNU nor busybox tar
+converts the fields of a ustar header, while GNU tar converts the values of a PAX header (POSIX.1-2001) to its locale.
+So a PAX header precedes only a member whose name or link target does not fit. Sizes above 8 GiB are base-256, since
+busybox does not read sizes in PAX headers. Owner and time are constant, and so is the mode but for the executable bit.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ if TYPE_CHECKING:
     from senro.domain.tree.tree import Entry
 
 BLOCK = 512
-"""Bytes of a block; headers are one, contents are padded to whole ones."""
+"""Bytes of a block: a header is one block, and contents are padded to whole blocks."""
 
 END = bytes(2 * BLOCK)
-"""The two blocks that end an archive. Without them no reader may take it for whole."""
+"""The two blocks that end an archive. Without them it is incomplete."""
 
 _NAME = 100
 _PREFIX = 155
@@ -39,7 +38,7 @@ _PAX_NAME = b"PaxHeaders"
 
 
 def _modes(file: int, executable: int) -> dict[bytes, bytes]:
-    """What stands between the name and the size: the mode of each kind, and no owner."""
+    """The fields between name and size: the mode of each kind, and no owner."""
     modes = {b"0": file, b"x": executable, b"5": executable, b"2": 0o777}
     return {kind: b"%07o\0" % mode + _OWNERS for kind, mode in modes.items()}
 
@@ -48,10 +47,10 @@ _MODES, _OPEN_MODES = _modes(0o644, 0o755), _modes(0o666, 0o777)
 
 
 def member_header(index: int, entry: Entry, *, open_to_all: bool = False) -> bytes:
-    """The header of the entry as a member of the tree `index`: one block, or three and more with a PAX header.
+    """The header of the entry as a member of the tree `index`: one block, or at least three with a PAX header.
 
-    A file's `entry.size` bytes follow it, then `padding(entry.size)` zeros. With `open_to_all` its modes are 0666 and
-    0777, else 0644 and 0755. Raises `TreeError` (rule `limit`) for a name that no tar could unpack.
+    `entry.size` bytes and `padding(entry.size)` zeros must follow. With `open_to_all`, for a user that senro does not
+    know, the modes are 0666 and 0777, else 0644 and 0755. Raises `TreeError` (rule `limit`) if the name is too long.
     """
     modes = _OPEN_MODES if open_to_all else _MODES
     name = b"%d/" % index + raw(entry.path)
@@ -68,7 +67,7 @@ def member_header(index: int, entry: Entry, *, open_to_all: bool = False) -> byt
     prefix, short = _split(name)
     if not short:
         records += _record(b"path", name)
-        # Shown by a reader without PAX; a slash at its end would make busybox tar see a directory.
+        # For a reader without PAX; with a slash at its end it would be a directory for busybox tar.
         short = name[:_NAME].rstrip(b"/")
     if len(target) > _NAME:
         records += _record(b"linkpath", target)
@@ -86,12 +85,12 @@ def padding(size: int) -> int:
 
 
 def archive_length(parts: Iterable[tuple[int, Iterable[Entry]]]) -> int:
-    """The exact length in bytes of an archive of these trees' entries, its end blocks included."""
+    """The length in bytes of an archive of these entries, with its end blocks."""
     length = len(END)
     for index, entries in parts:
         room = _NAME - len(str(index)) - 1
         for entry in entries:
-            # Most names are short, and then nothing needs to be built: a code point is at most 4 bytes.
+            # A code point has at most 4 bytes, so the header of a short name needs not be built.
             if len(entry.path) * 4 <= room and len(entry.target) * 4 <= _NAME:
                 length += BLOCK
             else:
@@ -109,16 +108,16 @@ def _header(name: bytes, mode: bytes, size: int, kind: bytes, target: bytes, *, 
 
 @lru_cache(maxsize=64)
 def _back(kind: bytes, target: bytes, prefix: bytes) -> tuple[bytes, int]:
-    """What follows the checksum, and its sum with those of the time and of a checksum that is not written yet.
+    """What follows the checksum, and the sum of it, of the time, and of a checksum field of spaces.
 
-    They are the same for nearly all members.
+    Nearly all members have the same.
     """
     back = kind + target.ljust(_NAME, b"\0") + _TAIL + prefix.ljust(_PREFIX + 12, b"\0")
     return back, byte_sum(back) + byte_sum(_NO_TIME) + 8 * ord(" ")
 
 
 def _split(name: bytes) -> tuple[bytes, bytes]:
-    """The name as prefix and name field, joined by a slash that neither holds; two empty ones if it does not fit."""
+    """The name as prefix and name field, without the slash between them; two empty ones if it does not fit."""
     if len(name) <= _NAME:
         return b"", name
     at = name.find(b"/", max(len(name) - _NAME - 1, 1), _PREFIX + 1)
@@ -126,7 +125,7 @@ def _split(name: bytes) -> tuple[bytes, bytes]:
 
 
 def _record(keyword: bytes, value: bytes) -> bytes:
-    """A PAX record: length, keyword, value and a newline, where the length counts its own digits too."""
+    """A PAX record: length, keyword, value and newline. The length includes its own digits."""
     rest = b" %b=%b\n" % (keyword, value)
     length = len(rest)
     while length != len(rest) + len(str(length)):

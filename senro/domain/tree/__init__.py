@@ -1,1 +1,1 @@
-"""A workspace's content: entries, digest, diff, excludes, symbolic links."""
+"""The content of a workspace: entries, digest, diff, excludes, symbolic links."""

@@ -1,4 +1,4 @@
-"""What of a folder a workspace holds. Standard library only."""
+"""Which entries of a folder belong to a workspace."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ContentRules:
-    """The same for a folder of this machine, for what comes back from a pod, and for what a local step leaves.
+    """The rules for a folder of this machine, for a download from a pod, and for what a local step leaves.
 
-    What matches `exclude` (the words of `domain.excludes`) is not there: neither in a tree nor, once the rules have
-    been applied, on disk. `links` says what becomes of links that are absolute or leave the folder. With `follow`
-    every link is replaced by a copy of what it leads to in the folder.
+    `exclude`: patterns (`senro.domain.tree.excludes`) of entries that do not belong to it.
+    `links`: what happens to links that are absolute or leave the folder.
+    `follow`: whether every link is replaced by a copy of what it leads to in the folder.
     """
 
     exclude: tuple[str, ...] = ()
@@ -27,14 +27,14 @@ class ContentRules:
 
 
 DEFAULT_RULES = ContentRules()
-"""Nothing is excluded, and no link may leave."""
+"""Nothing is excluded, and no link may leave the folder."""
 
 KEEP_EVERYTHING = ContentRules(links="keep")
-"""The rules of what has none, such as a scratch cache: everything is kept, links as the text that they are."""
+"""The rules of a scratch cache: everything is kept, links included."""
 
 
 def rules_of(workspace: Workspace, ignored: Sequence[str] = ()) -> ContentRules:
-    """The rules of a workspace; `ignored` are the patterns of its `.senroignore`."""
+    """The rules of a workspace; `ignored` has the patterns of its `.senroignore`."""
     return ContentRules(
         exclude=(*DEFAULT_EXCLUDES, *workspace.exclude, *ignored),
         links=workspace.links,

@@ -1,4 +1,4 @@
-"""What differs between two trees: told from their entries alone, without a body of a file."""
+"""The differences between two trees, computed from their entries without reading files."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from senro.domain.tree.paths import raw
 from senro.domain.tree.tree import Entry, Tree
 
 What = Literal["added", "removed", "type", "content", "mode", "target"]
-"""What differs at a path. `type`: a file, a directory or a link became one of the others. `content` and `mode` (the
-executable bit) are of files and may come together, `target` is of links."""
+"""What differs at a path. `type`: a file, directory or link became another kind. `content` and `mode` (the executable
+bit) are of files and may both differ, `target` is of links."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One path at which the trees differ. `before` is None where it was added, `after` where it was removed."""
+    """A path at which the trees differ. `before` is None if it was added, `after` if it was removed."""
 
     path: str
     before: Entry | None
@@ -42,10 +42,7 @@ class Change:
 
 
 def tree_diff(before: Tree, after: Tree) -> tuple[Change, ...]:
-    """Each path at which the trees differ, sorted by its bytes. Empty exactly for equal trees.
-
-    A directory that came or went is one change, and each entry below it another: nothing is summed up here.
-    """
+    """Each path at which the trees differ, sorted by its bytes. An added directory and each entry in it are changes."""
     old = {entry.path: entry for entry in before.entries}
     new = {entry.path: entry for entry in after.entries}
     paths = sorted(old.keys() | new.keys(), key=raw)

@@ -1,4 +1,4 @@
-"""Which folders can hold what a pattern of `domain.excludes` matches."""
+"""Which directories can contain what exclude patterns match."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Compiled patterns, each as its segments up to the first that crosses folders. Made by `reach_of`."""
+    """Patterns, each as its segments up to the first that crosses directories. Made by `reach_of`."""
 
     _patterns: tuple[tuple[Excludes, ...], ...]
 
     def enters(self, directory: str) -> bool:
-        """Whether anything below the directory, at this relative path, may be matched by one of the patterns."""
+        """Whether one of the patterns may match something below the directory at this relative path."""
         names = directory.split("/")
         return any(
             all(segment.matches(name, directory=True) for segment, name in zip(pattern, names, strict=False))
@@ -27,14 +27,14 @@ class Reach:
 
 
 def reach_of(patterns: Sequence[str]) -> Reach:
-    """The reach of the patterns together. Raises `PlanError` as `compile_excludes` does."""
+    """The reach of all patterns. Raises `PlanError` like `compile_excludes`."""
     compiled = []
     for pattern in patterns:
         segments = []
         for place, segment in enumerate(pattern.removesuffix("/").split("/")):
             if "**" in segment:
                 break
-            # At the front of a pattern it is a negation, which is refused; here any other character does as well.
+            # `!` is refused at the beginning of a pattern, and `?` matches it.
             plain = f"?{segment[1:]}" if place and segment.startswith("!") else segment
             segments.append(compile_excludes([plain]))
         compiled.append(tuple(segments))

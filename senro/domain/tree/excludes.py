@@ -1,15 +1,15 @@
-"""Which paths of a folder stay behind.
+"""Exclude patterns: which paths of a folder do not belong to a workspace.
 
-A pattern is matched against the whole relative path of an entry, from its first character to its last:
+A pattern must match the whole relative path of an entry:
 
-- `*` is any run of characters without a `/`, `?` is one character that is no `/`;
-- `**` also crosses `/`; as a whole segment it stands for any number of segments, none included, so `**/*.pyc` is
-  every such file and `*.pyc` only those at the top; `build/**` is everything in `build`, but not `build` itself;
-- a trailing `/` makes the pattern match directories only;
-- every other character is itself: there are no classes, no braces and no escapes.
+- `*` matches any characters but `/`, `?` matches one character but `/`;
+- `**` matches `/` too; as a whole segment it matches any number of segments, so `**/*.pyc` is every such file, `*.pyc`
+  only those at the top, and `build/**` everything in `build`, but not `build` itself;
+- a pattern with a `/` at its end matches directories only;
+- every other character matches itself: there are no classes, braces or escapes.
 
-What lies under an excluded directory is excluded too, and there is no negation: nothing can be brought back, so a
-walk never enters an excluded directory. Patterns are compared with names as they are, by case and code points.
+Everything in an excluded directory is excluded too. There is no negation, so no walk enters an excluded directory.
+Matches are case-sensitive.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 DEFAULT_EXCLUDES = ("**/.git", "**/node_modules")
-"""What a workspace leaves behind unless it says otherwise, at any depth: submodules and monorepos nest them. Of any
-kind: a worktree's `.git` is a file, and a linked `node_modules` mostly leaves the tree."""
+"""What every workspace excludes, at any depth, since submodules and monorepos nest them. The `.git` of a worktree is a
+file, and a `node_modules` may be a link."""
 
 IGNORE_FILE = ".senroignore"
-"""The file at the top of a workspace's first content that holds patterns, one a line. It travels itself."""
+"""The file with patterns, one per line, at the top of a workspace's initial content. It belongs to the workspace."""
 
 IGNORE_BYTES = 64 * 1024
-"""Bytes that such a file may have: every name of the workspace is compared with every pattern."""
+"""The size limit of such a file in bytes: every name of the workspace is compared with every pattern."""
 
 _FAR_NAME = re.compile(r"(?:\*[^*]+|[^*]+\*?)\Z")
 
@@ -47,12 +47,12 @@ class Excludes:
     _others: re.Pattern[str]
 
     def matches(self, path: str, *, directory: bool) -> bool:
-        """Whether the entry at `path` stays behind, for its own sake or because it lies in an excluded directory."""
+        """Whether the entry at `path`, or a directory above it, is excluded."""
         return bool((self._directories if directory else self._others).fullmatch(path))
 
 
 def compile_excludes(patterns: Sequence[str]) -> Excludes:
-    """Compile the patterns; raises `PlanError` with a refusal (rule `exclude`) for each that cannot be one."""
+    """Compiles the patterns. Raises `PlanError` with a refusal (rule `exclude`) for each invalid one."""
     refusals = exclude_refusals("exclude", patterns)
     if refusals:
         raise PlanError(refusals)
@@ -66,7 +66,7 @@ def compile_excludes(patterns: Sequence[str]) -> Excludes:
 
 
 def exclude_refusals(where: str, patterns: Sequence[str]) -> tuple[Refusal, ...]:
-    """A refusal, naming `where`, for each pattern that has no meaning here, and none for the others."""
+    """A refusal for each invalid pattern; `where` is what it belongs to."""
     refusals = []
     for pattern in patterns:
         problem = pattern_problem(pattern)
@@ -76,10 +76,10 @@ def exclude_refusals(where: str, patterns: Sequence[str]) -> tuple[Refusal, ...]
 
 
 def ignored(where: str, content: bytes) -> tuple[tuple[str, ...], tuple[Refusal, ...]]:
-    """The patterns of a `.senroignore`, and a refusal, with its line's number, for each line that has no meaning.
+    """The patterns of a `.senroignore`, and a refusal for each invalid line; `where` names the file.
 
-    One pattern a line, in this module's words. Blank lines and lines that begin with `#` say nothing (`?` matches a
-    leading `#`); white space at the end of a line is dropped, and so is a byte order mark. `where` names the file.
+    Blank lines and lines that begin with `#` are ignored (`?` matches a leading `#`), and so are white space at the end
+    of a line and a byte order mark.
     """
     if len(content) > IGNORE_BYTES:
         return (), (Refusal(where, "exclude", f"it has more than {IGNORE_BYTES} bytes; no more are read"),)
@@ -98,14 +98,13 @@ def ignored(where: str, content: bytes) -> tuple[tuple[str, ...], tuple[Refusal,
 
 
 def remote_excludes(excludes: Sequence[Collection[str]], roots: Collection[str]) -> tuple[str, ...]:
-    """What a pod's tar may be told by `--exclude=` to leave out of an archive of the folders `roots`.
+    """The values of `--exclude=` for the tar of a pod that packs the folders `roots`.
 
-    `excludes` holds the patterns of each of these folders; only one that all of them have can be told. Of those,
-    `**/X` alone means to GNU tar (unanchored, its wildcards match `/`) and to busybox tar (fnmatch at every name, with
-    FNM_PATHNAME and FNM_LEADING_DIR) what it means here, for an X of one name, of printable ASCII, with no wildcard
-    but one `*` at its begin or its end. It is X that tar is told; it must match no root, for tar matches those too.
-    What tar is not told does cross, and is left out here. Ask first whether it can be told: a busybox that was built
-    without FEATURE_TAR_FROM, such as Debian's, ends at the option.
+    `excludes` has the patterns of each folder; only a pattern that all of them have qualifies. GNU tar (unanchored, its
+    wildcards match `/`) and busybox tar (fnmatch of every name, with FNM_PATHNAME and FNM_LEADING_DIR) agree with this
+    module about `**/X` alone, for one name X of printable ASCII whose only wildcard is a `*` at one end. tar is given
+    X, which must match no root, since tar compares roots too. What tar does not leave out is dropped on arrival. A
+    busybox without FEATURE_TAR_FROM, such as Debian's, does not know the option.
     """
     first = excludes[0] if excludes else ()
     common = [pattern for pattern in dict.fromkeys(first) if all(pattern in others for others in excludes)]
@@ -125,7 +124,7 @@ def _means_the_same(name: str) -> bool:
 
 
 def pattern_problem(pattern: str) -> str:
-    """Why the pattern has no meaning, as the end of a sentence that begins with it; "" where it has one."""
+    """Why the pattern is invalid, as the end of a sentence that begins with it; "" if it is valid."""
     segments = pattern.removesuffix("/").split("/")
     if not pattern:
         return "is empty; leave it out"
@@ -161,5 +160,5 @@ def _translate(pattern: str) -> str:
 
 
 def _any(alternatives: Sequence[str]) -> re.Pattern[str]:
-    # Names may hold newlines, so `.` must match them. Without a pattern nothing matches.
+    # Names may contain newlines, which `.` must match. Without patterns nothing matches.
     return re.compile("|".join(f"(?:{one})" for one in alternatives) or "(?!)", re.DOTALL)

@@ -1,6 +1,6 @@
-"""A tree without links: each is replaced by a copy of the file or the whole directory that it leads to.
+"""Replaces each link of a tree by a copy of the file or directory that it leads to.
 
-Links are resolved as the kernel does it (path_resolution(7)), but never out of the tree.
+Links are resolved like the kernel does (path_resolution(7)), but never out of the tree.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ if TYPE_CHECKING:
     from senro.domain.tree.excludes import Excludes
 
 COPIES_FREE = 16 << 30
-"""Bytes that links may repeat, hard ones and followed ones, whatever came. They become copies, so a few kilobytes of
-archive could fill any disk."""
+"""Bytes that hard and symbolic links may repeat in any tree. They become copies, so that a few kilobytes of archive
+could fill any disk."""
 
 COPIES_FACTOR = 8
-"""How many times the bytes of all files links may repeat, where that is more than `COPIES_FREE`; so for entries."""
+"""How many times the bytes of all files links may repeat, if that is more than `COPIES_FREE`; also for entries."""
 
 ENTRIES_FREE = 200_000
-"""Entries that may be looked at to follow a tree's links, whatever it has: a directory has no bytes, and what is
-excluded or refused is looked at again wherever a link leads to it."""
+"""Entries that may be visited to follow the links of any tree: a directory has no bytes, and what is excluded or
+refused is visited again for each link to it."""
 
 NAMES_FACTOR = 8
-"""How many times as many names the targets of all links together may go through: they go up and down at will."""
+"""How many times as many names the targets of all links may have in total, since they may go up and down."""
 
 MAX_HOPS = 40
-"""Links that one path may go through: Linux' MAXSYMLINKS."""
+"""Links that one path may pass: Linux' MAXSYMLINKS."""
 
 _REMEDY = "point it at something inside, exclude it, or leave preserve_symlinks=True"
 
 _PAUSE = 2000
-"""Entries looked at, and names gone through, between two yields: some milliseconds."""
+"""Entries and names that are visited between two yields, which takes some milliseconds."""
 
 ResolvedTree = tuple[Tree, "Mapping[str, str]"]
-"""A tree without links; and for each path that stands in place of a link or below one, what it copies."""
+"""A tree without links, and what each path in place of a link, or below one, is a copy of."""
 
 
 def resolve_links(
     tree: Tree, excludes: Excludes | None = None, *, copies_free: int = COPIES_FREE, entries_free: int = ENTRIES_FREE
 ) -> Generator[None, None, ResolvedTree]:
-    """The tree with its links followed. A copy that is excluded where it would lie is left out, with all below it.
+    """The tree with its links followed. A copy whose own path is excluded is left out.
 
-    It may be left at each yield. Raises one `TreeError` (rule `link`) that names each link that leads out of the tree,
-    to nothing or to a directory that holds it; rule `limit` where the copies would be more than the bounds, or a path
-    longer than `MAX_PATH`.
+    The generator may be closed at each yield. Raises one `TreeError` (rule `link`) that names each link which leads out
+    of the tree, to nothing, or to a directory that contains it; rule `limit` if the copies exceed the bounds, or a path
+    `MAX_PATH`.
     """
     if all(entry.kind != "link" for entry in tree.entries):
         return tree, {}
@@ -65,7 +65,7 @@ class _LinkResolver:
         self._excludes = excludes
         self._most_bytes = max(copies_free, COPIES_FACTOR * tree.size)
         self._most_entries = max(entries_free, COPIES_FACTOR * len(tree.entries))
-        # A directory goes by its path, always one and the same string: then looking it up costs nothing for its depth.
+        # One string object for each directory's path makes look-ups independent of the depth.
         self._directories = {"": Entry("", "directory")}
         self._above: dict[str, str] = {}
         self._children: dict[str, dict[str, Entry]] = {"": {}}
@@ -87,7 +87,7 @@ class _LinkResolver:
         self._next_pause = _PAUSE
 
     def run(self) -> Generator[None, None, ResolvedTree]:
-        within: Counter[str] = Counter()  # the directories that are being copied, by their places in the tree as it is
+        within: Counter[str] = Counter()  # the directories that are being copied, by their original paths
         waiting = [("", "", True)]
         while waiting:
             path, directory, enters = waiting.pop()
@@ -123,7 +123,7 @@ class _LinkResolver:
         return self._excludes is not None and self._excludes.matches(path, directory=end.kind == "directory")
 
     def _add(self, entry: Entry, source: str) -> None:
-        # A code point is at most 4 bytes, so most need not be encoded.
+        # A code point has at most 4 bytes, so most paths need not be encoded.
         if len(entry.path) * 4 > MAX_PATH and len(raw(entry.path)) > MAX_PATH:
             raise TreeError(entry.path, "limit", f"the path, once links are followed, has more than {MAX_PATH} bytes")
         self._entries.append(entry)
@@ -136,7 +136,7 @@ class _LinkResolver:
         if self._looks <= most and self._names <= NAMES_FACTOR * most and self._bytes <= self._most_bytes:
             return
         if self._problems:
-            raise self._refusal()  # which says what to do, and may be all that it takes
+            raise self._refusal()  # which says what to do, and may be the cause
         raise TreeError(
             path,
             "limit",
@@ -148,7 +148,7 @@ class _LinkResolver:
         return refused_links(sorted(self._problems.items(), key=lambda item: raw(item[0])), _REMEDY)
 
     def _end(self, entry: Entry, directory: str) -> Entry | str:
-        """The entry itself, or the one that the link in the directory leads to; in words why it leads to none."""
+        """The entry itself, or what the link in the directory leads to; a text if it leads to nothing."""
         if entry.kind != "link":
             return entry
         end = self._ends.get(entry.path)

@@ -1,7 +1,7 @@
-"""Names in a tree: text and bytes, and the rules that keep a tree inside its folder.
+"""Paths in a tree, and the rules that keep a tree inside its folder.
 
-A path is a POSIX path relative to its tree's root. Names are bytes on disk and in an archive; here they are text, and
-bytes that are not UTF-8 are kept by `surrogateescape`, as the operating system hands them to Python.
+A path is a POSIX path relative to the tree's root. It is text here, and bytes on disk and in an archive; bytes that are
+not UTF-8 become surrogates (`surrogateescape`), as elsewhere in Python.
 """
 
 from __future__ import annotations
@@ -15,44 +15,43 @@ if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
 MAX_NAME = 4095
-"""Bytes of a name or a target: Linux' PATH_MAX without the final NUL."""
+"""Bytes of a path or a link's target: Linux' PATH_MAX without the final NUL."""
 
 MAX_PATH = MAX_NAME - len("0/")
-"""Bytes of a path in a tree: it travels behind the number of its mount."""
+"""Bytes of a path in a tree: in an archive it follows the number of its mount."""
 
 NAMED_LINKS = 100
-"""How many refused links one error names at most; it says how many more there are."""
+"""How many refused links an error names at most."""
 
 NAMED_CHARACTERS = 16 * 1024
 """In how many characters it does so, the first one not counted."""
 
 SHOWN_CHARACTERS = 200
-"""Characters of a path or a target within a sentence: either may have `MAX_NAME`, and a pod chooses them."""
+"""Characters of a path or a target in a message: a pod chooses them, and both may have `MAX_NAME` bytes."""
 
 MAX_LOOKS = 40
-"""After how many names the target of a link that may not leave its tree may go up again: each is looked at."""
+"""The number of names after which a link's target may go up again, since each of them is looked up."""
 
 
 def raw(text: str) -> bytes:
-    """The bytes of a path or a link's target, as they stand on disk and in an archive."""
+    """The bytes of a path or a target on disk and in an archive."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def text(data: bytes) -> str:
-    """The path or target that `data` spells; `raw` is its inverse."""
+    """The path or target with these bytes; the inverse of `raw`."""
     return data.decode("utf-8", "surrogateescape")
 
 
 def shortened(text: str) -> str:
-    """The path or target as a sentence shows it: at most `SHOWN_CHARACTERS`, and dots in place of the rest."""
+    """The path or target for a message, cut to `SHOWN_CHARACTERS`."""
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
 
 
 def check_path(path: str) -> None:
-    """Raise `TreeError` (rule `path`) unless `path` is a relative path in its shortest form that stays below its root.
+    """Raises `TreeError` (rule `path`) unless `path` is a relative path in its shortest form, below the root.
 
-    Refused: the empty path, absolute ones, `.`, `..` and empty segments, a trailing slash, NUL, and text that no
-    file system can have handed out (lone surrogates that are not escaped bytes).
+    Refused are also NUL, and surrogates that are no escaped bytes.
     """
     if not path:
         raise TreeError(path, "path", "an entry without a name")
@@ -71,7 +70,7 @@ def check_path(path: str) -> None:
 
 
 def check_target(path: str, target: str) -> None:
-    """Raise `TreeError` (rule `link`) unless `target` is text that the link at `path` can hold, wherever it leads."""
+    """Raises `TreeError` (rule `link`) unless the link at `path` can have this target, wherever it leads."""
     if not target:
         raise TreeError(path, "link", "the link has no target")
     if "\0" in target:
@@ -81,20 +80,19 @@ def check_target(path: str, target: str) -> None:
 
 
 def link_problem(path: str, target: str, links: Container[str] = ()) -> str:
-    """What keeps the link at `path` from its tree, in words; "" for one that points into the tree, or at its root.
+    """Why the link at `path` is refused; "" if it stays in the tree, whether its target exists or not.
 
-    `links` holds the paths of the tree's links. The parents of `path` are directories, so `..` at the front
-    of a target goes where it seems to; after names it does so only if none of them is a link, hence that is a problem:
-    what follows a link lies elsewhere, and may be a link there. Where no link of a tree has one, no chain of them leads
-    out. A target that does not exist is fine.
+    `links` has the paths of the tree's links. The parents of `path` are directories, so `..` at the beginning of a
+    target leads to the parent. A `..` behind a name may lead elsewhere if that name is a link, so this is refused. If
+    no link of a tree is refused, no chain of links leads out of it.
     """
     if target.startswith("/"):
         return f"the link is absolute ({shortened(target)})"
     if ".." not in target:
         return ""
     above = path.rpartition("/")[0]
-    names: list[str] = []  # what follows `above`
-    known = 0  # so many of them are no links
+    names: list[str] = []  # the names behind `above`
+    known = 0  # how many of them are known to be no links
     looks = 0
     for segment in target.split("/"):
         if segment in {"", "."}:
@@ -118,9 +116,9 @@ def link_problem(path: str, target: str, links: Container[str] = ()) -> str:
 
 
 def refused_links(problems: Sequence[tuple[str, str]], remedy: str) -> TreeError:
-    """One error (rule `link`) for links, at least one, given as (path, what is wrong with it): each is named.
+    """One error (rule `link`) for the refused links, at least one, as pairs of path and problem.
 
-    Of very many, or very long ones, as many as `NAMED_LINKS` and `NAMED_CHARACTERS` let; the others are counted.
+    It names as many as `NAMED_LINKS` and `NAMED_CHARACTERS` allow, and counts the others.
     """
     (path, first), *others = problems
     words = [first]

@@ -1,19 +1,16 @@
-r"""What a folder holds, as a value: entries in one order, and a digest that says whether two folders are equal.
+r"""The content of a folder as a value: sorted entries, and a digest. For paths see `senro.domain.tree.paths`.
 
-Paths are POSIX paths relative to the folder's root. Bytes that are not UTF-8 are kept by `surrogateescape`, as the
-operating system hands them to Python (see `senro.domain.tree.paths`).
-
-**The digest** of a tree is `sha256:<hex>` of this text, which `encode` writes and `decode` reads::
+The digest of a tree is `sha256:<hex>` of this text, which `encode` writes and `decode` reads::
 
     senro tree 2\n
-    F <size> <digest> <length>:<path>\n      a file that nobody may execute
+    F <size> <digest> <length>:<path>\n      a file that is not executable
     X <size> <digest> <length>:<path>\n      a file that is executable
     D <length>:<path>\n                      a directory
     L <length>:<path> <length>:<target>\n    a symbolic link
 
-one line an entry, sorted by the bytes of the path; numbers are decimal, lengths and sizes count bytes, so no name
-can pass for the next line; `<digest>` is the `sha256:<hex>` of the file's content. Modification times, owners and
-other mode bits are not in it: they differ between two machines that hold the same files.
+with one line per entry, sorted by the bytes of the path. Lengths and sizes are decimal numbers of bytes, so no name can
+imitate a line; `<digest>` is the `sha256:<hex>` of the file's content. Modification times, owners and other mode bits
+are not included, since they differ between machines with the same files.
 """
 
 from __future__ import annotations
@@ -34,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 _HEAD = b"senro tree 2\n"
-# At most 18 digits: enough for any size, and int() stays cheap whatever a damaged file holds.
+# At most 18 digits, so that int() is cheap for a damaged file too.
 _LINE = re.compile(
     rb"(?:(?P<file>[FX]) (?P<size>\d{1,18}) (?P<digest>sha256:[0-9a-f]{64})|(?P<other>[DL])) (?P<length>\d{1,18}):"
 )
@@ -43,28 +40,25 @@ _LINKS_AT_ONCE = 100
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 Kind = Literal["file", "directory", "link"]
-"""What an entry is. Sockets, fifos and devices are no entries: they have no content that could travel."""
+"""The kind of an entry. Sockets, fifos and devices are no entries, since they have no content."""
 
 EXECUTABLE = 0o100
-"""The mode bit that makes a file executable here: the owner's, as git has it."""
+"""The mode bit that makes a file executable: the owner's, as in git."""
 
 _LOST_BITS = ((0o4000, "setuid"), (0o2000, "setgid"), (0o1000, "sticky"))
 _LOST = sum(bit for bit, _ in _LOST_BITS)
 
 EMPTY_FILE = "sha256:" + hashlib.sha256().hexdigest()
-"""The digest of a file without content."""
+"""The digest of an empty file."""
 
 LINKS_REMEDY = 'point it inside, exclude it, or carry it as text with Workspace(links="keep")'
-"""What to do about a link that is refused."""
+"""What a person can do about a refused link."""
 
 
-# Trees have many thousands: a Struct without gc is made in a tenth of a dataclass's time, and no collection of garbage
-# visits it, of which there would be one for every few hundred.
+# Trees have many thousands. A Struct without gc is made in a tenth of the time of a dataclass, and causes no garbage
+# collections.
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """One file, directory or symbolic link of a tree.
-
-    `size` (bytes), `digest` and `executable` belong to files, `target` to links; elsewhere they are 0, "", False, "".
-    """
+    """A file, directory or link. `executable`, `size` (bytes) and `digest` are of files, `target` is of links."""
 
     path: str
     kind: Kind
@@ -76,14 +70,12 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True)
 class Tree:
-    """The entries of a folder, sorted by the bytes of their paths, whatever order they are given in.
+    """The entries of a folder. Raises `TreeError` for entries that no folder can have (see `check_path`).
 
-    The root itself is no entry. Every parent of an entry is an entry too, and a directory. Raises `TreeError` for
-    entries that can be no folder (see `check_path`) and, in one error that names each, for links that are absolute or
-    leave the tree (see `link_problem`), unless `links` says to keep them.
-
-    `omitted` names what was found and does not travel, as (printable path, what it is). Neither field is a part of
-    the tree: equality and the digest do not see them.
+    `entries`: the entries, which are sorted by the bytes of their paths. The root is no entry; the parents of an entry
+    are entries.
+    `omitted`: what was left out, as printable path and what it is. It does not count for equality and digest.
+    `links`: whether links that are absolute or leave the tree (see `link_problem`) raise a `TreeError` that names them.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -101,36 +93,33 @@ class Tree:
 
     @cached_property
     def digest(self) -> str:
-        """`sha256:<hex>`, by the format that this module's docstring gives."""
+        """The digest `sha256:<hex>`."""
         return "sha256:" + hashlib.sha256(encode(self)).hexdigest()
 
     @cached_property
     def size(self) -> int:
-        """Bytes of all files together."""
+        """The size of all files in bytes."""
         return sum(entry.size for entry in self.entries)
 
     @cached_property
     def files(self) -> int:
-        """How many entries are files."""
+        """The number of files."""
         return sum(entry.kind == "file" for entry in self.entries)
 
 
 def lost_bits(mode: int) -> str:
-    """The mode bits of a file that a snapshot does not carry, in words; "" where it has none of them."""
+    """The mode bits of a file that a snapshot does not keep, as text; "" if it has none of them."""
     names = [name for bit, name in _LOST_BITS if mode & bit] if mode & _LOST else ()
     return f"the {' and '.join(names)} bit{'s' if len(names) > 1 else ''}" if names else ""
 
 
 def encode(tree: Tree) -> bytes:
-    """The text whose sha256 is the tree's digest; its entries and nothing else are in it."""
+    """The text whose sha256 is the tree's digest."""
     return b"".join([_HEAD, *map(_line, tree.entries)])
 
 
 def decode(data: bytes, *, links: Links = "refuse") -> Tree:
-    """The tree that `encode` wrote. Raises `TreeError` (rule `index`) for anything that it does not write.
-
-    `links` is as `Tree` has it.
-    """
+    """The tree that `encode` wrote. Raises `TreeError` (rule `index`) for anything else."""
     if not data.startswith(_HEAD):
         raise TreeError("", "index", f"the text does not begin with {_HEAD!r}")
     entries = []
@@ -165,10 +154,10 @@ def _check(entries: tuple[Entry, ...]) -> None:
 
 
 def check_links(entries: tuple[Entry, ...]) -> Generator[None, None, None]:
-    """Raise one `TreeError` (rule `link`) that names each link that is absolute or leaves the tree of the entries.
+    """Raises one `TreeError` (rule `link`) that names each link which is absolute or leaves the tree.
 
-    A hundred links are looked at between two yields: a long target takes a third of a millisecond, and a pod may leave
-    very many.
+    It checks a hundred links between two yields: a long target takes a third of a millisecond, and a pod may leave
+    many.
     """
     targets = {entry.path: entry.target for entry in entries if entry.kind == "link"}
     problems = []
