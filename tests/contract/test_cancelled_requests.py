@@ -14,7 +14,8 @@ import pytest
 from anyio.streams.tls import TLSStream
 
 from senro.adapters.apiserver.cluster import ApiserverCluster
-from senro.adapters.apiserver.request_task import IN_FLIGHT, RequestPhase
+from senro.adapters.apiserver.request_task import RequestPhase
+from senro.adapters.apiserver.sender import IN_FLIGHT
 from senro.domain.errors import Unreachable
 from senro.ports.cluster import Cluster
 from tests.lib.fakes.server import Http2Server, read_head, server_context, tls_server
@@ -33,7 +34,7 @@ async def nothing_is_under_way(cluster: Cluster) -> None:
     """Wait until no request is left, those that nobody waits for included."""
     assert isinstance(cluster, ApiserverCluster)
     with anyio.fail_after(SOON):
-        while len(cluster._rest._in_flight):
+        while len(cluster._rest._sender._in_flight):
             await anyio.lowlevel.checkpoint()
 
 
@@ -322,7 +323,7 @@ async def leave_with(
 def steps(cluster: Cluster) -> list[tuple[RequestPhase, bool]]:
     """How far each request is, and whether it has a TCP connection."""
     assert isinstance(cluster, ApiserverCluster)
-    return [(one._phase, one._connection is not None) for one in cluster._rest._in_flight._live]
+    return [(one._phase, one._connection is not None) for one in cluster._rest._sender._in_flight._live]
 
 
 def reached(now: list[tuple[RequestPhase, bool]], place: Place) -> bool:
@@ -377,7 +378,7 @@ async def test_leaving_does_not_wait_for_what_does_not_end(monkeypatch: pytest.M
         with anyio.fail_after(SOON):
             async with anyio.create_task_group() as group, connect_to(configuration(port)) as cluster:
                 assert isinstance(cluster, ApiserverCluster)
-                clients.append(cluster._rest._client)
+                clients.append(cluster._rest._sender._client)
                 group.start_soon(expect_the_end, cluster)
                 await until(lambda: server.requests)
                 monkeypatch.setattr(clients[0], "aclose", anyio.sleep_forever)

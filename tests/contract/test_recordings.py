@@ -18,7 +18,7 @@ import httpx
 import pytest
 import respx
 
-from senro.adapters.apiserver.websocket import accept_for
+from senro.adapters.apiserver.websocket import expected_accept
 from senro.domain.claims.lease import Lease
 from senro.domain.errors import AlreadyExists, ApiError, ClusterError, ProtocolError, StreamBroken
 from senro.domain.kube.exec_protocol import V4, V5, Ended, ExecFailure, ExecResult, ExitCode, StatusLost, Stdout
@@ -455,7 +455,7 @@ def upgraded(request: httpx.Request, exchange: Exchange, stream: FakeNetworkStre
         return httpx.Response(answer["status"], headers=headers, stream=Pieces(body_of(answer)))
     headers = {
         **answer["headers"],
-        "sec-websocket-accept": accept_for(base64.b64decode(request.headers["Sec-WebSocket-Key"])),
+        "sec-websocket-accept": expected_accept(base64.b64decode(request.headers["Sec-WebSocket-Key"])),
         "sec-websocket-protocol": request.headers["Sec-WebSocket-Protocol"],
     }
     extensions = {"network_stream": stream, "http_version": b"HTTP/1.1"}

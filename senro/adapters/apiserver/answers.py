@@ -79,6 +79,6 @@ def retry_after(answer: httpx.Response) -> float | None:
         return None
 
 
-def shown(reply: Reply) -> str:
+def excerpt(reply: Reply) -> str:
     """Returns the beginning of the body, for an error message."""
     return repr(bounded(reply.body.decode("utf-8", "replace"), 200))

@@ -14,6 +14,7 @@ from senro.adapters.apiserver.leases import Leases
 from senro.adapters.apiserver.logs import LogStreams
 from senro.adapters.apiserver.objects import Objects
 from senro.adapters.apiserver.rest import Rest
+from senro.adapters.apiserver.sender import Sender
 from senro.adapters.apiserver.tls import rest_client, stream_client
 from senro.adapters.apiserver.tokens import Authorization
 from senro.ports.clock import Clock, Randomness
@@ -34,13 +35,11 @@ class ApiserverCluster(Objects, Leases, LogStreams, Execs):
         clock: Clock,
         randomness: Randomness,
     ) -> None:
-        rest = Rest(short, authorization, in_flight_requests=in_flight_requests, clock=clock, randomness=randomness)
+        rest = Rest(Sender(short, authorization, in_flight_requests), clock=clock, randomness=randomness)
         Objects.__init__(self, rest)
         Leases.__init__(self, rest)
-        LogStreams.__init__(self, streams, authorization, in_flight_requests=in_flight_requests)
-        Execs.__init__(
-            self, streams, authorization, in_flight_requests=in_flight_requests, clock=clock, randomness=randomness
-        )
+        LogStreams.__init__(self, Sender(streams, authorization, in_flight_requests))
+        Execs.__init__(self, Sender(streams, authorization, in_flight_requests), clock=clock, randomness=randomness)
         self._address = address
 
     def __repr__(self) -> str:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import difflib
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
+from typing import TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from senro.adapters.apiserver.certificates import check_bundle, check_pair
@@ -25,6 +27,11 @@ CERT_FILE = "SENRO_K8S_CLIENT_CERT_FILE"
 KEY_FILE = "SENRO_K8S_CLIENT_KEY_FILE"
 PROXY = "SENRO_K8S_PROXY"
 KNOWN = (SERVER, CA_FILE, TOKEN_FILE, TOKEN, CERT_FILE, KEY_FILE, PROXY)
+
+FILE_LIMIT = 4 * 1024 * 1024
+"""How many bytes of a token, certificate or key are read; the largest public CA bundles have 256 KiB."""
+
+_T = TypeVar("_T")
 
 _CREDENTIALS = f"{TOKEN_FILE}, {TOKEN}, or {CERT_FILE} with {KEY_FILE}"
 
@@ -91,6 +98,10 @@ def read_configuration(env: Mapping[str, str], *, now: datetime) -> Configuratio
     return configuration
 
 
+class _Refused(Exception):
+    """Ends the reading of one variable. Its arguments are those of `Refusal`."""
+
+
 class _VariableReader:
     """Reads the variables and collects the problems."""
 
@@ -100,11 +111,11 @@ class _VariableReader:
         self.refusals: list[Refusal] = []
 
     def read(self) -> Configuration | None:
-        self._unknown()
-        server = self._server()
-        ca = self._ca()
-        credential = self._credential()
-        proxy = self._proxy()
+        """Returns the configuration, None if there are refusals."""
+        for name in sorted(self._env.keys() - set(KNOWN)):
+            self._refuse(name, "unknown", f"no such setting; {_hint(name)}")
+        server, ca = self._try(self._server), self._try(self._ca)
+        credential, proxy = self._credential(), self._try(self._proxy)
         if self.refusals or server is None or ca is None or credential is None:
             return None
         return Configuration(server=server, ca=ca, credential=credential, proxy=proxy)
@@ -112,40 +123,34 @@ class _VariableReader:
     def _refuse(self, where: str, rule: str, message: str) -> None:
         self.refusals.append(Refusal(where=where, rule=rule, message=message))
 
-    def _unknown(self) -> None:
-        for name in sorted(self._env.keys() - set(KNOWN)):
-            near = difflib.get_close_matches(name, KNOWN, n=1, cutoff=0.8)
-            hint = f"did you mean {near[0]}?" if near else f"senro reads {', '.join(KNOWN)}"
-            self._refuse(name, "unknown", f"no such setting; {hint}")
+    def _try(self, read: Callable[[], _T]) -> _T | None:
+        """Returns the result of `read`, None after it was refused."""
+        try:
+            return read()
+        except _Refused as refused:
+            self._refuse(*refused.args)
+            return None
 
-    def _server(self) -> str | None:
+    def _server(self) -> str:
         value = self._env.get(SERVER)
         if value is None:
-            self._refuse(SERVER, "missing", "set it to the apiserver's URL, such as https://10.0.0.1:6443")
-            return None
-        parts = self._url(SERVER, value, "https://")
-        if parts is None:
-            return None
-        if "@" in parts.netloc:
-            self._refuse(SERVER, "userinfo", f"must carry no user or password; use {_CREDENTIALS}")
-            return None
+            raise _Refused(SERVER, "missing", "set it to the apiserver's URL, such as https://10.0.0.1:6443")
+        if "@" in _split_url(SERVER, value, "https://").netloc:
+            raise _Refused(SERVER, "userinfo", f"must carry no user or password; use {_CREDENTIALS}")
         if "?" in value or "#" in value:
-            self._refuse(SERVER, "query", "must end at the path: no query and no fragment")
-            return None
+            raise _Refused(SERVER, "query", "must end at the path: no query and no fragment")
         return value.rstrip("/")
 
-    def _ca(self) -> str | None:
+    def _ca(self) -> str:
         path = self._env.get(CA_FILE)
         if path is None:
-            self._refuse(CA_FILE, "missing", "set it to a PEM file with the CA that signed the apiserver's certificate")
-            return None
-        data = self._file(CA_FILE, path)
-        if data is None:
-            return None
+            raise _Refused(
+                CA_FILE, "missing", "set it to a PEM file with the CA that signed the apiserver's certificate"
+            )
+        data = _read_file(CA_FILE, path)
         problem = check_bundle(data, now=self._now)
         if problem is not None:
-            self._refuse(CA_FILE, problem.rule, f"{path}: {problem.message}")
-            return None
+            raise _Refused(CA_FILE, problem.rule, f"{path}: {problem.message}")
         return data.decode("ascii", "ignore")
 
     def _credential(self) -> Credential | None:
@@ -158,36 +163,33 @@ class _VariableReader:
             self._refuse(kinds[0], "contradiction", f"more than one credential ({given}): set one of {_CREDENTIALS}")
         found: list[Credential | None] = []
         if TOKEN_FILE in self._env:
-            found.append(self._token_file(self._env[TOKEN_FILE]))
+            found.append(self._try(self._token_file))
         if TOKEN in self._env:
-            found.append(self._token(self._env[TOKEN]))
+            found.append(self._try(self._token))
         if pair:
             found.append(self._pair(pair))
         return found[0] if len(found) == 1 else None
 
-    def _token_file(self, path: str) -> TokenFile | None:
-        data = self._file(TOKEN_FILE, path)
-        if data is None:
-            return None
-        if not data.strip():
-            self._refuse(TOKEN_FILE, "empty", f"{path} is empty")
-            return None
-        if not is_token(data.strip()):
-            self._refuse(TOKEN_FILE, "token", f"{path} holds something else than one token on one line")
-            return None
+    def _token_file(self) -> TokenFile:
+        path = self._env[TOKEN_FILE]
+        token = _read_file(TOKEN_FILE, path).strip()
+        if not token:
+            raise _Refused(TOKEN_FILE, "empty", f"{path} is empty")
+        if not is_token(token):
+            raise _Refused(TOKEN_FILE, "token", f"{path} must contain one token on one line, and nothing else")
         return TokenFile(path)
 
-    def _token(self, value: str) -> Token | None:
+    def _token(self) -> Token:
+        value = self._env[TOKEN]
         if not is_token(value.encode("utf-8", "replace")):
-            self._refuse(TOKEN, "token", "holds something else than one token: blanks or characters beyond ASCII")
-            return None
+            raise _Refused(TOKEN, "token", "must contain one token: no blanks, and no characters beyond ASCII")
         return Token(value)
 
     def _pair(self, given: list[str]) -> ClientCertificate | None:
         for name, other in ((CERT_FILE, KEY_FILE), (KEY_FILE, CERT_FILE)):
             if name not in given:
                 self._refuse(name, "missing", f"{other} is set, which needs it")
-        files = {name: self._file(name, self._env[name]) for name in given}
+        files = {name: self._try(partial(_read_file, name, self._env[name])) for name in given}
         cert, key = files.get(CERT_FILE), files.get(KEY_FILE)
         if cert is None or key is None:
             return None
@@ -201,47 +203,41 @@ class _VariableReader:
         value = self._env.get(PROXY)
         if value is None:
             return None
-        parts = self._url(PROXY, value, "http://", "https://")
-        if parts is None:
-            return None
-        if parts.path not in ("", "/") or "?" in value or "#" in value:
-            self._refuse(PROXY, "query", "must end at the port: no path, no query and no fragment")
-            return None
+        if _split_url(PROXY, value, "http://", "https://").path not in ("", "/") or "?" in value or "#" in value:
+            raise _Refused(PROXY, "query", "must end at the port: no path, no query and no fragment")
         return value.rstrip("/")
 
-    def _url(self, where: str, value: str, *schemes: str) -> SplitResult | None:
-        # Messages do not quote the value: it may contain a password.
-        if not value.lower().startswith(schemes):
-            self._refuse(where, "scheme", f"must begin with {' or '.join(schemes)}")
-            return None
-        try:
-            parts = urlsplit(value)
-            host, _ = parts.hostname, parts.port
-            if parts.netloc.rpartition("@")[2].startswith("["):
-                ipaddress.IPv6Address(host or "")
-        except ValueError:
-            self._refuse(where, "url", "is no URL: check the port, and put an IPv6 address in brackets")
-            return None
-        if not host:
-            self._refuse(where, "url", "names no host")
-            return None
-        if any(character <= " " or character == "\x7f" for character in value):
-            self._refuse(where, "url", "has a blank or a control character in it")
-            return None
-        return parts
 
-    def _file(self, where: str, path: str) -> bytes | None:
-        try:
-            with open(path, "rb") as file:  # noqa: PTH123 - a path of the environment is opened as it is
-                return file.read(FILE_LIMIT)
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
-            self._refuse(where, "unreadable", f"{path} cannot be read: {reason}")
-            return None
+def _hint(name: str) -> str:
+    near = difflib.get_close_matches(name, KNOWN, n=1, cutoff=0.8)
+    return f"did you mean {near[0]}?" if near else f"senro reads {', '.join(KNOWN)}"
 
 
-FILE_LIMIT = 4 * 1024 * 1024
-"""How many bytes of a token, certificate or key are read; the largest public CA bundles have 256 KiB."""
+def _split_url(where: str, value: str, *schemes: str) -> SplitResult:
+    # Messages do not quote the value: it may contain a password.
+    if not value.lower().startswith(schemes):
+        raise _Refused(where, "scheme", f"must begin with {' or '.join(schemes)}")
+    try:
+        parts = urlsplit(value)
+        host, _ = parts.hostname, parts.port
+        if parts.netloc.rpartition("@")[2].startswith("["):
+            ipaddress.IPv6Address(host or "")
+    except ValueError:
+        raise _Refused(where, "url", "is no URL: check the port, and put an IPv6 address in brackets") from None
+    if not host:
+        raise _Refused(where, "url", "names no host")
+    if any(character <= " " or character == "\x7f" for character in value):
+        raise _Refused(where, "url", "has a blank or a control character in it")
+    return parts
+
+
+def _read_file(where: str, path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - a path of the environment is opened as it is
+            return file.read(FILE_LIMIT)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+        raise _Refused(where, "unreadable", f"{path} cannot be read: {reason}") from None
 
 
 def is_token(data: bytes) -> bool:

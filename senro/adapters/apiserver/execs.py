@@ -7,17 +7,14 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import NoReturn
 
-import anyio
 import httpx
 
 from senro.adapters.apiserver.answers import check, close, read_bounded
 from senro.adapters.apiserver.exec_session import WebSocketExec
-from senro.adapters.apiserver.in_flight_requests import InFlightRequests
-from senro.adapters.apiserver.request_task import IN_FLIGHT, RequestTask
-from senro.adapters.apiserver.tokens import Authorization
+from senro.adapters.apiserver.sender import Sender
 from senro.adapters.apiserver.waiting import background
 from senro.adapters.apiserver.websocket import check_handshake, handshake_headers
-from senro.domain.errors import ProtocolError, Unauthorized
+from senro.domain.errors import ProtocolError
 from senro.domain.kube import api_paths
 from senro.domain.kube.exec_protocol import V4, V5, ExecProtocol
 from senro.domain.kube.status import bounded
@@ -33,19 +30,8 @@ _SERVED_SINCE = {V5: "Kubernetes 1.30 or later, which serves v5.channel.k8s.io",
 class Execs:
     """Implements `senro.ports.cluster.Execs` by the client for streams."""
 
-    def __init__(
-        self,
-        client: httpx.AsyncClient,
-        authorization: Authorization,
-        *,
-        in_flight_requests: InFlightRequests,
-        clock: Clock,
-        randomness: Randomness,
-    ) -> None:
-        self._client = client
-        self._in_flight = in_flight_requests
-        self._slots = anyio.Semaphore(IN_FLIGHT)
-        self._authorization = authorization
+    def __init__(self, sender: Sender, *, clock: Clock, randomness: Randomness) -> None:
+        self._exec_sender = sender
         self._clock = clock
         self._randomness = randomness
 
@@ -57,7 +43,7 @@ class Execs:
         operation = f"exec {bounded(command[0], 60) if command else 'nothing'} in {container} of pod {namespace}/{name}"
         subprotocol = V5 if stdin else V4
         target = api_paths.exec_(namespace, name, container, command, stdin=stdin)
-        answer = await self._open_exec(operation, target, subprotocol)
+        answer = await self._exec_sender.with_current_token(partial(self._upgrade, operation, target, subprotocol))
         try:
             session = WebSocketExec(
                 operation,
@@ -75,29 +61,15 @@ class Execs:
         finally:
             await close(answer)
 
-    async def _open_exec(self, operation: str, target: str, subprotocol: str) -> httpx.Response:
-        """Returns the checked 101. Repeats a 401 once if the token file has changed."""
-        try:
-            return await self._upgrade(operation, target, subprotocol)
-        except Unauthorized:
-            if not self._authorization.refresh():
-                raise
-        return await self._upgrade(operation, target, subprotocol)
-
     async def _upgrade(self, operation: str, target: str, subprotocol: str) -> httpx.Response:
+        """Returns the checked 101."""
         nonce = self._randomness.token().encode("ascii")
-        headers = {**handshake_headers(nonce, subprotocol), **self._authorization.headers()}
-        task = RequestTask(
-            operation,
-            self._client,
-            slots=self._slots,
-            take=partial(_upgraded, operation, nonce, subprotocol),
-            drop=close,
-        )
-        return await self._in_flight.send(task, RequestKind.EXEC.method, target, headers=headers)
+        headers, take = handshake_headers(nonce, subprotocol), partial(_check_upgrade, operation, nonce, subprotocol)
+        method = RequestKind.EXEC.method
+        return await self._exec_sender.send(operation, method, target, headers=headers, take=take, drop=close)
 
 
-async def _upgraded(operation: str, nonce: bytes, subprotocol: str, answer: httpx.Response) -> httpx.Response:
+async def _check_upgrade(operation: str, nonce: bytes, subprotocol: str, answer: httpx.Response) -> httpx.Response:
     """Returns the answer if it is a correct 101. Else closes it and raises."""
     try:
         if answer.status_code != 101:

@@ -117,5 +117,5 @@ def translate(operation: str, error: Exception) -> ClusterError:
     """Returns the error of a request without an answer. The caller raises it from `error`."""
     failure = failure_of(error)
     if failure is Failure.BROKEN_RULE:
-        return ProtocolError(operation, rule="an task by the rules of HTTP", got=describe_error(error))
+        return ProtocolError(operation, rule="a request by the rules of HTTP", got=describe_error(error))
     return Unreachable(operation, cause=describe_error(error), sent=failure is Failure.MAYBE_SENT)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from senro.adapters.apiserver.answers import Reply, shown
-from senro.adapters.apiserver.rest import Rest, named
+from senro.adapters.apiserver.answers import Reply, excerpt
+from senro.adapters.apiserver.rest import Rest, namespace_and_name
 from senro.domain.claims.lease import Lease, decode_lease
 from senro.domain.errors import NotFound, ProtocolError
 from senro.domain.kube import api_paths
@@ -31,14 +31,14 @@ class Leases:
 
     async def create_lease(self, manifest: Manifest) -> Lease:
         """See the port."""
-        namespace, name = named(manifest)
+        namespace, name = namespace_and_name(manifest)
         return await self._write(
             RequestKind.LEASE_CREATE, f"create lease {namespace}/{name}", api_paths.leases(namespace), manifest
         )
 
     async def replace_lease(self, manifest: Manifest) -> Lease:
         """See the port."""
-        namespace, name = named(manifest)
+        namespace, name = namespace_and_name(manifest)
         target = api_paths.lease_update(namespace, name)
         return await self._write(RequestKind.LEASE_REPLACE, f"update lease {namespace}/{name}", target, manifest)
 
@@ -71,5 +71,5 @@ def _lease(operation: str, reply: Reply) -> Lease:
         lease = Lease()
     if not (lease.metadata.uid and lease.metadata.resource_version):
         # An answer of a proxy, decoded as a Lease, would look like one without a holder.
-        raise ProtocolError(operation, rule="a Lease with uid and resourceVersion", got=shown(reply))
+        raise ProtocolError(operation, rule="a Lease with uid and resourceVersion", got=excerpt(reply))
     return lease

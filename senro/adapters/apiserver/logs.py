@@ -6,16 +6,13 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 
-import anyio
 import httpx
 
 from senro.adapters.apiserver.answers import close, read_whole
 from senro.adapters.apiserver.failures import TRANSPORT_ERRORS, describe_error
-from senro.adapters.apiserver.in_flight_requests import InFlightRequests
-from senro.adapters.apiserver.request_task import IN_FLIGHT, RequestTask
+from senro.adapters.apiserver.sender import Sender
 from senro.adapters.apiserver.tls import READ_SECONDS
-from senro.adapters.apiserver.tokens import Authorization
-from senro.domain.errors import StreamBroken, Unauthorized
+from senro.domain.errors import StreamBroken
 from senro.domain.kube import api_paths
 from senro.domain.requests.idempotency import RequestKind
 
@@ -30,13 +27,8 @@ READ_LIMIT = 64 * 1024 * 1024
 class LogStreams:
     """Implements `senro.ports.cluster.Logs` by the client for streams."""
 
-    def __init__(
-        self, client: httpx.AsyncClient, authorization: Authorization, *, in_flight_requests: InFlightRequests
-    ) -> None:
-        self._client = client
-        self._in_flight = in_flight_requests
-        self._slots = anyio.Semaphore(IN_FLIGHT)
-        self._authorization = authorization
+    def __init__(self, sender: Sender) -> None:
+        self._log_sender = sender
 
     @asynccontextmanager
     async def follow_log(
@@ -67,13 +59,12 @@ class LogStreams:
     async def _open_log(
         self, operation: str, target: str, *, silence: float = READ_SECONDS
     ) -> AsyncIterator[httpx.Response]:
-        """Open a successful answer, whose body is not read yet. Repeats a 401 once if the token file has changed."""
-        try:
-            answer = await self._send(operation, target)
-        except Unauthorized:
-            if not self._authorization.refresh():
-                raise
-            answer = await self._send(operation, target)
+        """Open a successful answer, whose body is not read yet."""
+        sender, take = self._log_sender, partial(_require_success, operation)
+        method, headers = RequestKind.LOG.method, {"Accept": "*/*"}
+        answer = await sender.with_current_token(
+            partial(sender.send, operation, method, target, headers=headers, take=take, drop=close)
+        )
         # The usual timeout applies to the head of the answer, `silence` to its body. httpcore reads the timeout from
         # this mapping before each read of the body.
         answer.request.extensions["timeout"]["read"] = silence
@@ -82,13 +73,8 @@ class LogStreams:
         finally:
             await close(answer)
 
-    async def _send(self, operation: str, target: str) -> httpx.Response:
-        headers = {"Accept": "*/*", **self._authorization.headers()}
-        task = RequestTask(operation, self._client, slots=self._slots, take=partial(_accepted, operation), drop=close)
-        return await self._in_flight.send(task, RequestKind.LOG.method, target, headers=headers)
 
-
-async def _accepted(operation: str, answer: httpx.Response) -> httpx.Response:
+async def _require_success(operation: str, answer: httpx.Response) -> httpx.Response:
     """Returns a successful answer with its body unread. Else reads it, closes it and raises its error."""
     if not answer.is_success:
         await read_whole(operation, answer)

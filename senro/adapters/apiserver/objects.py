@@ -6,8 +6,8 @@ from typing import TypeVar
 
 import msgspec
 
-from senro.adapters.apiserver.answers import Reply, shown
-from senro.adapters.apiserver.rest import Rest, named
+from senro.adapters.apiserver.answers import Reply, excerpt
+from senro.adapters.apiserver.rest import Rest, namespace_and_name
 from senro.domain.errors import Conflict, Forbidden, NotFound, ProtocolError, Unavailable
 from senro.domain.kube import api_paths
 from senro.domain.kube.event import ClusterEvent, decode_events
@@ -49,12 +49,12 @@ class Objects:
         )
         version = _decode(operation, reply, _Version)
         if not version.git_version:
-            raise ProtocolError(operation, rule="a gitVersion", got=shown(reply))
+            raise ProtocolError(operation, rule="a gitVersion", got=excerpt(reply))
         return bounded(version.git_version, 100)
 
     async def create_pod(self, manifest: Manifest) -> Pod:
         """See the port."""
-        namespace, name = named(manifest)
+        namespace, name = namespace_and_name(manifest)
         operation = f"create pod {namespace}/{name}"
         reply = await self._rest.store(RequestKind.POD_CREATE, operation, api_paths.pods(namespace), manifest)
         return _pod(operation, reply)
@@ -96,7 +96,7 @@ class Objects:
 
     async def create_secret(self, manifest: Manifest) -> str:
         """See the port."""
-        namespace, name = named(manifest)
+        namespace, name = namespace_and_name(manifest)
         operation = f"create secret {namespace}/{name}"
         reply = await self._rest.store(RequestKind.SECRET_CREATE, operation, api_paths.secrets(namespace), manifest)
         uid = _decode(operation, reply, _Object).metadata.uid
@@ -140,7 +140,7 @@ class Objects:
         try:
             return decode_events(reply.body)
         except ValueError:
-            raise ProtocolError(operation, rule="an EventList as JSON", got=shown(reply)) from None
+            raise ProtocolError(operation, rule="an EventList as JSON", got=excerpt(reply)) from None
 
 
 def _check_absence(error: NotFound, name: str) -> None:
@@ -153,10 +153,10 @@ def _pod(operation: str, reply: Reply) -> Pod:
     try:
         pod = decode_pod(reply.body)
     except ValueError:
-        raise ProtocolError(operation, rule="a Pod as JSON", got=shown(reply)) from None
+        raise ProtocolError(operation, rule="a Pod as JSON", got=excerpt(reply)) from None
     if not pod.uid:
         # An answer of a proxy, decoded as a Pod, would look like one that never starts.
-        raise ProtocolError(operation, rule="a Pod with a uid", got=shown(reply))
+        raise ProtocolError(operation, rule="a Pod with a uid", got=excerpt(reply))
     return pod
 
 

@@ -16,9 +16,6 @@ from senro.domain.errors import Unreachable
 REQUEST_SECONDS = 90.0
 """The bound of one request, from connecting to the last byte. The apiserver itself takes up to 60 s."""
 
-IN_FLIGHT = 64
-"""How many requests of one part of the adapter httpcore has at one time. The others wait before they begin."""
-
 _T = TypeVar("_T")
 
 

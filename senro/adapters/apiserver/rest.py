@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-import anyio
-import httpx
 import msgspec
 
 from senro.adapters.apiserver.answers import Reply, read_whole
 from senro.adapters.apiserver.failures import certificate_problem
-from senro.adapters.apiserver.in_flight_requests import InFlightRequests
-from senro.adapters.apiserver.request_task import IN_FLIGHT, RequestTask
-from senro.adapters.apiserver.tokens import Authorization
-from senro.domain.errors import ClusterError, Unauthorized, Unreachable
+from senro.adapters.apiserver.sender import Sender
+from senro.domain.errors import ClusterError, Unreachable
 from senro.domain.requests.backoff import Backoff, BackoffPolicy
 from senro.domain.requests.idempotency import RequestKind, retry_delay
 from senro.ports.clock import Clock, Randomness
@@ -25,21 +21,10 @@ RETRIES = BackoffPolicy(first=0.1, longest=5.0, bound=RETRY_SECONDS)
 
 
 class Rest:
-    """Sends requests by one client. `operation` says in words what a request does: `read pod ci/make-1f`."""
+    """Sends requests and repeats them. `operation` says in words what a request does: `read pod ci/make-1f`."""
 
-    def __init__(
-        self,
-        client: httpx.AsyncClient,
-        authorization: Authorization,
-        *,
-        in_flight_requests: InFlightRequests,
-        clock: Clock,
-        randomness: Randomness,
-    ) -> None:
-        self._client = client
-        self._in_flight = in_flight_requests
-        self._slots = anyio.Semaphore(IN_FLIGHT)
-        self._authorization = authorization
+    def __init__(self, sender: Sender, *, clock: Clock, randomness: Randomness) -> None:
+        self._sender = sender
         self._clock = clock
         self._randomness = randomness
 
@@ -61,23 +46,19 @@ class Rest:
         Raises `ApiError` for 4xx and 5xx, `Unreachable` for no answer, and `ProtocolError` for an answer that no
         apiserver sends; after retries, the error of the last try.
         """
+        headers = {"Accept": "application/json", **({} if body is None else {"Content-Type": content_type})}
+        take = partial(read_whole, operation)
         once = partial(
-            self._send, operation, request.method, target, body=body, content_type=content_type, linger=linger
+            self._sender.send, operation, request.method, target, headers=headers, take=take, body=body, linger=linger
         )
         began = self._clock.monotonic()
         unreachable, unavailable = Backoff(replace(RETRIES, bound=unreachable_seconds), began), Backoff(RETRIES, began)
         while True:
             try:
-                try:
-                    return await once()
-                except Unauthorized:
-                    # The apiserver authenticates first, so a 401 has changed nothing, and every kind may be repeated.
-                    if not self._authorization.refresh():
-                        raise
-                return await once()
+                return await self._sender.with_current_token(once)
             except ClusterError as error:
                 requested = _retry_delay(error) if request.is_idempotent else None
-                if requested is None or self._in_flight.closed:
+                if requested is None or self._sender.closed:
                     raise
                 backoff = unreachable if isinstance(error, Unreachable) else unavailable
                 wait = backoff.next_wait(
@@ -93,19 +74,8 @@ class Rest:
             request, operation, target, body=msgspec.json.encode(manifest), linger=CREATE_GRACE_SECONDS
         )
 
-    async def _send(
-        self, operation: str, method: str, target: str, *, body: bytes | None, content_type: str, linger: float
-    ) -> Reply:
-        headers = {"Accept": "application/json", **self._authorization.headers()}
-        if body is not None:
-            headers["Content-Type"] = content_type
-        task = RequestTask(
-            operation, self._client, slots=self._slots, take=partial(read_whole, operation), linger=linger
-        )
-        return await self._in_flight.send(task, method, target, headers=headers, body=body)
 
-
-def named(manifest: Manifest) -> tuple[str, str]:
+def namespace_and_name(manifest: Manifest) -> tuple[str, str]:
     """Returns the namespace and the name of the object."""
     metadata = manifest["metadata"]
     return metadata["namespace"], metadata["name"]

@@ -34,7 +34,7 @@ def handshake_headers(nonce: bytes, subprotocol: str) -> dict[str, str]:
     }
 
 
-def accept_for(nonce: bytes) -> str:
+def expected_accept(nonce: bytes) -> str:
     """Returns the Sec-WebSocket-Accept that answers `nonce`."""
     key = base64.b64encode(nonce)
     return base64.b64encode(hashlib.sha1(key + _GUID, usedforsecurity=False).digest()).decode("ascii")
@@ -51,7 +51,7 @@ def check_handshake(operation: str, answer: httpx.Response, nonce: bytes, subpro
         (
             "the Sec-WebSocket-Accept of this key",
             repr(headers.get("Sec-WebSocket-Accept")),
-            headers.get("Sec-WebSocket-Accept") == accept_for(nonce),
+            headers.get("Sec-WebSocket-Accept") == expected_accept(nonce),
         ),
         (
             f"the subprotocol {subprotocol}",

@@ -16,8 +16,9 @@ from senro.adapters.apiserver.cluster import ApiserverCluster, connect
 from senro.adapters.apiserver.configuration import Configuration, Credential, Token
 from senro.adapters.apiserver.in_flight_requests import in_flight_requests
 from senro.adapters.apiserver.rest import Rest
+from senro.adapters.apiserver.sender import Sender
 from senro.adapters.apiserver.tokens import Authorization
-from senro.adapters.apiserver.websocket import accept_for
+from senro.adapters.apiserver.websocket import expected_accept
 from senro.ports.cluster import Cluster
 from tests.lib.fakes.clock import FakeClock, FakeRandomness
 from tests.lib.fakes.server import server_authority
@@ -29,7 +30,7 @@ SWITCHING = (
     "HTTP/1.1 101 Switching Protocols\r\n"
     "Upgrade: websocket\r\n"
     "Connection: Upgrade\r\n"
-    f"Sec-WebSocket-Accept: {accept_for(b'0000000000000001')}\r\n"
+    f"Sec-WebSocket-Accept: {expected_accept(b'0000000000000001')}\r\n"
     "Sec-WebSocket-Protocol: {protocol}\r\n\r\n"
 )
 """A 101 to the first exec of a `FakeRandomness`; fill in the subprotocol."""
@@ -110,7 +111,7 @@ async def rest_under_respx(clock: FakeClock | None = None) -> AsyncIterator[Rest
         httpx.AsyncClient(base_url=SERVER, trust_env=False, verify=False) as client,
         in_flight_requests() as live,
     ):
-        yield Rest(client, authorization, in_flight_requests=live, clock=clock, randomness=FakeRandomness())
+        yield Rest(Sender(client, authorization, live), clock=clock, randomness=FakeRandomness())
 
 
 def configuration(

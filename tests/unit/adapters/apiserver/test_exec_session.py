@@ -14,7 +14,7 @@ import respx
 from senro.adapters.apiserver.configuration import TokenFile
 from senro.adapters.apiserver.exec_session import MESSAGE_BYTES, PING_SECONDS, WebSocketExec
 from senro.adapters.apiserver.execs import REFUSAL_LIMIT
-from senro.adapters.apiserver.websocket import accept_for
+from senro.adapters.apiserver.websocket import expected_accept
 from senro.domain.errors import Forbidden, ProtocolError, Rejected, StreamBroken, Unauthorized, Unreachable
 from senro.domain.kube.exec_protocol import V4, V5, Ended, ExecProtocol, ExitCode, IllegalTransition, StatusLost, Stdout
 from senro.ports.cluster import Execs, ExecSession
@@ -334,7 +334,7 @@ def switching(
         headers={
             "Upgrade": "websocket",
             "Connection": "Upgrade",
-            "Sec-WebSocket-Accept": accept_for(nonce),
+            "Sec-WebSocket-Accept": expected_accept(nonce),
             "Sec-WebSocket-Protocol": request.headers["Sec-WebSocket-Protocol"],
         },
         extensions={"network_stream": stream, "http_version": b"HTTP/1.1"},
@@ -406,7 +406,7 @@ def over_http2(answer: httpx.Response) -> None:
         (put("Upgrade", "SPDY/3.1"), "Upgrade: websocket"),
         (drop("Connection"), "Connection: Upgrade"),
         (drop("Sec-WebSocket-Accept"), "Sec-WebSocket-Accept"),
-        (put("Sec-WebSocket-Accept", accept_for(b"another nonce 16")), "Sec-WebSocket-Accept"),
+        (put("Sec-WebSocket-Accept", expected_accept(b"another nonce 16")), "Sec-WebSocket-Accept"),
         (drop("Sec-WebSocket-Protocol"), f"the subprotocol {V5}"),
         (put("Sec-WebSocket-Protocol", V4), f"the subprotocol {V5}"),
         (put("Sec-WebSocket-Extensions", "permessage-deflate"), "no WebSocket extension"),
@@ -424,7 +424,7 @@ async def test_a_handshake_that_breaks_a_rule(change: Callable[[httpx.Response],
 
 def test_accept() -> None:
     """The key and its answer are those of RFC 6455 section 1.3."""
-    assert accept_for(base64.b64decode("dGhlIHNhbXBsZSBub25jZQ==")) == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+    assert expected_accept(base64.b64decode("dGhlIHNhbXBsZSBub25jZQ==")) == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 
 
 async def run(cluster: Execs, *, stdin: bool = True) -> None:
