@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 
 from senro.app.attempt import Attempt
 from senro.app.pod.cache_download import download_caches
-from senro.app.pod.claim_leases import ClaimRefused
+from senro.app.pod.claim_acquisition import ClaimRefused
 from senro.app.pod.compression import CompressionChoice
 from senro.app.pod.download import Download, DownloadFailed
 from senro.app.pod.log_follower import LogFollower

@@ -920,7 +920,7 @@ async def test_lease_lost_during_the_deletion(tmp_path: Path) -> None:
 
 async def test_slow_release_lets_the_lease_expire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cluster that does not answer does not delay the run: the lease is left to expire."""
-    monkeypatch.setattr("senro.app.pod.claim_leases.RELEASE_SECONDS", 0.05)
+    monkeypatch.setattr("senro.app.pod.claim_release.RELEASE_SECONDS", 0.05)
     site = Site(tmp_path, plan_of())
     site.cluster.hang("delete_lease")
     await site.run()
