@@ -34,7 +34,7 @@ from senro.domain.tree.tree import Entry, Tree
 T = TypeVar("T")
 
 Contents = Mapping[str, bytes]
-"""What the files of a tree hold, by path."""
+"""The contents of the files of a tree, by path."""
 
 BUSYBOX = shutil.which("busybox")
 needs_busybox = pytest.mark.skipif(BUSYBOX is None, reason="no busybox on PATH")
@@ -59,7 +59,7 @@ def link(path: str, target: str) -> Entry:
 
 
 def run_to_end(work: Generator[None, None, T]) -> T:
-    """What work that may be left at each yield returns."""
+    """Runs a generator that yields between slices of work, and returns its result."""
     while True:
         try:
             next(work)
@@ -68,12 +68,12 @@ def run_to_end(work: Generator[None, None, T]) -> T:
 
 
 def follow(tree: Tree, excludes: Excludes | None = None, **bounds: int) -> ResolvedTree:
-    """`resolve_links`, without a pause."""
+    """Runs `resolve_links` without a pause."""
     return run_to_end(resolve_links(tree, excludes, **bounds))
 
 
 def _segments() -> st.SearchStrategy[str]:
-    """Names of one segment: plain ones, long ones, with any character, with bytes that are not UTF-8."""
+    """Draws path segments: short and long ones, any character, bytes that are not UTF-8."""
     plain = st.sampled_from(
         ["a", "b", "c", "a.txt", "-rf", "with space", "é", "日本", "new\nline", "'q'", "\\", "." * 3]
     )
@@ -86,7 +86,7 @@ def _segments() -> st.SearchStrategy[str]:
 
 @st.composite
 def trees(draw: st.DrawFn, segments: st.SearchStrategy[str] | None = None) -> tuple[Tree, dict[str, bytes]]:
-    """A tree and the contents of its files; `segments` draws the names."""
+    """Draws a tree and the contents of its files. `segments` draws the names."""
     named = _segments() if segments is None else segments
     directories = [""]
     entries: dict[bytes, Entry] = {}
@@ -112,7 +112,7 @@ def trees(draw: st.DrawFn, segments: st.SearchStrategy[str] | None = None) -> tu
 
 
 def make_folder(folder: Path, tree: Tree, contents: Contents) -> None:
-    """Put the tree on disk, with odd modes that no digest sees."""
+    """Writes the tree to disk, with modes that do not count in a digest."""
     folder.mkdir(exist_ok=True)
     for entry in tree.entries:
         path = folder / entry.path
@@ -126,12 +126,12 @@ def make_folder(folder: Path, tree: Tree, contents: Contents) -> None:
 
 
 def read_folder(folder: Path) -> Tree:
-    """The folder as a tree, read in the plainest way: the oracle for `FolderTrees.walk` and for foreign tars."""
+    """Returns the folder as a tree, read in the simplest way, as a reference for `FolderTrees.walk` and tar."""
     return Tree(read_folder_as_is(folder).entries)
 
 
 def read_folder_as_is(folder: Path) -> Tree:
-    """As `read_folder`, whatever its links lead to."""
+    """Does the same as `read_folder`, without checking where links lead to."""
     entries = []
     for top, names, files, opened in os.fwalk(folder):
         for name in names + files:
@@ -148,22 +148,22 @@ def read_folder_as_is(folder: Path) -> Tree:
 
 
 def names(folder: Path) -> list[str]:
-    """The names in a folder, sorted."""
+    """Returns the sorted names in a folder."""
     return sorted(path.name for path in folder.iterdir())
 
 
 def mode_of(path: Path | str) -> int:
-    """The permission bits."""
+    """Returns the permission bits."""
     return stat.S_IMODE(Path(path).stat().st_mode)
 
 
 def exists(path: Path | str) -> bool:
-    """Whether there is something of that name."""
+    """Whether the path exists; a broken link does."""
     return Path(path).exists()
 
 
 def archive(tree: Tree, contents: Contents, index: int = 0) -> bytes:
-    """The archive of one tree, by the domain's writer."""
+    """Returns the archive of one tree, written by domain.tar."""
     return members(tree, contents, index) + END
 
 
@@ -180,7 +180,7 @@ Happening = Member | bytes | EndOfMember | EndOfArchive
 
 
 def read_events(pieces: list[bytes], indexes: tuple[int, ...] = (0,)) -> list[Happening]:
-    """The reader's events for an archive in these pieces, pieces of content that follow each other joined."""
+    """Returns the reader's events for an archive in `pieces`, with adjacent pieces of content joined."""
     reader = ArchiveReader(indexes)
     events: list[Happening] = []
     for piece in pieces:
@@ -196,7 +196,7 @@ def read_events(pieces: list[bytes], indexes: tuple[int, ...] = (0,)) -> list[Ha
 
 
 def read_tree(data: bytes, rules: ContentRules | None = None) -> Tree:
-    """The tree 0 of an archive, by the domain's reader and manifest."""
+    """Returns the tree with index 0 of an archive, by the reader and the admission of domain.tar."""
     manifest = ArchiveAdmission((0,), rules={} if rules is None else {0: rules})
     contents: dict[str, bytes] = {}
     current = ""
@@ -216,7 +216,7 @@ def read_tree(data: bytes, rules: ContentRules | None = None) -> Tree:
 
 
 def refusal(data: bytes) -> TreeError | None:
-    """The refusal of an archive by reader and manifest, None where it is taken."""
+    """Returns the rule by which reader and admission refuse an archive; None if they accept it."""
     try:
         read_tree(data)
     except TreeError as error:
@@ -236,7 +236,7 @@ def tar_member(
     prefix: bytes = b"",
     checksum: bytes | None = None,
 ) -> bytes:
-    """A member with any fields whatever, its checksum right unless another one is given."""
+    """Returns a member with any fields, and a valid checksum unless another one is given."""
     name = raw(name) if isinstance(name, str) else name
     target = raw(target) if isinstance(target, str) else target
     length = b"%011o\0" % len(content) if size is None else size
@@ -249,7 +249,7 @@ def tar_member(
 
 
 def pax(**records: bytes) -> bytes:
-    """The body of a PAX header."""
+    """Returns the body of a PAX header."""
     body = b""
     for keyword, value in records.items():
         rest = b" " + keyword.encode() + b"=" + value + b"\n"

@@ -24,9 +24,11 @@ else:
 
 
 class Hostile(NamedTuple):
-    """All that is sent, and what becomes of it: the `rule` of the refusal, or else the `tree`.
+    """An archive that a pod may send, and what senro must do with it.
 
-    `omitted` is what of it does not travel, as `Tree.omitted` has it.
+    `data`: the bytes.
+    `rule`: the rule that refuses them; empty if they are accepted.
+    `tree`, `omitted`: the result otherwise, as `Tree` and `Tree.omitted`.
     """
 
     data: bytes
@@ -36,18 +38,18 @@ class Hostile(NamedTuple):
 
 
 def signed_sum(member: bytes) -> bytes:
-    """The member with the checksum of tars that took bytes for signed numbers."""
+    """Returns the member with the checksum of old tars, which summed signed bytes."""
     header = member[:148] + b" " * 8 + member[156:512]
     total = sum(struct.unpack("512b", header))
     return member[:148] + b"%06o\0 " % (total % (1 << 18)) + member[156:]
 
 
 def long_name(name: bytes, kind: bytes = b"L") -> bytes:
-    """GNU's header for a name, or a link's target, that is longer than a header has room for."""
+    """Returns GNU's extra header for a name or link target that is too long for the header."""
     return tar_member("././@LongLink", kind, name + b"\0")
 
 
-# Members, before which others may stand, and which two end blocks follow.
+# Members. Others may precede each of them, and two end blocks follow.
 _MEMBERS: dict[str, tuple[str, bytes]] = {
     "up": ("path", tar_member("0/../b")),
     "up at once": ("path", tar_member("../b")),
@@ -253,7 +255,7 @@ _MEMBERS: dict[str, tuple[str, bytes]] = {
 
 _COMPLETE_MEMBER = tar_member("0/a", content=b"x" * 700)
 
-# What they do is done by their end, so each is all that is sent.
+# Whole streams, whose fault is how they end.
 _STREAMS: dict[str, tuple[str, bytes]] = {
     "a lone zero block": ("end", tar_member() + bytes(512) + tar_member("0/b")),
     "more after the end": ("end", END + tar_member()),
@@ -292,7 +294,7 @@ REFUSED = {
     **{name: Hostile(data + END, rule) for name, (rule, data) in _MEMBERS.items()},
     **{name: Hostile(data, rule) for name, (rule, data) in _STREAMS.items()},
 }
-"""Archives that are refused by a rule of `domain.tar.reader` or of `ports.trees`."""
+"""Archives that a rule of `domain.tar.reader` or `ports.trees` refuses."""
 
 _TAKEN: dict[str, tuple[bytes, Tree, dict[str, str]]] = {
     "a character device": (tar_member("0/a", b"3"), Tree(), {"a": "a character device"}),
@@ -399,11 +401,11 @@ TAKEN = {
     name: Hostile(data + END, tree=tree, omitted=tuple(sorted((printable(path), what) for path, what in lost.items())))
     for name, (data, tree, lost) in _TAKEN.items()
 }
-"""Archives that look as bad, and are taken for what they are."""
+"""Archives that look suspicious and are valid."""
 
 
 def zstd_of(data: bytes, **options: int) -> bytes:
-    """The data packed by zstd; the options are those of `CompressionParameter`."""
+    """Returns the data compressed by zstd. The options are those of `CompressionParameter`."""
     parameters = {int(zstd.CompressionParameter[name]): value for name, value in options.items()}
     return zstd.ZstdCompressor(options=parameters).compress(data, zstd.ZstdCompressor.FLUSH_FRAME)
 
@@ -416,7 +418,7 @@ def _gzip_with(data: bytes, *, flags: int = 0, extra: bytes = b"") -> bytes:
 
 
 def _zstd_frame(*, window: int = 20, dictionary: int = 0) -> bytes:
-    """A frame (RFC 8878 section 3.1.1) of one raw block that needs a window of 2**window bytes, or a dictionary."""
+    """Returns a frame (RFC 8878 section 3.1.1) of one raw block that needs 2**window bytes or a dictionary."""
     words = bytes([bool(dictionary), (window - 10) << 3]) + (bytes([dictionary]) if dictionary else b"")
     block = _SENT[:1000]
     return b"\x28\xb5\x2f\xfd" + words + (len(block) << 3 | 1).to_bytes(3, "little") + block
@@ -473,14 +475,14 @@ PACKED: dict[str, Hostile] = {
     "zstd's first bytes alone": Hostile(b"\x28\xb5\x2f\xfd" + _NOISE, "checksum"),
     "zstd of a hostile archive": Hostile(zstd_of(tar_member("0/../b") + END), "path"),
 }
-"""Streams that are packed, or look so."""
+"""Streams that are compressed, or look so."""
 
 BOMB_BYTES = 40 << 20
-"""What a bomb becomes, of at most a five hundredth of it."""
+"""The decompressed size of a bomb, at least five hundred times its compressed size."""
 
 
 def bombs() -> dict[str, Hostile]:
-    """Packed streams of a few kilobytes that stand for `BOMB_BYTES`, made when they are asked for."""
+    """Returns streams of a few kilobytes that decompress to `BOMB_BYTES`. They are created on each call."""
     zeros = Entry("a", "file", size=BOMB_BYTES, digest=_digest_of_zeros())
     header = tar_member(size=b"%011o\0" % BOMB_BYTES)
     extension = tar_member("p", b"x", size=b"%011o\0" % BOMB_BYTES)

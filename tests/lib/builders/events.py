@@ -1,4 +1,4 @@
-"""Plans and events of any kind, for the tests of the ledger and of its fold."""
+"""Plans and events for the tests of the ledger and the run's state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AT = "2026-11-29T23:13:08.000000Z"
 EVENTS: tuple[type[msgspec.Struct], ...] = get_args(Event)
 
 STEPS = [f"{workflow}.{name}" for workflow in "ab" for name in "xyz"]
-"""The ids that the plans and the events below draw from."""
+"""The step ids of the plans and events below."""
 
 texts = st.text('abc"\\/\n\r\t\0é😀\u2028***: {}[],', max_size=12)
 counts = st.integers(0, 2**53)
@@ -74,7 +74,7 @@ _FIELDS: dict[Any, st.SearchStrategy[Any]] = {
 
 @st.composite
 def events(draw: st.DrawFn, *kinds: type[msgspec.Struct]) -> Event:
-    """Any event with any fields; only of `kinds` where some are given."""
+    """Draws an event with any fields, of one of `kinds` if any are given."""
     kind: Any = draw(st.sampled_from(kinds or EVENTS))
     fields = {name: draw(_FIELDS.get(name, texts)) for name in kind.__struct_fields__}
     if kind.__struct_config__.tag == "run.ended":
@@ -87,7 +87,7 @@ def events(draw: st.DrawFn, *kinds: type[msgspec.Struct]) -> Event:
 
 @st.composite
 def plans(draw: st.DrawFn) -> Plan:
-    """Plans of up to six local steps in two workflows, with needs of every kind."""
+    """Draws a plan of up to six local steps in two workflows, with any needs."""
     pipeline = Pipeline("p")
     written: list[str] = []
     for name in draw(st.sampled_from([["a"], ["a", "b"]])):

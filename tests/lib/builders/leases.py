@@ -1,4 +1,4 @@
-"""Leases as documents."""
+"""Leases from documents."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from senro.domain.claims.lease import Lease, decode_lease
 
 
 def lease_of(document: Mapping[str, Any]) -> Lease:
-    """The Lease of a document that a test made."""
+    """Decodes a Lease from its document."""
     return decode_lease(json.dumps(document).encode())

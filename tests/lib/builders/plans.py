@@ -1,4 +1,4 @@
-"""Pipelines for the tests of plans and pods: one that is fine, and strategies for any number of them."""
+"""Pipelines for the tests of plans and pods: examples, and strategies that draw valid ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RUNNER = Pod(IMAGE, namespace="ci")
 
 
 def one_step(**fields: Any) -> Pipeline:
-    """A pipeline of the step `build.make` in a pod, with the given fields."""
+    """Returns a pipeline of the step `build.make` in a pod. `fields` are those of the step."""
     pipeline = Pipeline("release")
     fields.setdefault("command", ["make"])
     fields.setdefault("on", RUNNER)
@@ -31,18 +31,18 @@ def one_step(**fields: Any) -> Pipeline:
 
 
 def pod(**fields: Any) -> Pipeline:
-    """A pipeline of the step `build.make` in a pod with the given fields."""
+    """Returns a pipeline of the step `build.make` in a pod. `fields` are those of the pod."""
     return one_step(on=Pod(**{"image": IMAGE, "namespace": "ci", **fields}))
 
 
 def only_step(pipeline: Pipeline) -> Step:
-    """The only step of the plan."""
+    """Returns the only step of the plan."""
     (step,) = pipeline.build().steps
     return step.step
 
 
 def refusals_of(pipeline: Pipeline) -> tuple[Refusal, ...]:
-    """What is wrong with the pipeline; nothing if it builds."""
+    """Returns the refusals of the pipeline; none if it builds."""
     try:
         pipeline.build()
     except PlanError as error:
@@ -77,7 +77,7 @@ tolerations: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
 
 @st.composite
 def pods(draw: st.DrawFn) -> Pod:
-    """A target that is fine."""
+    """Draws a valid target."""
     security: Security = draw(st.sampled_from(("baseline", "restricted")))
     return Pod(
         IMAGE,
@@ -106,7 +106,7 @@ def pods(draw: st.DrawFn) -> Pod:
 
 @st.composite
 def steps(draw: st.DrawFn) -> Step:
-    """A step of a plan, in a pod, with anything that it may have."""
+    """Draws a valid step in a pod, with any fields."""
     target = draw(pods())
     names = draw(st.lists(dns_labels, max_size=3, unique=True))
     claims = draw(st.sets(st.sampled_from(names))) if names else set()
@@ -145,7 +145,7 @@ def steps(draw: st.DrawFn) -> Step:
 
 
 def chain(*names: str) -> Plan:
-    """A plan of local steps, each of which needs the one before."""
+    """Returns a plan of local steps, each of which needs the previous one."""
     pipeline = Pipeline("chain")
     workflow = pipeline.workflow("w")
     for place, name in enumerate(names):

@@ -1,7 +1,6 @@
-"""The Pod Security Standard, as the Kubernetes documentation has it: what each level refuses of a pod.
+"""The Pod Security Standards: what each level refuses of a pod.
 
-Written from the standard's tables, for every field and volume that they name; nothing here looks at how senro makes
-its pods.
+Written from the tables of the Kubernetes documentation, for every field and volume in them, independently of senro.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ RESTRICTED_VOLUMES = {
 
 
 def baseline(pod: dict[str, Any]) -> list[str]:
-    """What `baseline` refuses of the pod."""
+    """Returns the fields that the level `baseline` refuses."""
     spec = pod["spec"]
     found = [field for field in ("hostNetwork", "hostPID", "hostIPC") if spec.get(field)]
     found += ["hostPath" for volume in spec.get("volumes", []) if "hostPath" in volume]
@@ -74,7 +73,7 @@ def baseline(pod: dict[str, Any]) -> list[str]:
 
 
 def restricted(pod: dict[str, Any]) -> list[str]:
-    """What `restricted` refuses of the pod, all of `baseline` included."""
+    """Returns the fields that the level `restricted` refuses, including those of `baseline`."""
     spec = pod["spec"]
     whole = spec.get("securityContext", {})
     found = baseline(pod)

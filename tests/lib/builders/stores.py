@@ -1,4 +1,4 @@
-"""A content store whose files cannot be opened just now."""
+"""A content store whose files cannot be opened."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 
 def without(patch: pytest.MonkeyPatch, kind: str, number: int) -> None:
-    """Let the system say error `number` of each file of a store's `index` or `body` that is opened."""
+    """Makes opening any file of a store's folder `kind` (`index` or `body`) fail with the error `number`."""
     opening, reading = os.open, Path.read_bytes
 
     def is_one(path: Any) -> bool:

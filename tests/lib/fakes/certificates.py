@@ -1,4 +1,4 @@
-"""Certificates made on the spot: a CA, and what it signs."""
+"""Certificate authorities and certificates, created for a test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import NameOID
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
-"""The time that the certificates below are valid at, unless another is asked for; far from both ends."""
+"""A time at which the certificates below are valid by default."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Authority:
     _key: ec.EllipticCurvePrivateKey
 
     def issue(self, name: str, *, start: datetime | None = None, end: datetime | None = None) -> Pair:
-        """A certificate for `name`, also good for a server on loopback."""
+        """Returns a certificate for `name` that also serves loopback addresses."""
         key = ec.generate_private_key(ec.SECP256R1())
         names = [
             x509.DNSName("localhost"),
@@ -54,7 +54,7 @@ class Authority:
 
 
 def authority(name: str = "made-up-ca", *, start: datetime | None = None, end: datetime | None = None) -> Authority:
-    """A new CA."""
+    """Returns a new CA."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     cert = (
@@ -66,7 +66,7 @@ def authority(name: str = "made-up-ca", *, start: datetime | None = None, end: d
 
 
 def key_pem(key: ec.EllipticCurvePrivateKey, password: bytes | None = None) -> bytes:
-    """The key as PEM, encrypted where there is a password."""
+    """Returns the key as PEM, encrypted if there is a password."""
     encryption = BestAvailableEncryption(password) if password else NoEncryption()
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
 

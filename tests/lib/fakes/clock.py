@@ -1,8 +1,8 @@
-"""Virtual time and foreseeable randomness.
+"""Virtual time and deterministic randomness.
 
-`FakeClock()` stands still until the test calls `await clock.advance(seconds)`. `FakeClock(auto=True)` moves on by
-itself to the next sleeper once nobody else has anything to do; use it only where everything else is a fake too, since
-a task that waits for a real process or socket looks as idle as one that sleeps.
+The time of `FakeClock()` changes only when the test calls `await clock.advance(seconds)`. `FakeClock(auto=True)`
+advances to the next sleeper whenever no other task can run. Use it only where everything else is a fake too: a task
+that waits for a real process or socket looks as idle as one that sleeps.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import NoReturn
 
 import anyio
 
-_IDLE_TURNS = 25  # turns of the event loop without a new sleeper after which all tasks count as waiting
+_IDLE_TURNS = 25  # turns of the event loop without a new sleeper, after which all tasks count as waiting
 
 
 class FakeClock:
-    """`Clock` whose time is a number. `sleepers` counts the tasks that sleep now."""
+    """A `Clock` whose time is a number. `sleepers`: the number of tasks that sleep."""
 
     def __init__(self, start: datetime = datetime(2026, 11, 29, 23, 13, 8, tzinfo=UTC), *, auto: bool = False) -> None:
         self._start = start
@@ -58,14 +58,14 @@ class FakeClock:
                 heapq.heapify(self._waiting)
 
     def move(self, seconds: float) -> None:
-        """Let `seconds` pass at once, without a turn for anyone; sleepers that are due wake at the next await."""
+        """Advances the time at once, without a turn of the event loop. Due sleepers wake at the next await."""
         target = self._elapsed + seconds
         while self._waiting and self._waiting[0][0] <= target:
             self._wake_first()
         self._elapsed = target
 
     async def advance(self, seconds: float) -> None:
-        """Let `seconds` pass; every sleeper wakes at its own moment and may sleep again before the next one does."""
+        """Advances the time. Each sleeper wakes at its own moment, and may sleep again before the next one wakes."""
         target = self._elapsed + seconds
         await self._settle()
         while self._waiting and self._waiting[0][0] <= target:
@@ -74,7 +74,7 @@ class FakeClock:
         self._elapsed = target
 
     async def pass_by(self) -> NoReturn:
-        """Move on to the next sleeper whenever all others wait, until it is cancelled; see `pass_time`."""
+        """Advances to the next sleeper whenever all other tasks wait, until it is cancelled; see `pass_time`."""
         while True:
             self._asleep = anyio.Event()
             if not self._waiting:
@@ -89,7 +89,7 @@ class FakeClock:
         event.set()
 
     async def _settle(self) -> None:
-        """Wait until no task has gone to sleep for a while of turns."""
+        """Waits until no task went to sleep for some turns of the event loop."""
         quiet = 0
         while quiet < _IDLE_TURNS:
             before = self._slept, len(self._waiting)
@@ -97,7 +97,7 @@ class FakeClock:
             quiet = quiet + 1 if before == (self._slept, len(self._waiting)) else 0
 
     async def _advance_to(self, entry: tuple[float, int, anyio.Event]) -> None:
-        """Whoever sleeps the shortest moves the time, once all others had their turns."""
+        """Advances to the moment of `entry` once all other tasks wait and it is the next sleeper."""
         while not entry[2].is_set():
             await self._settle()
             if self._waiting and self._waiting[0] is entry:
@@ -105,16 +105,16 @@ class FakeClock:
 
 
 async def pass_time(clock: FakeClock) -> NoReturn:
-    """Let time pass for a clock that stands still: start it in the scene's task group, whose end cancels it.
+    """Advances a clock while tasks sleep. Start it in a task group, whose end cancels it.
 
     Unlike `FakeClock(auto=True)` this is for a scene in which one task sleeps while another may wait for a real thread:
-    time passes only as far as the next sleeper, and only while a sleeper is there.
+    the time advances only to the next sleeper, and only while there is one.
     """
     await clock.pass_by()
 
 
 class FakeRandomness:
-    """`Randomness` by counting: tokens `0000000000000001`, `…2`; fractions as given, round and round."""
+    """A `Randomness` whose tokens count (`0000000000000001`, …) and whose fractions cycle through the given ones."""
 
     def __init__(self, *fractions: float) -> None:
         self._count = itertools.count(1)

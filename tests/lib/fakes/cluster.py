@@ -1,8 +1,8 @@
-"""A cluster in memory. No kubelet: what a pod does is shown by the test, or told beforehand as a course.
+"""A cluster in memory, without a kubelet: the test sets the status of a pod, or gives its course in advance.
 
-Faults wait in a queue for each method: `fail("create_pod", error)` lets the next call raise, `effect=True` after it has
-taken effect (an answer that was lost), `hang("create_pod")` lets it never be answered. Commands of an exec and cuts of
-a followed log are told by the test as well.
+Each method has a queue of faults: `fail("create_pod", error)` makes the next call raise, with `effect=True` after it
+took effect (a lost answer); `hang("create_pod")` makes the next call wait forever. The test also sets the commands of
+execs, and where a followed log ends.
 
 More than 500 lines: the fake of one port, whose pods, logs, execs and leases share their faults and their calls.
 """
@@ -33,7 +33,7 @@ from senro.ports.cluster import Manifest
 T = TypeVar("T")
 Key = tuple[str, str]
 Course = Callable[[Manifest], Sequence[Mapping[str, Any]]]
-"""The statuses of a pod, one for each time that it is read, the last one for ever."""
+"""The statuses of a pod, one for each read; the last one remains."""
 
 RUNNING = {"running": {"startedAt": "2026-11-29T10:00:00Z"}}
 CONTAINER_FIELDS = {
@@ -43,17 +43,17 @@ CONTAINER_FIELDS = {
 
 
 def waiting(reason: str = "ContainerCreating") -> dict[str, Any]:
-    """The status of a pod whose step waits."""
+    """Returns the status of a pod whose step waits."""
     return {"phase": "Pending", "containerStatuses": [{"name": "step", "state": {"waiting": {"reason": reason}}}]}
 
 
 def running() -> dict[str, Any]:
-    """The status of a pod whose step runs."""
+    """Returns the status of a pod whose step runs."""
     return {"phase": "Running", "containerStatuses": [{"name": "step", "state": RUNNING}]}
 
 
 def ended(code: int = 0) -> dict[str, Any]:
-    """The status of a pod whose step has ended."""
+    """Returns the status of a pod whose step has ended."""
     end = {
         "exitCode": code,
         "reason": "Completed" if code == 0 else "Error",
@@ -69,13 +69,17 @@ def ended(code: int = 0) -> dict[str, Any]:
 def refusal(
     operation: str, code: int, reason: str = "", message: str = "", retry_after: float | None = None
 ) -> ApiError:
-    """The error that an adapter makes of such an answer."""
+    """Returns the error of an adapter for such an answer."""
     return api_error(operation, ErrorResponse(code, reason, message, retry_after=retry_after))
 
 
 @dataclass
 class Fault:
-    """What befalls the next call: `error`, or nothing for ever where it is None; with `effect`, after it took place."""
+    """What happens at the next call.
+
+    `error`: is raised; None means that the call waits forever.
+    `effect`: whether the call takes effect first.
+    """
 
     error: ClusterError | None
     effect: bool
@@ -83,7 +87,7 @@ class Fault:
 
 @dataclass
 class Log:
-    """A container's log as the kubelet has it: whole lines, each with its time. Followers see what is added."""
+    """The log of a container, whole lines with their times. Followers get what is added."""
 
     content: bytes = b""
     ended: bool = False
@@ -102,7 +106,7 @@ class Log:
         self.changed = anyio.Event()
 
     def place(self, since: str | None) -> int:
-        """Where lines of `since`, which is whole seconds, begin."""
+        """Returns the offset of the first line of `since`, which has whole seconds."""
         at = 0
         for line in self.content.splitlines(keepends=True):
             if since is None or line[:19].decode() >= since[:19]:
@@ -113,14 +117,14 @@ class Log:
 
 @dataclass
 class Cut:
-    """The next opening of a log ends after `after` bytes: with `error`, or in order where it is None."""
+    """Ends the next followed log after `after` bytes, with `error`, or normally if it is None."""
 
     after: int
     error: ClusterError | None
 
 
 class RemoteSide:
-    """An exec as its command sees it."""
+    """An exec, as its command sees it."""
 
     def __init__(self, container: str, command: Sequence[str], *, stdin: bool) -> None:
         self.container = container
@@ -130,14 +134,14 @@ class RemoteSide:
         self.stdin = stdin
         self.moved = anyio.Event()
         self.sent = self.taken = 0
-        """Messages of stdin so far."""
+        """The messages of stdin that were sent and read."""
 
     def wake(self) -> None:
         self.moved.set()
         self.moved = anyio.Event()
 
     async def read(self) -> bytes:
-        """The next message of stdin; b"" at its end."""
+        """Returns the next message of stdin; b"" at its end."""
         try:
             piece = await self.received.receive()
         except anyio.EndOfStream:
@@ -154,7 +158,7 @@ class RemoteSide:
 
 
 Command = Callable[[RemoteSide], Awaitable[ExecResult]]
-"""What a command does: it returns how it ended, or raises the `ClusterError` that breaks the stream."""
+"""The behaviour of a command. It returns its result, or raises the `ClusterError` that breaks the stream."""
 
 
 async def _missing(far: RemoteSide) -> ExecResult:
@@ -166,7 +170,7 @@ def _decoded(stored: Mapping[str, Any]) -> Lease:
 
 
 class FakeExec:
-    """`ExecSession`."""
+    """An `ExecSession` on a `RemoteSide`."""
 
     def __init__(self, operation: str, far: RemoteSide) -> None:
         self._operation = operation
@@ -203,7 +207,11 @@ class FakeExec:
 
 
 class FakeCluster:
-    """`Cluster`. `calls` lists what was asked, in order; `pods` and `secrets` hold what there is, as JSON."""
+    """A `Cluster` in memory.
+
+    `calls`: the names of the called methods, in order.
+    `pods`, `secrets`, `leases`: the objects, as JSON.
+    """
 
     def __init__(
         self, clock: Clock, *, course: Course = lambda _: [waiting()], namespaces: Sequence[str] = ("ci",)
@@ -221,21 +229,21 @@ class FakeCluster:
         self.secrets: dict[Key, dict[str, Any]] = {}
         self.leases: dict[Key, dict[str, Any]] = {}
         self.stubborn = False
-        """Whether processes ignore SIGTERM, so that a pod is there until its grace has passed."""
+        """Whether processes ignore SIGTERM, so that a deleted pod exists until the end of its grace period."""
         self.shows_ends = False
-        """Whether a step that a deletion ends is shown ended, for 0.8 s, before its pod goes, as a kubelet does."""
+        """Whether a pod shows for 0.8 s that its deletion ended the step, before it is removed, as by a kubelet."""
         self.logs: dict[tuple[str, str, str], Log] = {}
         self.cuts: deque[Cut] = deque()
         self.openings: list[str | None] = []
         self.piece = 7
-        """Bytes that a followed log gives at once."""
+        """The size of the pieces of a followed log."""
         self.commands: deque[Command] = deque()
         self.command: Command = _missing
-        """What every exec runs that `commands` has nothing for."""
+        """The command of an exec for which `commands` has none."""
         self.execs: list[RemoteSide] = []
         self.open_streams = 0
         self.events: dict[Key, tuple[ClusterEvent, ...]] | None = None
-        """The Events by namespace and uid; None for an identity that may not list them."""
+        """The Events by namespace and uid; None if the identity may not list them."""
 
     @property
     def address(self) -> str:
@@ -246,23 +254,23 @@ class FakeCluster:
         return "v1.36.2"
 
     def fail(self, method: str, error: ClusterError, *, effect: bool = False) -> None:
-        """Let the next call of `method` raise `error`."""
+        """Makes the next call of `method` raise `error`."""
         self._faults.setdefault(method, deque()).append(Fault(error, effect))
 
     def hang(self, method: str, *, effect: bool = False) -> None:
-        """Let the next call of `method` wait until it is cancelled."""
+        """Makes the next call of `method` wait until it is cancelled."""
         self._faults.setdefault(method, deque()).append(Fault(None, effect))
 
     def heal(self, method: str) -> None:
-        """Forget the faults that wait for `method`."""
+        """Removes the queued faults of `method`."""
         self._faults.pop(method, None)
 
     def show(self, pod: Pod, status: Mapping[str, Any]) -> None:
-        """Let the pod have this status from now on."""
+        """Sets the status of the pod."""
         self._courses[pod.uid] = deque([status])
 
     def vanish(self, pod: Pod) -> None:
-        """Take the pod away, as a node that is removed does."""
+        """Removes the pod, as the removal of its node does."""
         self._remove((pod.namespace, pod.name))
 
     def log(self, pod: Pod, container: str = "step") -> Log:
@@ -369,7 +377,7 @@ class FakeCluster:
             return effect()
         fault = queue.popleft()
         if fault.effect:
-            with suppress(ApiError):  # a refusal is lost as well
+            with suppress(ApiError):  # the answer of a refusal is lost too
                 effect()
         if fault.error is not None:
             raise fault.error
@@ -443,7 +451,7 @@ class FakeCluster:
             del self.leases[key]
 
     def _hold(self, operation: str, stored: Mapping[str, Any], uid: str, version: str) -> None:
-        """The preconditions of a write."""
+        """Checks the preconditions of a write."""
         if (stored["metadata"]["uid"], stored["metadata"]["resourceVersion"]) != (uid, version):
             raise refusal(operation, 409, "Conflict", "the object has been modified")
 
@@ -502,7 +510,7 @@ class FakeCluster:
         while True:
             piece = log.content[at : limit if limit is None else max(at, limit)]
             at += len(piece)
-            # Cut anywhere: a piece is no line.
+            # Cut anywhere: a piece need not be a line.
             for start in range(0, len(piece), self.piece):
                 await anyio.lowlevel.checkpoint()
                 yield piece[start : start + self.piece]

@@ -1,4 +1,4 @@
-"""The folder of a run, in memory: what was appended, what was logged."""
+"""A run's folder in memory: its events and logs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RUN_ID = "20261129T231308Z-5f0c9a"
 
 
 class MemoryLog:
-    """`StepLog`. `content` is what was written."""
+    """A `StepLog`. `content`: what was written."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -31,7 +31,11 @@ class MemoryLog:
 
 
 class MemoryLedger:
-    """`RunLedger`. `root` is a real folder where workspaces are wanted; `broken` is raised by every append."""
+    """A `RunLedger`.
+
+    `root`: a real folder, if the test needs workspaces.
+    `broken`: the error that every append raises, if any.
+    """
 
     def __init__(self, root: Path | None = None) -> None:
         self._root = root or Path("/nowhere")

@@ -1,4 +1,4 @@
-"""A connection after its 101, told beforehand what the server says."""
+"""A network connection after its 101, with scripted answers of the server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.lib.fakes.clock import FakeClock
 
 
 def server_frame(data: bytes, *, opcode: int = 2, fin: bool = True) -> bytes:
-    """A frame as a server sends it, unmasked (RFC 6455 section 5.2)."""
+    """Returns a frame as a server sends it, unmasked (RFC 6455 section 5.2)."""
     head = bytes([(0x80 if fin else 0) | opcode])
     if len(data) < 126:
         return head + bytes([len(data)]) + data
@@ -23,7 +23,7 @@ def server_frame(data: bytes, *, opcode: int = 2, fin: bool = True) -> bytes:
 
 
 def client_frames(wire: bytes) -> list[tuple[int, bool, bytes]]:
-    """What a client put on the wire: (opcode, fin, payload) of each frame; an unmasked or torn one is an error."""
+    """Returns (opcode, fin, payload) of each frame that a client sent. Fails for an unmasked or incomplete one."""
     frames = []
     while wire:
         opcode, fin, masked, length = wire[0] & 15, wire[0] >= 128, wire[1] >= 128, wire[1] & 127
@@ -43,9 +43,9 @@ def client_frames(wire: bytes) -> list[tuple[int, bool, bytes]]:
 
 
 class FakeNetworkStream(httpcore.AsyncNetworkStream):
-    """Gives `pieces` one by one, an exception among them is raised; then silence until the caller's own bound.
+    """Returns `pieces` one by one and raises an exception among them; then reads time out.
 
-    `written` is what the client sent. With `block_writes` a write never returns; with `write_error` it fails.
+    `written`: what the client sent. With `block_writes` a write never returns; with `write_error` it raises.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Child processes by script: no process is started, and the same argv always does the same.
+"""Scripted child processes: no process is started, and the same argv always does the same.
 
-A script is what the command does, in order. `Handler` is what it does on SIGTERM before it ends; without one, SIGTERM
-ends it at once with 143. A program that has no script is one that is not installed.
+A script is the list of actions of a command. A `Handler` sets its actions on SIGTERM; without one SIGTERM ends it with
+143. A program without a script is not installed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from senro.ports.processes import Command, OutputSink, ProcessEnd
 
 @dataclass(frozen=True, slots=True)
 class Out:
-    """It writes to a stream."""
+    """Writes to a stream."""
 
     stream: Literal["stdout", "stderr"]
     data: bytes
@@ -25,26 +25,26 @@ class Out:
 
 @dataclass(frozen=True, slots=True)
 class Env:
-    """It writes the value of a variable of its environment to stdout, `unset` where it has none."""
+    """Writes the value of a variable of the environment to stdout, or `unset`."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """It goes on until it is ended."""
+    """Runs until it is ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """From here on, SIGTERM makes it do this; an empty one ignores SIGTERM."""
+    """Sets the actions on SIGTERM. An empty one ignores SIGTERM."""
 
     actions: tuple[Out | Exit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """It ends with this code; 128+n for signal n."""
+    """Ends with this code; 128+n for signal n."""
 
     code: int
 
@@ -54,7 +54,11 @@ _WITHHELD = ("SENRO_K8S_", "SENRO_SECRET_")
 
 
 class FakeProcesses:
-    """`Processes` from scripts by argv. `started` lists every command, `running` counts those that have not ended."""
+    """A `Processes` with scripts by argv.
+
+    `started`: every command that was started.
+    `running`: the number of commands that have not ended.
+    """
 
     def __init__(
         self, scripts: Mapping[tuple[str, ...], Sequence[Action]], environ: Mapping[str, str] | None = None
@@ -122,7 +126,7 @@ class _Play:
         return 0
 
     async def _unless_killed(self, acting: Coroutine[Any, Any, int]) -> int:
-        """The code of what it does, or 137 where SIGKILL comes first."""
+        """Returns the exit code of `acting`, or 137 if `kill_all` comes first."""
         code, failure = 137, None
 
         async def act() -> None:
@@ -142,9 +146,9 @@ class _Play:
         return code
 
     async def _terminate(self) -> int:
-        return await self._unless_killed(self._send_close_frame())
+        return await self._unless_killed(self._handle_sigterm())
 
-    async def _send_close_frame(self) -> int:
+    async def _handle_sigterm(self) -> int:
         if self._handler is None:
             return 143
         with anyio.move_on_after(self._command.grace):

@@ -1,4 +1,4 @@
-"""A `ScratchStore` without a disk of its own."""
+"""A `ScratchStore` in memory."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ from senro.ports.trees import Packed
 
 @dataclass
 class ScratchEntries:
-    """What several `FakeScratchStore`s share: an archive for each entry, by cache and key."""
+    """The entries that several `FakeScratchStore`s share: an archive for each cache and key."""
 
     archives: dict[tuple[str, str], tuple[ScratchEntry, Tree, bytes]] = field(default_factory=dict)
 
 
 class FakeScratchStore:
-    """Entries in memory. `calls` has the name of every call.
+    """A `ScratchStore` in memory.
 
-    `fails`: by a call's name, what it raises, one error a call; `hangs`: calls that never end. `damaged`: keys whose
-    content is another.
+    `calls`: the names of all calls.
+    `fails`: errors to raise, by the name of the call, one for each call.
+    `hangs`: calls that never return.
+    `damaged`: keys whose content does not match the entry.
     """
 
     def __init__(self, entries: ScratchEntries | None = None, *, name: str = "fake", read_only: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""A TLS server on loopback that says what a test tells it to, byte by byte."""
+"""A TLS server on loopback whose handler the test provides."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Handler = Callable[[TLSStream], Awaitable[None]]
 
 @cache
 def server_authority() -> Authority:
-    """The CA of every server here."""
+    """Returns the CA of all servers here."""
     return authority("made-up-cluster-ca")
 
 
@@ -36,7 +36,7 @@ async def tls_server(
     client_ca: bytes | None = None,
     host: str = "127.0.0.1",
 ) -> AsyncIterator[int]:
-    """Serve `handler` for each connection; the port. A handler that fails fails the test."""
+    """Serves each connection with `handler` and yields the port. An error of the handler fails the test."""
     context = server_context(alpn)
     if client_ca is not None:
         context.verify_mode = ssl.CERT_REQUIRED
@@ -55,7 +55,7 @@ async def tls_server(
 
 
 def server_context(alpn: Sequence[str]) -> ssl.SSLContext:
-    """A server's side of TLS, with a new certificate of the CA above."""
+    """Returns a TLS context of a server with a new certificate."""
     pair = server_authority().issue("apiserver")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_alpn_protocols(list(alpn))
@@ -68,19 +68,19 @@ def server_context(alpn: Sequence[str]) -> ssl.SSLContext:
 
 
 async def read_head(stream: anyio.abc.ByteReceiveStream) -> bytes:
-    """The head of an HTTP/1.1 request, as it came."""
+    """Returns the head of an HTTP/1.1 request."""
     return await BufferedByteReceiveStream(stream).receive_until(b"\r\n\r\n", 65_536)
 
 
 def alpn_of(stream: TLSStream) -> str | None:
-    """The protocol that client and server agreed on."""
+    """Returns the protocol that client and server negotiated."""
     return stream.extra(TLSAttribute.alpn_protocol)
 
 
 class Http2Server:
-    """Answers every HTTP/2 request of a connection with `body`, each after so many `turns` of the event loop.
+    """Answers each HTTP/2 request of a connection with `body`, after `turns` turns of the event loop.
 
-    With `until`, no answer is given before that.
+    With `until`, it answers no request before that event.
     """
 
     def __init__(self, body: bytes, *, turns: int = 0, until: anyio.Event | None = None) -> None:
@@ -132,7 +132,7 @@ class Http2Server:
 
 @asynccontextmanager
 async def connect_proxy() -> AsyncIterator[tuple[int, list[bytes]]]:
-    """A proxy that knows CONNECT alone; its port, and the heads of the requests that it saw."""
+    """Serves CONNECT requests. Yields the port, and the heads of the requests."""
     heads: list[bytes] = []
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
 
@@ -143,7 +143,7 @@ async def connect_proxy() -> AsyncIterator[tuple[int, list[bytes]]]:
             async for data in source:
                 await target.send(data)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # either end may hang up first
+            pass  # either end may close first
         scope.cancel()
 
     async def serve(client: anyio.abc.SocketStream) -> None:

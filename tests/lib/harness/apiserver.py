@@ -1,4 +1,4 @@
-"""What the tests of the apiserver adapter share: recordings, and a cluster whose connections respx answers."""
+"""What the tests of the apiserver adapter share: recordings, and a cluster whose HTTP requests respx answers."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ SWITCHING = (
     f"Sec-WebSocket-Accept: {expected_accept(b'0000000000000001')}\r\n"
     "Sec-WebSocket-Protocol: {protocol}\r\n\r\n"
 )
-"""A 101 to the first exec of a `FakeRandomness`; fill in the subprotocol."""
+"""The 101 for the first exec with a `FakeRandomness`, to be formatted with the subprotocol."""
 
 Exchange = dict[str, Any]
 
 
 @cache
 def recording(scenario: str) -> dict[str, Any]:
-    """One scenario as recorded."""
+    """Returns a recorded scenario."""
     loaded: dict[str, Any] = json.loads((RECORDINGS / f"{scenario}.json").read_text())
     return loaded
 
 
 def exchanges() -> Iterator[tuple[str, int, Exchange]]:
-    """Every exchange of every recording: scenario, position, exchange."""
+    """Yields the scenario, position and content of every recorded exchange."""
     for path in sorted(RECORDINGS.glob("*.json")):
         if path.stem != "expected":
             for position, exchange in enumerate(recording(path.stem)["exchanges"]):
@@ -54,7 +54,7 @@ def exchanges() -> Iterator[tuple[str, int, Exchange]]:
 
 
 def body_of(part: dict[str, Any]) -> bytes:
-    """The bytes of a recorded request or answer."""
+    """Returns the bytes of a recorded request or answer."""
     if "json" in part:
         return json.dumps(part["json"]).encode()
     if "chunks" in part:
@@ -63,7 +63,7 @@ def body_of(part: dict[str, Any]) -> bytes:
 
 
 class Pieces(httpx.AsyncByteStream):
-    """A body that arrives in pieces; an exception among them is raised."""
+    """A body that arrives in pieces. An exception among them is raised."""
 
     def __init__(self, *pieces: bytes | Exception) -> None:
         self._pieces = pieces
@@ -83,7 +83,7 @@ class Pieces(httpx.AsyncByteStream):
 async def cluster_under_respx(
     *, credential: Credential | None = None, clock: FakeClock | None = None, randomness: FakeRandomness | None = None
 ) -> AsyncIterator[ApiserverCluster]:
-    """The adapter over plain clients; use it inside `respx.mock`, which takes the place of their connections."""
+    """Yields the adapter over plain clients, for use inside `respx.mock`, which replaces their connections."""
     authorization = Authorization(credential or Token("made-up-token"))
     clock, randomness = clock or FakeClock(auto=True), randomness or FakeRandomness()
     async with (
@@ -104,7 +104,7 @@ async def cluster_under_respx(
 
 @asynccontextmanager
 async def rest_under_respx(clock: FakeClock | None = None) -> AsyncIterator[Rest]:
-    """The REST layer alone, for what no port asks for."""
+    """Yields the REST layer alone, for requests that no port sends."""
     authorization = Authorization(Token("made-up-token"))
     clock = clock or FakeClock(auto=True)
     async with (
@@ -117,7 +117,7 @@ async def rest_under_respx(clock: FakeClock | None = None) -> AsyncIterator[Rest
 def configuration(
     port: int, *, credential: Credential | None = None, proxy: str | None = None, host: str = "127.0.0.1"
 ) -> Configuration:
-    """For the server at `port`, of tests/lib/fakes/server.py."""
+    """Returns the configuration for a server of tests/lib/fakes/server.py."""
     return Configuration(
         server=f"https://{host}:{port}",
         ca=server_authority().cert.decode(),
@@ -127,5 +127,5 @@ def configuration(
 
 
 def connect_to(chosen: Configuration) -> AbstractAsyncContextManager[Cluster]:
-    """The adapter over real connections."""
+    """Returns the adapter over real connections."""
     return connect(chosen, clock=FakeClock(), randomness=FakeRandomness())

@@ -1,4 +1,4 @@
-"""What the application works with, in memory: for the tests of its units."""
+"""The services of the application in memory, for unit tests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NONCE = "00ff00ff00ff00ff"
 
 
 class RecordingReporter(Reporter):
-    """A reporter that keeps what it was told."""
+    """A reporter that records its calls."""
 
     def __init__(self) -> None:
         self.states: list[tuple[str, str, int, str]] = []
@@ -61,7 +61,7 @@ class RecordingReporter(Reporter):
 
 
 class App:
-    """The services of a run and its recorder, around fakes; `folder` is a real one, for the trees."""
+    """The services and the recorder of a run, with fakes. `folder` is a real folder for the trees."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class App:
     def attempt(
         self, number: int = 1, *, step: str = "build.make", last: bool = True, mounts: Sequence[MountTransfer] = ()
     ) -> Attempt:
-        """An attempt of the step, with what `Workspaces.prepare` returned for it."""
+        """Returns an attempt of the step. `mounts`: what `Workspaces.prepare` returned for it."""
         planned = next(planned.step for planned in self.plan.steps if planned.step.id == step)
         return Attempt(
             step=planned,
@@ -110,7 +110,7 @@ class App:
 
 
 def pod_plan(**fields: Any) -> Plan:
-    """A plan of the step `build.make`, in a pod unless `on` says otherwise."""
+    """Returns a plan of the step `build.make`, in a pod unless `on` is given."""
     pipeline = Pipeline("release")
     fields.setdefault("command", ["make"])
     fields.setdefault("on", RUNNER)
@@ -119,7 +119,7 @@ def pod_plan(**fields: Any) -> Plan:
 
 
 class ScriptedWatch:
-    """`PodWatch` that shows what the test puts in; it waits while there is nothing."""
+    """A `PodWatch` that returns what the test puts in, and waits while there is nothing."""
 
     def __init__(self, *seen: Pod | ClusterError | None) -> None:
         self.seen = deque(seen)
@@ -149,7 +149,7 @@ class ScriptedWatch:
 def pod_with(
     step: Mapping[str, Any] | None = None, *, stage: Mapping[str, Any] | None = None, uid: str = "uid-1", **status: Any
 ) -> Pod:
-    """A pod whose containers are in these states; without any it has no status yet."""
+    """Returns a pod whose containers have these states; without any it has no status."""
     statuses = [] if step is None else [{"name": "step", "state": step}]
     inits = [] if stage is None else [{"name": "senro-stage", "state": stage}]
     return pod_from(
@@ -162,7 +162,7 @@ def pod_with(
 
 
 class SteadyWatch:
-    """`PodWatch` over a pod that stays as it is until the test shows another; a nudge brings it twice."""
+    """A `PodWatch` of a pod that changes only by `show`. A nudge makes it return the pod twice."""
 
     def __init__(self, pod: Pod | None) -> None:
         self._pod = pod
@@ -170,7 +170,7 @@ class SteadyWatch:
         self._more = anyio.Event()
 
     def show(self, pod: Pod | None) -> None:
-        """Let the pod be so from now on, and let it be seen."""
+        """Sets the pod, and lets the watch return it."""
         self._pod = pod
         self._let(1)
 
@@ -203,9 +203,9 @@ OVER = {
 
 
 async def until(condition: Any) -> None:
-    """Let the others go on until they came so far."""
+    """Lets other tasks run until the condition holds."""
     for _ in range(2000):
         if condition():
             return
         await anyio.lowlevel.checkpoint()
-    raise AssertionError("the others never came so far")
+    raise AssertionError("the condition did not hold after 2000 turns")

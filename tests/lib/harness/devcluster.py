@@ -1,4 +1,4 @@
-"""A client of the embedded cluster that shares no code with senro's own: httpx for REST, bare sockets for exec."""
+"""A client of the embedded cluster that shares no code with senro: httpx for REST, plain sockets for exec."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RECORDINGS = Path(__file__).parents[2] / "contract" / "recordings"
 WAIT_SECONDS = 20.0
 
 LOOK_SECONDS = 0.05
-"""Between two looks where nothing changes in the cluster: some conditions are about processes."""
+"""Seconds between two checks while no object changes, since some conditions depend on processes."""
 
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
 
@@ -31,13 +31,13 @@ Object = dict[str, Any]
 
 
 def recording(name: str) -> Object:
-    """A recorded scenario."""
+    """Returns a recorded scenario."""
     document: Object = json.loads((RECORDINGS / f"{name}.json").read_text())
     return document
 
 
 def pod_manifest(name: str, command: list[str], **spec: Any) -> Object:
-    """A pod of one container `step`; further fields of the spec by keyword, of the container under `step`."""
+    """Returns a pod with the container `step`. Keywords are fields of the spec; `step` has fields of the container."""
     container = {"name": "step", "image": IMAGE, "command": command, **spec.pop("step", {})}
     return {
         "apiVersion": "v1",
@@ -54,24 +54,24 @@ def pod_manifest(name: str, command: list[str], **spec: Any) -> Object:
 
 @dataclass
 class ExecResult:
-    """What came out of an exec: each message by channel, the status document, the close code, how it ended."""
+    """The result of an exec: the messages, each beginning with its channel, and the close code."""
 
     messages: list[bytes] = field(default_factory=list)
     close_code: int | None = None
 
     def channel(self, number: int) -> bytes:
-        """The payload of one channel."""
+        """Returns the payload of one channel."""
         return b"".join(message[1:] for message in self.messages if message[0] == number)
 
     @property
     def status(self) -> Object | None:
-        """The status document, or None where none came."""
+        """The status document; None if none was sent."""
         text = self.channel(3)
         return json.loads(text) if text else None
 
     @property
     def exit_code(self) -> int | None:
-        """0, the code of a NonZeroExitCode, or None."""
+        """0 for Success, else the code of a NonZeroExitCode; None without a status."""
         status = self.status
         if status is None:
             return None
@@ -81,7 +81,7 @@ class ExecResult:
 
 
 class Socket:
-    """One exec's connection, frame by frame."""
+    """The connection of an exec, frame by frame."""
 
     def __init__(self, raw: ssl.SSLSocket, head: bytes, rest: bytes) -> None:
         self.raw = raw
@@ -91,7 +91,7 @@ class Socket:
         self._buffer = bytearray(rest)
 
     def body(self) -> bytes:
-        """The rest of an answer that is no 101."""
+        """Returns the rest of an answer that is no 101."""
         length = self.headers.get("content-length")
         while length is None or len(self._buffer) < int(length):
             if not self._more():
@@ -99,12 +99,12 @@ class Socket:
         return bytes(self._buffer)
 
     def document(self) -> Object:
-        """The body as JSON."""
+        """Returns the body as JSON."""
         found: Object = json.loads(self.body())
         return found
 
     def send(self, payload: bytes, opcode: int = 2, *, final: bool = True, masked: bool = True) -> None:
-        """One frame; the mask is zeroes, which RFC 6455 does not forbid."""
+        """Sends one frame. The mask is zero, which RFC 6455 permits."""
         first = (0x80 if final else 0) | opcode
         bit = 0x80 if masked else 0
         size = len(payload)
@@ -117,15 +117,15 @@ class Socket:
         self.raw.sendall(head + (bytes(4) if masked else b"") + payload)
 
     def stdin(self, data: bytes) -> None:
-        """One message for the command's stdin."""
+        """Sends one message of stdin."""
         self.send(b"\x00" + data)
 
     def close_stdin(self) -> None:
-        """v5's close signal."""
+        """Sends v5's close signal."""
         self.send(b"\xff\x00")
 
     def frame(self) -> tuple[int, bytes] | None:
-        """The next frame's opcode and payload; None at the end of the stream."""
+        """Returns opcode and payload of the next frame; None at the end of the stream."""
         if not self._need(2):
             return None
         opcode, size = self._buffer[0] & 0x0F, self._buffer[1] & 0x7F
@@ -143,7 +143,7 @@ class Socket:
         return opcode, payload
 
     def finish(self) -> ExecResult:
-        """Everything up to the close frame or the end of the stream."""
+        """Reads until the close frame or the end of the stream."""
         result = ExecResult()
         while (found := self.frame()) is not None:
             opcode, payload = found
@@ -169,7 +169,7 @@ class Socket:
 
 
 class Client:
-    """The runner's identity against one embedded cluster."""
+    """A client of an embedded cluster, by default with the runner's identity."""
 
     def __init__(self, cluster: DevCluster, *, http2: bool = False, token: str | None = None) -> None:
         self.cluster = cluster
@@ -190,7 +190,7 @@ class Client:
         self.http.close()
 
     def create(self, manifest: Object, **query: str) -> Object:
-        """Create a pod; it has to be created."""
+        """Creates a pod and returns it. Fails if the answer is not 201."""
         answer = self.http.post("/api/v1/namespaces/ci/pods", json=manifest, params=query)
         assert answer.status_code == 201, answer.text
         document: Object = answer.json()
@@ -204,7 +204,7 @@ class Client:
         return document
 
     def until(self, name: str, holds: Callable[[Object | None], bool]) -> list[Object | None]:
-        """Read the pod after each change in the cluster until it holds; every state that was seen, in order."""
+        """Reads the pod after each change in the cluster until `holds` is true. Returns all states, in order."""
         seen: list[Object | None] = []
         version = ""
         end = time.monotonic() + WAIT_SECONDS
@@ -218,16 +218,16 @@ class Client:
             if holds(pod):
                 return seen
             self.cluster.changed_since(stored, within=LOOK_SECONDS)
-        raise AssertionError(f"{name} did not come to what was waited for; last seen: {seen[-1]}")
+        raise AssertionError(f"{name} did not reach the expected state; last: {seen[-1]}")
 
     def finished(self, name: str) -> Object:
-        """The pod once its phase is final."""
+        """Returns the pod once its phase is final."""
         last = self.until(name, lambda pod: pod is not None and pod["status"]["phase"] in {"Succeeded", "Failed"})[-1]
         assert last is not None
         return last
 
     def running(self, name: str, container: str = "step") -> Object:
-        """The pod once that container runs."""
+        """Returns the pod once the container runs."""
         last = self.until(name, lambda pod: pod is not None and "running" in state_of(pod, container))[-1]
         assert last is not None
         return last
@@ -254,7 +254,7 @@ class Client:
         namespace: str = "ci",
         method: str = "GET",
     ) -> Iterator[Socket]:
-        """An exec's connection behind its handshake, whatever was answered."""
+        """Opens an exec and yields its connection after the handshake, also if it was refused."""
         query = [("container", container)] if container else []
         query += [("command", word) for word in command]
         query += [
@@ -286,20 +286,20 @@ class Client:
             yield Socket(raw, head, rest)
 
     def connect(self) -> ssl.SSLSocket:
-        """A TLS connection of HTTP/1.1."""
+        """Returns a TLS connection for HTTP/1.1."""
         context = ssl.create_default_context(cafile=self.ca_file)
         raw = socket.create_connection(("127.0.0.1", self.cluster.port), timeout=WAIT_SECONDS)
         return context.wrap_socket(raw, server_hostname="127.0.0.1")
 
     def run(self, name: str, command: list[str], **options: Any) -> ExecResult:
-        """An exec to its end."""
+        """Runs an exec to its end."""
         with self.exec(name, command, **options) as session:
             assert session.status == 101, session.body()
             return session.finish()
 
 
 def statuses(pod: Object) -> dict[str, Object]:
-    """Every container's status by its name."""
+    """Returns the status of each container by name."""
     status = pod["status"]
     return {
         entry["name"]: entry
@@ -308,13 +308,13 @@ def statuses(pod: Object) -> dict[str, Object]:
 
 
 def state_of(pod: Object, container: str) -> Object:
-    """A container's `state`, {} before there is one."""
+    """Returns a container's `state`; {} if it has none yet."""
     state: Object = statuses(pod).get(container, {}).get("state", {})
     return state
 
 
 def summary(pod: Object | None) -> Any:
-    """What a recording and the embedded cluster have to agree on: no times, ids, addresses or image names."""
+    """Returns what must agree with a recording: no times, ids, addresses or image names."""
     if pod is None:
         return None
     meta, status = pod["metadata"], pod["status"]
@@ -342,7 +342,7 @@ def _container(entry: Object) -> Any:
 
 
 def recorded_states(name: str, pod: str) -> list[Any]:
-    """The summaries of a recorded pod's GETs, those that differ from the one before."""
+    """Returns the summaries of a recorded pod's GETs, without repetitions."""
     found: list[Any] = []
     for exchange in recording(name)["exchanges"]:
         request, document = exchange["request"], exchange["response"].get("json")

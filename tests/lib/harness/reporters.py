@@ -1,4 +1,4 @@
-"""One run, told to a reporter: what the tests of all reporters show."""
+"""A run for the tests of all reporters."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ SUMMARY = RunSummary(
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal; it has no file descriptor and so no size."""
+    """A stream that claims to be a terminal. It has no file descriptor and so no size."""
 
     encoding = "utf-8"
 
@@ -63,14 +63,14 @@ class Terminal(io.StringIO):
 
 
 class BrokenPipeStream(io.StringIO):
-    """A pipe that nobody reads any more."""
+    """A pipe without a reader."""
 
     def write(self, _text: str) -> int:
         raise BrokenPipeError(32, "Broken pipe")
 
 
 def render_table(reporter: LiveReporter, width: int) -> str:
-    """The table as it is now, in so many columns."""
+    """Returns the current table in `width` columns."""
     console = Console(file=io.StringIO(), width=width, height=20, _environ={})
     with console.capture() as captured:
         console.print(reporter.table())
@@ -78,7 +78,7 @@ def render_table(reporter: LiveReporter, width: int) -> str:
 
 
 def report_run(reporter: Reporter, clock: FakeClock, look: Callable[[str], None] = lambda _moment: None) -> None:
-    """Tell the run; `look` is called at three moments, with a name for each."""
+    """Reports the run. `look` is called at four moments with a name for each."""
     reporter.run_started(RUN, FOLDER, STEPS)
     for step in STEPS:
         reporter.step_state(step.step_id, "pending", attempt=0)

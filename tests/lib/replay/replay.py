@@ -1,7 +1,7 @@
-"""Replays a recorded scenario against the embedded cluster: the same requests in the same order, and what they got.
+"""Replays a recorded scenario against the embedded cluster: the same requests in the same order, with their answers.
 
-Names of pods are kept; uids, resourceVersions, times, addresses and hexadecimal ids are mapped to words; images are
-mapped to the embedded cluster's table. A pod's states are compared as a sequence, everything else answer by answer.
+Names of pods are kept. Uids, resourceVersions, times, addresses and hexadecimal ids are replaced by words, and images
+by those of the embedded cluster. The states of a pod are compared as a sequence, other answers one by one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.lib.replay.surroundings import (
     World,
     identity_of,
     prepare,
-    shortened,
+    shorten,
     with_mapped_commands,
 )
 
@@ -39,22 +39,25 @@ _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 _ID = re.compile(r"\b[0-9a-f]{64}\b")
 _ADDRESS = re.compile(r"\b10\.\d+\.\d+\.\d+\b")
 _NOT_COMPARED = frozenset({"managedFields", "image", "imageID"})
-"""managedFields tell of the recorder's client; images are mapped, and their ids with them."""
+"""Fields of the recorder's client, and ids of images, which the embedded cluster replaces."""
 
 _SETTLE = 4.0
-"""Seconds that a recorded state is waited for; it is reported as missing afterwards, nothing is slept."""
+"""Maximum seconds to wait for a recorded state. After that it is reported as missing."""
 
 
-_HURRY_AFTER, _HURRY = 1.5, 0.5
-"""After so long the cluster's own clock is moved by so many seconds at each look: back-offs, graces, silent nodes."""
+_ADVANCE_AFTER, _ADVANCE = 1.5, 0.5
+"""Seconds after which each check advances the cluster's clock, and by how much: for back-offs and graces."""
 
 _LOOK = 0.02
-"""Seconds until the next look where nothing changes meanwhile: it is the clock that is waited for."""
+"""Seconds between two checks while no object changes."""
 
 
 @dataclass
 class Outcome:
-    """One exchange: whether the answers were equal, and both, for the message."""
+    """The comparison of one exchange.
+
+    `equal`: whether the answers were equal. The message of a failure shows both.
+    """
 
     scenario: str
     position: int
@@ -79,30 +82,30 @@ class Outcome:
         return f"({self.scenario!r}, {self.position}): {self.what}\n{shown}"
 
 
-def normal(value: Any, key: str = "") -> Any:
-    """A document without what no two clusters share."""
+def normalise(value: Any, key: str = "") -> Any:
+    """Returns a document without what differs between clusters."""
     if isinstance(value, dict):
-        return {name: normal(item, name) for name, item in value.items() if name not in _NOT_COMPARED}
+        return {name: normalise(item, name) for name, item in value.items() if name not in _NOT_COMPARED}
     if isinstance(value, list):
-        return [normal(item) for item in value]
+        return [normalise(item) for item in value]
     if key == "resourceVersion" and value:
         return "VERSION"
-    return shortened(text(value)) if isinstance(value, str) else value
+    return shorten(normalise_text(value)) if isinstance(value, str) else value
 
 
-def text(value: str) -> str:
-    """A text with its times, ids and addresses mapped."""
+def normalise_text(value: str) -> str:
+    """Returns a text with its times, ids and addresses replaced."""
     value = _TIME.sub("TIME", value)
     value = _UID.sub("UID", value)
     return _ADDRESS.sub("ADDRESS", _ID.sub("ID", value))
 
 
-def state(pod: Object | None) -> Any:
-    """What a sequence of pod states is compared by; None is a pod that is gone."""
+def comparable_state(pod: Object | None) -> Any:
+    """Returns what a sequence of pod states is compared by; None for a pod that is gone."""
     if pod is None or pod.get("kind") == "Status":
         return None
     meta, status = pod["metadata"], pod["status"]
-    return normal(
+    return normalise(
         {
             "phase": status["phase"],
             "reason": status.get("reason"),
@@ -127,7 +130,7 @@ def _container(status: Object) -> Object:
 
 @dataclass
 class Replay:
-    """One scenario on a cluster of its own."""
+    """A scenario on a cluster of its own."""
 
     scenario: str
     cluster: DevCluster
@@ -142,7 +145,7 @@ class Replay:
         self._skipped: set[int] = set()
 
     def run(self) -> list[Outcome]:
-        """Everything in its order; the outcomes by position."""
+        """Replays all exchanges in order. Returns the outcomes by position."""
         exchanges = self.document["exchanges"]
         prepare(self.world)
         items: list[tuple[float, int, Any]] = [(e["at"], n, e) for n, e in enumerate(exchanges)]
@@ -171,7 +174,7 @@ class Replay:
     def _exchange(self, position: int, exchange: Object, *, overlaps: bool) -> None:
         request = exchange["request"]
         if pod := _polled(exchange):
-            self._expected.setdefault(pod, []).append((position, state(exchange["response"].get("json"))))
+            self._expected.setdefault(pod, []).append((position, comparable_state(exchange["response"].get("json"))))
             return
         self._reach()
         identity = identity_of(self.scenario, position, self.world)
@@ -206,29 +209,29 @@ class Replay:
         self.world.during(self.scenario, position)
 
     def _reach(self) -> None:
-        """Wait until every pod is where the recording last saw it, or give up: the comparison will tell."""
-        end = time.monotonic() + self.world.patience(_SETTLE)
+        """Waits until every pod is in its last recorded state, or gives up; the comparison reports the difference."""
+        end = time.monotonic() + self.world.wait_seconds(_SETTLE)
         for name, expected in self._expected.items():
             position, last = expected[-1]
-            times = sum(value == last for value in _changes(value for _, value in expected))
+            times = sum(value == last for value in _without_repetitions(value for _, value in expected))
             begun = time.monotonic()
             version = self.cluster.version
             while self._states_so_far(name).count(last) < times and position not in self._skipped:
                 if time.monotonic() > end:
                     self._skipped.add(position)
-                if time.monotonic() - begun > _HURRY_AFTER:
-                    self.cluster.advance(_HURRY)
+                if time.monotonic() - begun > _ADVANCE_AFTER:
+                    self.cluster.advance(_ADVANCE)
                 self.cluster.changed_since(version, within=_LOOK)
                 version = self.cluster.version
 
     def _states_so_far(self, name: str) -> list[Any]:
-        """Every state the pod was in so far, None at the end where it is gone."""
-        seen = _changes(state(document) for document in self.cluster.states("ci", name))
+        """Returns the states of the pod so far, with None at the end if it is gone."""
+        seen = _without_repetitions(comparable_state(document) for document in self.cluster.states("ci", name))
         return seen if self.world.pod(name) is not None else [*seen, None]
 
     def _compare_states(self, name: str, expected: list[tuple[int, Any]]) -> None:
         stored = self._states_so_far(name)
-        wanted = _changes(value for _, value in expected)
+        wanted = _without_repetitions(value for _, value in expected)
         matcher = difflib.SequenceMatcher(
             None, [json.dumps(value) for value in wanted], [json.dumps(value) for value in stored], autojunk=False
         )
@@ -247,7 +250,7 @@ class Replay:
             got = pairs[step]
             self.outcomes.append(Outcome(self.scenario, position, f"state {step} of {name}", value, got))
 
-    # --- how each kind is asked --------------------------------------------------------------------------------
+    # --- requests by kind --------------------------------------------------------------------------------------
 
     def _plain(self, client: Client, exchange: Object, started: threading.Event) -> Any:
         request = exchange["request"]
@@ -269,7 +272,7 @@ class Replay:
         if "json" not in request:
             return None
         document = json.loads(json.dumps(request["json"]))
-        return json.dumps(self.world.mapped(document)).encode()
+        return json.dumps(self.world.map_body(document)).encode()
 
     def _watch(self, client: Client, exchange: Object, started: threading.Event) -> Any:
         request = exchange["request"]
@@ -303,7 +306,7 @@ class Replay:
                 if not got.finished.is_set():
                     session.raw.shutdown(socket.SHUT_RDWR)
                     got.finished.wait(5)
-            got.finished.wait(self.world.patience(15))
+            got.finished.wait(self.world.wait_seconds(15))
             return _exec_shown(protocol, how if got.close_code is None else f"closed {got.close_code}", got.messages)
 
     def _send_frames(self, session: Socket, exchange: Object, got: _Received) -> None:
@@ -319,7 +322,7 @@ class Replay:
 
 
 class _Received(threading.Thread):
-    """Reads an exec's frames while others are written."""
+    """Reads the frames of an exec while others are sent."""
 
     def __init__(self, session: Socket) -> None:
         super().__init__(daemon=True)
@@ -384,8 +387,8 @@ def _open_exec(
         yield Socket(raw, head, rest)
 
 
-def _changes(values: Iterable[Any]) -> list[Any]:
-    """Each value that differs from the one before it."""
+def _without_repetitions(values: Iterable[Any]) -> list[Any]:
+    """Returns each value that differs from the previous one."""
     found: list[Any] = []
     for value in values:
         if not found or found[-1] != value:
@@ -393,11 +396,11 @@ def _changes(values: Iterable[Any]) -> list[Any]:
     return found
 
 
-# --- what was recorded, in the form that is compared -----------------------------------------------------------
+# --- recorded answers, in the form that is compared ----------------------------------------------------------
 
 
 def _polled(exchange: Object) -> str:
-    """The pod whose state this exchange polls, or ""."""
+    """Returns the name of the pod whose state this exchange polls, or ""."""
     request, answer = exchange["request"], exchange["response"]
     parts = request["path"].split("/")
     if request["method"] != "GET" or len(parts) != 7 or parts[5] != "pods" or parts[4] != "ci":
@@ -430,15 +433,15 @@ def _plain_expected(exchange: Object) -> Any:
 def _shown(status: int, content_type: str, body: bytes) -> Any:
     kind = content_type.partition(";")[0]
     if kind == "application/json" and body:
-        return {"status": status, "type": kind, "body": normal(json.loads(body))}
-    return {"status": status, "type": kind, "body": text(body.decode("utf-8", "replace"))}
+        return {"status": status, "type": kind, "body": normalise(json.loads(body))}
+    return {"status": status, "type": kind, "body": normalise_text(body.decode("utf-8", "replace"))}
 
 
 def _event(event: Object) -> Any:
     document = event["object"]
     if document.get("kind") == "Pod" and event["type"] != "BOOKMARK":
-        return [event["type"], state(document)]
-    shown = normal(document)
+        return [event["type"], comparable_state(document)]
+    shown = normalise(document)
     if event["type"] == "ERROR":
         shown["message"] = re.sub(r"\d+", "N", shown["message"])
     return [event["type"], shown]
@@ -478,10 +481,10 @@ def _exec_shown(protocol: str, how: str, messages: list[bytes]) -> Any:
     channels = {
         number: b"".join(message[1:] for message in messages if message[:1] == bytes((number,))) for number in (1, 2, 3)
     }
-    status = normal(json.loads(channels[3])) if channels[3] else None
-    # A tar holds times and owners: the size says that it is whole.
+    status = normalise(json.loads(channels[3])) if channels[3] else None
+    # A tar contains times and owners, so only its size is compared.
     shown = [
-        f"{len(data)} bytes" if len(data) > 2000 else text(data.decode("utf-8", "replace"))
+        f"{len(data)} bytes" if len(data) > 2000 else normalise_text(data.decode("utf-8", "replace"))
         for data in (channels[1], channels[2])
     ]
     first = messages[0].hex() if messages else ""
@@ -489,6 +492,6 @@ def _exec_shown(protocol: str, how: str, messages: list[bytes]) -> Any:
 
 
 def replay(scenario: str) -> list[Outcome]:
-    """Replay one scenario on a cluster of its own."""
+    """Replays a scenario on a cluster of its own."""
     with DevClusterThread(namespaces=("ci",), time_scale=TIME_SCALE, clock=VirtualClock(), **OPTIONS) as cluster:
         return Replay(scenario, cluster).run()

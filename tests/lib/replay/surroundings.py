@@ -1,4 +1,4 @@
-"""What surrounds a replay: who asks, what an administrator did, which images stand for the recorded ones."""
+"""What a replay needs besides the requests: identities, the actions of an administrator, images."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ from senro.devcluster.apiserver.access import RUNNER_RULES, Rule
 from tests.lib.harness.devcluster import Client, Object, recording
 
 TIME_SCALE = 0.1
-"""A tenth of a real cluster's time for the kubelet's own steps; the commands' sleeps are their own."""
+"""The kubelet takes a tenth of its real time; the sleeps of commands take their own."""
 
 _RUNNER = "localhost/senro/runner@sha256:f8648823c762eb516699f47609cdc35c350c48946cf2ccba56fc4512096d2bf3"
 
 IMAGES = {_RUNNER: IMAGE}
-"""Recorded images that the embedded cluster has under another name."""
+"""The images of the embedded cluster for recorded ones."""
 
 _ROTATED = ("sh", "-c", "sleep 1; seq 1 1800000; sleep {}; seq 1800001 1800010")
 COMMANDS = {
-    # A pause of the command's own, which no clock of the cluster's shortens.
+    # A pause of the command, which the cluster's clock does not shorten.
     tuple(word.format(25) for word in _ROTATED): tuple(word.format(2) for word in _ROTATED),
-    # The program of a distroless image, which has no file here.
+    # The program of a distroless image, which does not exist here.
     ("/app",): ("sleep", "600"),
 }
-"""Recorded commands that this machine runs in another way."""
+"""Replacements for recorded commands."""
 
 OPTIONS: dict[str, Any] = {"toleration_seconds": 10, "capacity": {"cpu": "2"}}
-"""How the recorded cluster was set up: short tolerations of silent nodes, two CPUs."""
+"""The configuration of the recorded cluster: short tolerations of unreachable nodes, two CPUs."""
 
 _KEPT_SHORT = re.compile(r"<(\d+) characters, beginning '(.*)'>", re.DOTALL)
 _LONG = 100_000
-"""A longer string was kept as its length and its beginning (recordings/README.md)."""
+"""The length from which the recordings keep only the length and the beginning of a string."""
 
 _PATIENCE = 10.0
-"""Seconds that a pod may take for what is waited for."""
+"""Maximum seconds to wait for a state of a pod."""
 
 _SILENT = 0.5
-"""Seconds after which a command that has said nothing is taken for one that says nothing."""
+"""Seconds after which a command without output counts as one that prints nothing."""
 
 _INFORMATION = ("gave up waiting", "the garbage collector", "followed from", "read once more", "kubelet")
 
 
 class World:
-    """The cluster, its callers, and its administrator."""
+    """The cluster, its clients and its administrator."""
 
     def __init__(self, cluster: DevCluster, scenario: str) -> None:
         self.cluster = cluster
@@ -64,7 +64,7 @@ class World:
             client.close()
 
     def client(self, identity: str) -> Client:
-        """A client of that identity: runner, administrator, anonymous, wrong."""
+        """Returns a client of an identity: runner, administrator, anonymous or wrong."""
         if identity not in self._clients:
             tokens = {
                 "runner": None,
@@ -80,19 +80,19 @@ class World:
         return self.client("administrator").http
 
     def pod(self, name: str) -> Object | None:
-        """The pod as it is now; None where it is gone."""
+        """Returns the current pod; None if it is gone."""
         for pod in self.cluster.pods("ci"):
             if pod["metadata"]["name"] == name:
                 return pod
         return None
 
-    def patience(self, seconds: float) -> float:
-        """How long a state is waited for: longer where the recording itself is slow."""
+    def wait_seconds(self, seconds: float) -> float:
+        """Returns how long to wait for a state: longer if the recording itself is slow."""
         return {"log-rotation": 60.0}.get(self.scenario, seconds * 2)
 
-    def mapped(self, document: Object) -> Object:
-        """A body with its images and its resourceVersion mapped, and what was kept short at its length again."""
-        document = with_mapped_commands(_lengthened(document))
+    def map_body(self, document: Object) -> Object:
+        """Returns a body with the images and resourceVersions of this cluster, and shortened strings at full length."""
+        document = with_mapped_commands(_lengthen(document))
         spec = document.get("spec") or {}
         for container in [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]:
             container["image"] = IMAGES.get(container["image"], container["image"])
@@ -105,23 +105,23 @@ class World:
         return document
 
     def _version(self, name: str, recorded: str) -> str:
-        """The embedded cluster's resourceVersion for a recorded one: that of the object when it was first used."""
+        """Returns the resourceVersion of the embedded cluster for a recorded one."""
         if recorded not in self._versions:
             lease = next(item for item in self.cluster.leases("ci") if item["metadata"]["name"] == name)
             self._versions[recorded] = lease["metadata"]["resourceVersion"]
         return self._versions[recorded]
 
     def watch_parameter(self, key: str, value: str) -> str:
-        """A watch's parameter: from now, and not for nine seconds."""
+        """Returns a parameter of a watch, from the current version and with a short timeout."""
         if key == "resourceVersion" and value != "1":
             answer = self.administrator.get("/api/v1/namespaces/ci/pods")
             return str(answer.json()["metadata"]["resourceVersion"])
         return "4" if key == "timeoutSeconds" and int(value) > 4 else value
 
-    # --- what an administrator did -----------------------------------------------------------------------------
+    # --- actions of the administrator ---------------------------------------------------------------------------
 
     def act(self, note: str) -> None:
-        """Do what a note says; a note that only tells something is passed over."""
+        """Performs the action of a note, if it has one."""
         if note.startswith("the same two as an identity"):
             self.as_administrator = True
             return
@@ -143,7 +143,7 @@ class World:
     def _actions(self) -> dict[str, Callable[..., None]]:
         return {
             r"delete pod r-preemptor, .*": lambda: None,
-            r"delete pod (\S+), gracePeriodSeconds=(\d+)": self._delete_once_it_speaks,
+            r"delete pod (\S+), gracePeriodSeconds=(\d+)": self._delete_after_output,
             r"POST eviction of (\S+)": self._evict,
             r"the role's verbs on pods/exec are now (.*)": self._exec_verbs,
             r"pod r-preemptor of a higher PriorityClass wants .*": self._preempt,
@@ -153,20 +153,20 @@ class World:
             r"the kubelet is started again": self.cluster.revive_node,
         }
 
-    def _delete_once_it_speaks(self, name: str, grace: str) -> None:
-        self._until_it_speaks(name)
+    def _delete_after_output(self, name: str, grace: str) -> None:
+        self._until_output(name)
         self._delete(name, int(grace))
 
     def _preempt(self) -> None:
-        self._until_it_speaks("r-preempt")
+        self._until_output("r-preempt")
         self.cluster.evict("ci", "r-preempt", reason="Preempted")
 
     def _taint(self) -> None:
-        self._until_it_speaks("r-taint")
+        self._until_output("r-taint")
         self.cluster.taint_node("dedicated", "x")
 
     def during(self, scenario: str, position: int) -> None:
-        """What happened while an exchange was still running, where no note says so."""
+        """Performs what happened during an exchange, where no note says so."""
         if (scenario, position) != ("watch", 1):
             return
         created = self.administrator.post("/api/v1/namespaces/ci/pods", json=_watched_pod())
@@ -175,7 +175,7 @@ class World:
         self._delete("r-watched", 0)
 
     def until(self, name: str, holds: Any) -> None:
-        """Look at the pod at each change until it holds."""
+        """Checks the pod at each change until `holds` is true."""
         end = time.monotonic() + _PATIENCE
         version = self.cluster.version
         while not holds(self.pod(name)):
@@ -191,7 +191,7 @@ class World:
         assert answer.status_code == 200, answer.text
 
     def _evict(self, name: str) -> None:
-        self._until_it_speaks(name)
+        self._until_output(name)
         eviction = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -205,8 +205,8 @@ class World:
         rules = [rule for rule in RUNNER_RULES if rule.resources != ("pods/exec",)]
         self.cluster.access.set_runner_rules([*rules, Rule("", ("pods/exec",), tuple(verbs))])
 
-    def _until_it_speaks(self, name: str) -> None:
-        """The recorded commands say `up` when their trap is set; one that says nothing is not waited for long."""
+    def _until_output(self, name: str) -> None:
+        """Waits until the command prints something. The recorded commands print `up` after they set their trap."""
         self.until(name, lambda pod: pod is None or any("waiting" not in state for state in _states(pod)))
         path, timeout = f"/api/v1/namespaces/ci/pods/{name}/log", httpx.Timeout(_PATIENCE, read=_SILENT)
         with (
@@ -217,12 +217,12 @@ class World:
 
 
 def _states(pod: Object) -> list[Object]:
-    """The state of each of its containers that has one."""
+    """Returns the state of each container that has one."""
     return [status["state"] for status in pod["status"].get("containerStatuses") or []]
 
 
 def identity_of(scenario: str, position: int, world: World) -> str:
-    """Who made a recorded request: the recordings keep no credential, but say who asked."""
+    """Returns the identity of a recorded request. The recordings contain no credentials, but name the identity."""
     if scenario == "connection":
         return {1: "wrong", 2: "anonymous"}.get(position, "runner")
     if scenario == "watch" or world.as_administrator:
@@ -231,11 +231,11 @@ def identity_of(scenario: str, position: int, world: World) -> str:
 
 
 def prepare(world: World) -> None:
-    """What was there before the scenario began."""
+    """Creates what existed before the scenario."""
     if world.scenario == "refused-namespaces":
-        _namespaces_that_say_no(world.administrator)
+        _restricted_namespaces(world.administrator)
     elif world.scenario == "connection":
-        # The role of that day, which the rules review lists: pods/exec by create alone, leases without delete.
+        # The role at the time of the recording: pods/exec with create alone, leases without delete.
         world.cluster.access.set_runner_rules(
             [
                 Rule("", ("pods",), ("create", "get", "delete")),
@@ -247,8 +247,8 @@ def prepare(world: World) -> None:
         )
 
 
-def _namespaces_that_say_no(http: httpx.Client) -> None:
-    """A quota of no pods, PodSecurity restricted, and a namespace that a finalizer keeps from being deleted."""
+def _restricted_namespaces(http: httpx.Client) -> None:
+    """Creates namespaces that refuse: a quota of no pods, PodSecurity restricted, and one with a finalizer."""
 
     def create(path: str, document: Object) -> None:
         answer = http.post(path, json=document)
@@ -275,38 +275,38 @@ def _namespaces_that_say_no(http: httpx.Client) -> None:
     assert http.delete("/api/v1/namespaces/senro-terminating").status_code == 200
 
 
-def _lengthened(value: Any) -> Any:
+def _lengthen(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _lengthened(item) for key, item in value.items()}
+        return {key: _lengthen(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_lengthened(item) for item in value]
+        return [_lengthen(item) for item in value]
     found = _KEPT_SHORT.fullmatch(value) if isinstance(value, str) else None
     if found is None:
         return value
     size, beginning = int(found[1]), found[2]
     text = (beginning * (size // len(beginning) + 1))[:size]
-    # A Secret's value is base64: it ends as one of 1,048,576 bytes does.
+    # A Secret's value is base64, so it ends like one of 1,048,576 bytes.
     return text[:-2] + "==" if set(beginning) <= set("eHh4") else text
 
 
 def with_mapped_commands(value: Any, key: str = "") -> Any:
-    """A document whose commands are those of this machine: what COMMANDS says stands for what was recorded."""
+    """Returns a document with the replacements of COMMANDS."""
     if isinstance(value, dict):
         return {name: with_mapped_commands(item, name) for name, item in value.items()}
     if isinstance(value, list):
-        if key == "command" and (mapped := COMMANDS.get(tuple(value))):
-            return list(mapped)
+        if key == "command" and (replacement := COMMANDS.get(tuple(value))):
+            return list(replacement)
         return [with_mapped_commands(item) for item in value]
     return value
 
 
-def shortened(value: str) -> str:
-    """A string as the recordings keep it."""
+def shorten(value: str) -> str:
+    """Returns a string as the recordings store it."""
     return f"<{len(value)} characters, beginning {value[:12]!r}>" if len(value) > _LONG else value
 
 
 def _watched_pod() -> Object:
-    """The pod that was created while it was watched (recording watch)."""
+    """Returns the pod that was created during a watch (recording watch)."""
     exchange = recording("watch")["exchanges"][1]
     body = b"".join(base64.b64decode(chunk["base64"]) for chunk in exchange["response"]["chunks"])
     pod = json.loads(body.splitlines()[0])["object"]

@@ -1,8 +1,9 @@
-"""A cluster with one pod, which knows the truth: when the command ended, when it was disrupted, what was reported.
+"""A model of a cluster with one pod, which knows when the command ended, and when and how the pod was disrupted.
 
-Three parties write to the pod at their own moments: the apiserver's clients mark it (eviction, preemption, taint,
-deletion), the kubelet reports its containers a while after they changed and its phase a while after that, and the node
-controller says that a node fell silent. The node's clock differs from the apiserver's by `skew`. All times in seconds.
+Three parties write to the pod at different moments: clients of the apiserver (eviction, preemption, taint, deletion);
+the kubelet, which reports the containers some time after they changed and the phase some time after that; and the node
+controller, which reports an unreachable node. The node's clock differs from the apiserver's by `skew`. Times are
+seconds.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from tests.lib.verdict.observations import NODE, UID
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 
 FINAL_WITHIN = 15.0
-"""A kubelet writes the phase this soon after it reported the last end: typically 1 to 3 s
+"""Seconds within which a kubelet writes the phase after it reported the last end, typically 1 to 3
 (docs/design/pod-states.md#row-137-the-phase-comes-after-the-containers)."""
 
 REPORTED_WITHIN = 3.0
-"""The kubelet looks at its containers every second (docs/design/pod-states.md#row-165-lost-exit-codes)."""
+"""Seconds within which a kubelet reports an end, since it polls its containers every second
+(docs/design/pod-states.md#row-165-lost-exit-codes)."""
 
 OWN_LIMIT = 'Usage of EmptyDir volume "d" exceeds the limit "8Mi". '
 
@@ -44,7 +46,7 @@ BY_CLIENTS = {
 
 @dataclass
 class Process:
-    """The command: when it started and ended by the true clock, and with what; None while it did not."""
+    """The command: the true times of its start and end, and its exit code; None before."""
 
     started: float | None = None
     ended: float | None = None
@@ -56,14 +58,14 @@ class Process:
 
 
 class Cluster:
-    """The truth and the object. Methods are what happens; `document` is what the apiserver answers now."""
+    """The truth, and the pod's document. The methods are the events."""
 
     def __init__(self, skew: float, *, guarded: bool) -> None:
         self.skew, self.guarded = skew, guarded
         self.now = 0.0
         self.process = Process()
         self.disrupted: float | None = None
-        # Whether the command ended before anything disrupted it.
+        # Whether the command ended before a disruption.
         self.by_command = False
         self.placed = self.lost = self.exists_no_more = self.rebooted = False
         self.kubelet_reason = ""
@@ -75,25 +77,25 @@ class Cluster:
         self.state: dict[str, Any] | None = None
         self.reported_end: float | None = None
 
-    # What is true
+    # The truth
 
     @property
     def final(self) -> bool:
         return self.phase in {"Succeeded", "Failed"}
 
     @property
-    def untold(self) -> bool:
-        """An eviction for an own limit that let the command end with 0 in a pod of one container: nothing tells."""
+    def hides_eviction(self) -> bool:
+        """Whether nothing shows an eviction for an own limit: the only container ended with 0."""
         return self.kubelet_reason == "limit" and self.process.code == 0
 
     def _disrupt(self) -> None:
         self.disrupted = self.now if self.disrupted is None else self.disrupted
 
-    # What happens
+    # Events
 
     def wait(self, seconds: float) -> None:
         if self.kubelet_reason and self.process.ended is not None and self.reported_end is None:
-            # What it ended itself a kubelet reports soon, and is not lost meanwhile (`has_a_secret`).
+            # A kubelet soon reports what it ended itself, and is not lost before (`has_a_secret`).
             left = max(self.process.ended + REPORTED_WITHIN - self.now, 0.0)
             if seconds > left:
                 self.now += left
@@ -119,7 +121,7 @@ class Cluster:
         self.by_command = self.disrupted is None
 
     def mark(self, who: str) -> None:
-        """A client of the apiserver takes the pod away."""
+        """A client of the apiserver marks the pod for disruption."""
         self._disrupt()
         if BY_CLIENTS[who]:
             self._condition("DisruptionTarget", "True", BY_CLIENTS[who], self.now)
@@ -130,7 +132,7 @@ class Cluster:
             }
 
     def kill(self, why: str) -> None:
-        """The kubelet takes the pod away, and says why with the phase alone."""
+        """The kubelet ends the pod, and gives the reason only with the phase."""
         self._disrupt()
         self.kubelet_reason, self.killed_at = why, self.now
 
@@ -138,18 +140,18 @@ class Cluster:
         self.lost = True
 
     def silence(self) -> None:
-        """The node controller finds the node silent (recording node-lost)."""
+        """The node controller finds the node unreachable (recording node-lost)."""
         self.conditions["Ready"] = {"type": "Ready", "status": "False", "lastTransitionTime": _stamp(self.now)}
 
     def reboot(self) -> None:
-        """The node restarts: the process is gone, and nobody knows how it ended."""
+        """The node restarts: the process is gone, and its exit code is lost."""
         self._disrupt()
         self.lost = False
         if self.process.alive:
             self.process.ended, self.process.code, self.rebooted = self.now, None, True
 
     def report(self) -> None:
-        """The kubelet writes its containers; Ready's reason tells what the pod is about to be.
+        """The kubelet writes the containers. Ready's reason shows what the pod is about to become.
 
         See docs/design/pod-states.md#row-83-containersready.
         """
@@ -166,7 +168,7 @@ class Cluster:
             self._condition("ContainersReady", "True", "", clock + self.skew)
 
     def finalise(self) -> None:
-        """The kubelet writes the phase, and with it what it kept to itself.
+        """The kubelet writes the phase, and the reason that it withheld.
 
         See docs/design/pod-states.md#row-91-terminationbykubelet and
         docs/design/pod-states.md#row-137-the-phase-comes-after-the-containers.
@@ -186,14 +188,14 @@ class Cluster:
         self.exists_no_more = True
 
     def force(self) -> None:
-        """Somebody deletes the pod without grace; its kubelet, where it lives, kills what is left at once."""
+        """Somebody deletes the pod without grace. Its kubelet, if it runs, kills the containers at once."""
         self._disrupt()
         self.exists_no_more = True
         if self.process.alive and not self.lost:
             self.process.ended = self.now
 
     def collect(self) -> None:
-        """The Node object is gone, and its machine with it: only phase and condition are written.
+        """The Node object is deleted with its machine: only phase and condition are written.
 
         See docs/design/pod-states.md#row-158-pod-garbage-collection.
         """
@@ -203,7 +205,7 @@ class Cluster:
         if self.process.alive:
             self.process.ended = self.now
 
-    # What is seen
+    # Observations
 
     def document(self) -> dict[str, Any] | None:
         if self.exists_no_more:
@@ -214,7 +216,7 @@ class Cluster:
             "spec": {
                 "nodeName": NODE if self.placed else "",
                 "containers": [{"name": "step"}],
-                # It was asked for at the beginning; which number it was is only known here once it has passed.
+                # The pod requested it at the start; the model only knows its value once it has passed.
                 "activeDeadlineSeconds": int(self.killed_at) if self.kubelet_reason == "deadline" else 86_400,
                 "volumes": volumes,
             },
@@ -228,7 +230,7 @@ class Cluster:
         }
 
     def events(self) -> list[dict[str, Any]]:
-        """An Event is said before anything is killed, another as a container is stopped.
+        """Returns the Events: one before anything is killed, another while a container is stopped.
 
         See docs/design/pod-states.md#row-129-evicted-event and docs/design/pod-states.md#row-118-killing.
         """
@@ -259,7 +261,7 @@ class Cluster:
         return {"exitCode": code, "reason": reason, **times}
 
     def _condition(self, kind: str, status: str, reason: str, at: float) -> None:
-        """Its time is that of its last change of status; another reason leaves it."""
+        """Sets a condition. Its time is that of the last change of status; a new reason does not change it."""
         before = self.conditions.get(kind, {})
         since = before["lastTransitionTime"] if before.get("status") == status else _stamp(at)
         self.conditions[kind] = {"type": kind, "status": status, "reason": reason, "lastTransitionTime": since}
@@ -269,7 +271,7 @@ class Cluster:
 
 
 def _stamp(at: float) -> str:
-    """As everybody writes it: whole seconds, cut off."""
+    """Returns a time as in the API: whole seconds, truncated."""
     return (NOON + timedelta(seconds=at)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -1,4 +1,4 @@
-"""What must hold of any bytes that are given to the decoder, the classifier and the reader of `senro explain`."""
+"""What must hold for any bytes that are given to the decoder, the classifier and the reader of `senro explain`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ CORPUS = Path(__file__).parents[2] / "fuzz" / "corpus"
 RUNS = pod_from(pod_document(running()))
 
 Feature = tuple[object, ...]
-"""What an input made happen; one that made something new happen is worth changing further."""
+"""What an input caused. An input that caused something new is mutated further."""
 
 
 def check(data: bytes) -> Feature:
-    """Give the bytes to everything that reads what an apiserver or a person says. Fails where anything raises."""
+    """Gives the bytes to all readers of what an apiserver or a user provides. Fails if anything raises."""
     pod = _decoded(data)
     if pod is None:
         return ("no JSON",)
@@ -58,7 +58,7 @@ def _decoded(data: bytes) -> Pod | None:
         refused = str(error)
     assert refused.isprintable()
     if pod is not None:
-        # What was decoded can be written, and is read as itself again.
+        # A decoded pod can be encoded, and decodes to the same pod.
         assert decode_pod(msgspec.json.encode(pod)) == pod
     return pod
 

@@ -1,4 +1,4 @@
-"""Laws of the verdict, each a function of `choose`: it draws what it needs, and fails where the law does not hold."""
+"""Laws of the verdict. Each is a function of `choose`, which draws its input, and fails if the law does not hold."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ENDS = (Exited, Infra, TimedOut)
 
 
 def there_is_always_an_answer(choose: Choose) -> None:
-    """No state of a pod, no Events and no frame raise, and neither does anything that goes on from the answer."""
+    """No state of a pod, no Events and no frame raise, and neither does what uses the answer."""
     seen, memory, patience = some_observations(choose), START, Patience(began=0.0)
     for observation in seen:
         answer, memory = observe(memory, observation)
@@ -62,8 +62,8 @@ def there_is_always_an_answer(choose: Choose) -> None:
     assert msgspec.json.encode(to_json(told))
 
 
-def settled_is_for_ever(choose: Choose) -> None:
-    """Once an answer is settled, nothing that is seen changes it, and it is the same each time."""
+def settled_answers_never_change(choose: Choose) -> None:
+    """After a settled answer, no observation changes it."""
     seen = tuple(some_observations(choose))
     answers = fold(START, seen)
     assert answers == fold(START, seen)
@@ -71,21 +71,21 @@ def settled_is_for_ever(choose: Choose) -> None:
         assert not before.settled or before == after
 
 
-def order_means_nothing(choose: Choose) -> None:
-    """Containers and conditions in any order give the same answers; the order of init containers is the pod's own."""
+def order_of_lists_does_not_matter(choose: Choose) -> None:
+    """Containers and conditions in any order give the same answers. The order of init containers is the pod's."""
     seen = some_observations(choose)
-    turned = [replace(each, pod=_turned(each.pod, choose)) for each in seen]
+    turned = [replace(each, pod=_reordered(each.pod, choose)) for each in seen]
     assert fold(START, tuple(seen)) == fold(START, tuple(turned))
 
 
-def _turned(pod: Pod | None, choose: Choose) -> Pod | None:
+def _reordered(pod: Pod | None, choose: Choose) -> Pod | None:
     if pod is None:
         return None
     replaced = msgspec.structs.replace
     conditions, statuses, containers = (
-        _moved(pod.status.conditions, choose),
-        _moved(pod.status.container_statuses, choose),
-        _moved(pod.spec.containers, choose),
+        _permutation(pod.status.conditions, choose),
+        _permutation(pod.status.container_statuses, choose),
+        _permutation(pod.spec.containers, choose),
     )
     return replaced(
         pod,
@@ -94,7 +94,7 @@ def _turned(pod: Pod | None, choose: Choose) -> Pod | None:
     )
 
 
-def _moved(parts: tuple[T, ...], choose: Choose) -> tuple[T, ...]:
+def _permutation(parts: tuple[T, ...], choose: Choose) -> tuple[T, ...]:
     left, moved = list(parts), []
     while left:
         part = choose(left)
@@ -113,18 +113,20 @@ STRANGERS = (
 )
 
 
-def strangers_change_no_answer(choose: Choose) -> None:
-    """Containers that are not senro's change nothing but what the kubelet makes of them in Ready's reason.
+def foreign_containers_change_no_answer(choose: Choose) -> None:
+    """Containers that senro did not create change nothing, except through the reason that the kubelet gives Ready.
 
-    And whether a 0 may hide an eviction: a second container would tell of it.
+    They also change whether a 0 may hide an eviction, which a second container would show.
     """
     seen = some_observations(choose)
     if any(each.pod is not None and _ready(each.pod) in KUBELET_ENDS for each in seen):
         return
     added = [choose(STRANGERS) for _ in range(choose((1, 2, 3)))]
-    changed = [replace(each, pod=_with_strangers(each.pod, added) if each.pod is not None else None) for each in seen]
-    assert [_unnoted(each) for each in fold(START, tuple(seen))] == [
-        _unnoted(each) for each in fold(START, tuple(changed))
+    changed = [
+        replace(each, pod=_with_foreign_containers(each.pod, added) if each.pod is not None else None) for each in seen
+    ]
+    assert [_without_notes(each) for each in fold(START, tuple(seen))] == [
+        _without_notes(each) for each in fold(START, tuple(changed))
     ]
 
 
@@ -133,8 +135,8 @@ def _ready(pod: Pod) -> str:
     return ready.reason if ready is not None else ""
 
 
-def _with_strangers(pod: Pod, strangers: list[ContainerState]) -> Pod:
-    """The pod with containers that somebody else added, one of them a sidecar among the init containers."""
+def _with_foreign_containers(pod: Pod, strangers: list[ContainerState]) -> Pod:
+    """Returns the pod with containers that somebody else added, one of them a sidecar among the init containers."""
     added = tuple(ContainerStatus(name=f"stranger-{index}", state=state) for index, state in enumerate(strangers))
     sidecar = ContainerStatus(name="stranger", state=strangers[0])
     replaced = msgspec.structs.replace
@@ -153,12 +155,12 @@ def _with_strangers(pod: Pod, strangers: list[ContainerState]) -> Pod:
     )
 
 
-def _unnoted(answer: object) -> object:
+def _without_notes(answer: object) -> object:
     return replace(answer, notes=()) if isinstance(answer, Exited) else answer
 
 
-def what_is_repeated_is_never_an_exit(choose: Choose) -> None:
-    """What retry.on_infra repeats is Infra of a repeatable kind, whose pod is gone; no exit, no cancellation."""
+def only_repeatable_infra_is_repeated(choose: Choose) -> None:
+    """What retry.on_infra repeats is Infra of a repeatable kind whose pod is gone, never an exit or a timeout."""
     deleted = choose(MAYBE)
     for answer in fold(START, tuple(some_observations(choose))):
         if not isinstance(answer, ENDS):
@@ -169,8 +171,8 @@ def what_is_repeated_is_never_an_exit(choose: Choose) -> None:
             assert deleted
 
 
-def what_ran_is_never_said_not_to_have_run(choose: Choose) -> None:
-    """Where the step was seen running, no Infra says that it did not run, but for a start that failed after it."""
+def a_step_that_ran_is_reported_as_run(choose: Choose) -> None:
+    """After the step was seen running, no Infra says that it did not run, except for a later start that failed."""
     memory, ran = START, False
     for observation in some_observations(choose):
         answer, memory = observe(memory, observation)
@@ -182,21 +184,21 @@ def what_ran_is_never_said_not_to_have_run(choose: Choose) -> None:
             break
 
 
-def events_make_no_success(choose: Choose) -> None:
-    """With Events read, nothing exits that would not have without them, and a wait stays one unless it was evicted."""
+def events_cause_no_success(choose: Choose) -> None:
+    """Events never turn another answer into an exit, and a wait remains a wait unless the pod was evicted."""
     seen = some_observations(choose)
     without = fold(START, tuple(replace(each, events=None) for each in seen))
     with_them = fold(START, tuple(seen))
     if isinstance(with_them[-1], Exited):
-        assert _unnoted(without[-1]) == _unnoted(with_them[-1])
+        assert _without_notes(without[-1]) == _without_notes(with_them[-1])
     for before, after in zip(without, with_them, strict=True):
         if isinstance(before, Pending) and not isinstance(after, Pending):
             assert any(event.reason in {"Evicted", "Killing"} for each in seen for event in each.events or ())
             break
 
 
-def what_the_run_ended_is_its_own(choose: Choose) -> None:
-    """What was timed out before its finish was seen is never the cluster's doing, nor an exit."""
+def a_timeout_is_never_infra(choose: Choose) -> None:
+    """A step that was timed out before its end was seen is neither Infra nor an exit."""
     memory = START
     for observation in some_observations(choose):
         settled, held = memory.answer.settled, memory.pending_exit
@@ -209,8 +211,8 @@ def what_the_run_ended_is_its_own(choose: Choose) -> None:
 TENTHS = tuple(tenth / 10 for tenth in range(-50, 51))
 
 
-def no_disruption_is_a_success(choose: Choose) -> None:
-    """A disruption that began before the finish is Infra, whatever the code, at any pace, under any skew up to 5 s."""
+def a_disruption_is_never_a_success(choose: Choose) -> None:
+    """A disruption before the end is Infra, whatever the code, at any pace, with any clock skew up to 5 s."""
     cluster = Cluster(choose(TENTHS), guarded=False)
     cluster.place()
     states = [cluster.document()]
@@ -243,12 +245,12 @@ def no_disruption_is_a_success(choose: Choose) -> None:
 
 LAWS: tuple[Callable[[Choose], None], ...] = (
     there_is_always_an_answer,
-    settled_is_for_ever,
-    order_means_nothing,
-    strangers_change_no_answer,
-    what_is_repeated_is_never_an_exit,
-    what_ran_is_never_said_not_to_have_run,
-    events_make_no_success,
-    what_the_run_ended_is_its_own,
-    no_disruption_is_a_success,
+    settled_answers_never_change,
+    order_of_lists_does_not_matter,
+    foreign_containers_change_no_answer,
+    only_repeatable_infra_is_repeated,
+    a_step_that_ran_is_reported_as_run,
+    events_cause_no_success,
+    a_timeout_is_never_infra,
+    a_disruption_is_never_a_success,
 )

@@ -1,4 +1,4 @@
-"""Recorded pods as observations, and pods made by hand, for the tests of decoding and verdicts."""
+"""Recorded pods as observations, and pods built by hand, for the tests of decoding and verdicts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ RECORDINGS = Path(__file__).parents[2] / "contract" / "recordings"
 
 @dataclass(frozen=True)
 class RecordedPod:
-    """One recorded pod: every state that was seen of it.
+    """The states of a recorded pod.
 
-    `ours` is the index of the first observation that follows the recorder's own request to delete the pod; what an
-    administrator did in a recording is not the recorder's.
+    `documents`, `observations`: its states in order, as JSON and as observations; None or no pod for a 404.
+    `ours`: the index of the first observation after the recorder's own request to delete the pod. Requests of an
+    administrator do not count.
     """
 
     scenario: str
@@ -49,7 +50,7 @@ def exchanges(scenario: str) -> list[dict[str, Any]]:
 
 @cache
 def recorded_pod(scenario: str, name: str) -> RecordedPod:
-    """All that was seen of the pod, in order: answers to POST, GET and DELETE, 404s, and watch events."""
+    """Returns all states of the pod in order, from answers to POST, GET and DELETE, 404s and watch events."""
     documents: list[Mapping[str, Any] | None] = []
     observations: list[Observation] = []
     ours: int | None = None
@@ -72,7 +73,7 @@ def recorded_pod(scenario: str, name: str) -> RecordedPod:
 
 
 def recorded_pods() -> list[tuple[str, str]]:
-    """Every scenario and pod that `expected.json` judges."""
+    """Returns each scenario and pod that `expected.json` has."""
     return [(scenario, name) for scenario, pods in expected_answers().items() for name in pods]
 
 
@@ -92,7 +93,7 @@ def _observed_states(scenario: str, name: str) -> Iterator[tuple[float, str, Map
 def _watched(
     name: str, chunks: list[dict[str, Any]], path: str
 ) -> Iterator[tuple[float, str, Mapping[str, Any] | None]]:
-    """The pods in a watch, each at the moment its line was whole."""
+    """Yields the pods of a watch, each with the time at which its line was complete."""
     if not path.endswith("/pods"):
         return
     rest = b""
@@ -105,7 +106,7 @@ def _watched(
 
 
 def fold(memory: Memory, observations: tuple[Observation, ...]) -> list[Answer]:
-    """The answer after each observation."""
+    """Returns the answer after each observation."""
     answers = []
     for observation in observations:
         answer, memory = observe(memory, observation)
@@ -149,7 +150,7 @@ def pod_document(
     status: Mapping[str, Any] | None = None,
     container: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A pod whose step is in the state `step`; `ready` is the reason of a Ready that is False."""
+    """Returns a pod whose step is in the state `step`. `ready` is the reason of a Ready that is False."""
     statuses = [{"name": "step", "state": step, **(container or {})}] if step is not None else []
     readiness = [condition("Ready", "False", ready)] if ready is not None else []
     return {
@@ -171,5 +172,5 @@ def observation_of(document: Mapping[str, Any] | None, at: float = 0.0, **said: 
 
 
 def last(*observations: Observation, own_deadline: int | None = None) -> Answer:
-    """The answer after all of them."""
+    """Returns the answer after the last observation."""
     return fold(Memory.start(uid=UID, own_deadline=own_deadline), observations)[-1]

@@ -1,7 +1,7 @@
-"""Pods as a real cluster may show them: a grammar of their states.
+"""A grammar of the pods that a real cluster may show.
 
-Everything is drawn by one function, `choose`, which takes one of several options: hypothesis' own in the tests, so that
-a failure shrinks to the first options, and a random generator's where tens of thousands are wanted (tests/fuzz).
+Everything is drawn by one function, `choose`, which returns one of several options: hypothesis in the tests, so that a
+failure shrinks to the first options, and a random generator for many thousands of examples (tests/fuzz).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Choose(Protocol):
-    """One of the options; the first ones are the simplest."""
+    """Returns one of the options, of which the first are the simplest."""
 
     def __call__(self, options: Sequence[T], /) -> T: ...
 
@@ -35,7 +35,7 @@ def _below(count: int) -> st.SearchStrategy[int]:
 
 @st.composite
 def choosers(draw: st.DrawFn) -> Choose:
-    """Hypothesis as a `Choose`."""
+    """Draws a `Choose` of hypothesis."""
 
     def choose(options: Sequence[T], /) -> T:
         return options[draw(_below(len(options)))]
@@ -49,7 +49,7 @@ MAYBE = (False, True)
 
 
 def stamp(second: int) -> str:
-    """As the apiserver writes it."""
+    """Returns a time as the apiserver writes it."""
     return (NOON + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -59,7 +59,7 @@ def _words(where: Where) -> tuple[str, ...]:
 
 
 WORDS = {where: _words(where) for where in Where}
-"""The reasons of each field, known and unknown."""
+"""The values of each field, known and unknown."""
 
 MESSAGES = (
     "",
@@ -78,7 +78,7 @@ MESSAGES = (
     "Stopping container step",
 )
 
-# Around one moment, so that ties of five seconds and a little more or less are drawn.
+# Around one moment, so that differences of about five seconds are drawn.
 TIMES = (
     None,
     *(stamp(second) for second in range(-8, 9)),
@@ -136,7 +136,7 @@ def a_condition(choose: Choose, kind: str) -> dict[str, Any]:
 
 
 def a_pod(choose: Choose) -> dict[str, Any]:
-    """One pod, not always a sane one: the step may be missing, and others be there."""
+    """Draws a pod, not always a valid one: the step may be missing, and other containers present."""
     names = choose(
         (("step",), ("senro-io", "step"), ("a-proxy", "step"), ("a-proxy", "senro-io", "step"), ("a-proxy",))
     )
@@ -187,7 +187,7 @@ def some_events(choose: Choose) -> tuple[ClusterEvent, ...] | None:
 
 
 def some_observations(choose: Choose) -> list[Observation]:
-    """What is seen of a pod one after another, by a clock that does not go back."""
+    """Draws observations of a pod in order of time."""
     at, count = 0.0, choose((1, 2, 3, 4))
     seen = []
     for index in range(count):

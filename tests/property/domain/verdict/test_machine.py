@@ -243,7 +243,7 @@ class ClusterMachine(RuleBasedStateMachine):
                 assert process.ended is not None
                 assert code == process.code
                 # The one thing that a pod cannot tell is said to be unknown, and told where Events may be read.
-                unknown = cluster.untold and Note.DISRUPTION_UNCHECKED in notes and not self.reads_events
+                unknown = cluster.hides_eviction and Note.DISRUPTION_UNCHECKED in notes and not self.reads_events
                 assert cluster.by_command or unknown
             case Infra() as answer:
                 self._agree_on(answer)
