@@ -1,4 +1,4 @@
-"""Builds a plan: reads each field of a pipeline and refuses all that is wrong at once. Standard library only."""
+"""Builds a plan of a pipeline."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from senro.domain.plan.validation.workspace_conflicts import read_workspaces
 
 
 def build_plan(name: object, workflows: object) -> Plan:
-    """Build the plan of the pipeline `name` with these workflows, whatever stands in their fields.
-
-    Raises `PlanError` with every refusal.
-    """
+    """Builds the plan of a pipeline, whatever types its values have. Raises `PlanError` with every refusal."""
     refusals: list[Refusal] = []
     checked_name, checked_workflows = read_workflows(name, workflows, refusals)
     graph = read_graph(checked_workflows, refusals)

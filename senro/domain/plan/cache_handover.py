@@ -1,4 +1,4 @@
-"""Who gets a scratch cache from whom, between the coordinator's own file system and pods."""
+"""Which steps pass scratch caches between pods and the coordinator."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from senro.domain.plan.plan import Plan
 
 
 def predecessors(plan: Plan) -> Mapping[str, frozenset[str]]:
-    """For each step, by id, the steps that have ended when it begins: all that it needs, however indirectly."""
+    """For each step, by id, the steps that have ended when it begins: all that it needs, also indirectly."""
     earlier: dict[str, frozenset[str]] = {}
     for planned in plan.steps:
         direct = frozenset(planned.needs)
@@ -17,7 +17,7 @@ def predecessors(plan: Plan) -> Mapping[str, frozenset[str]]:
 
 
 def concurrent_steps(plan: Plan) -> Mapping[str, frozenset[str]]:
-    """For each step, by id, the steps that may run while it runs: neither needs the other, however indirectly."""
+    """For each step, by id, the steps that may run while it runs: neither needs the other, also indirectly."""
     earlier = predecessors(plan)
     every = frozenset(earlier)
     after = {step: frozenset(other for other in every if step in earlier[other]) for step in every}

@@ -1,7 +1,6 @@
-"""`plan.json`: a plan as a person or a program reads it.
+"""`plan.json`: a plan for people and programs.
 
-What there is none of is left out: None, False, and what is empty. Secrets stand there by name; their values are never
-part of a plan.
+None, False and empty values are left out. Secrets are given by name, never by value.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from senro.domain.pipeline.targets import Pod
 from senro.domain.pipeline.workspace import Mount, Workspace
 from senro.domain.plan.plan import Plan, PlannedStep
 
-# Defaults are None, False and empty alone. Any other is left out by msgspec only where the value is the very same
-# object, so that equal plans would not have equal bytes.
+# Defaults are only None, False and empty values: msgspec leaves any other one out only if the value is the same object,
+# and then equal plans would not have equal bytes.
 
 FORMAT: Final = "senro.dev/plan/1"
-"""The first field of the document. The number changes when a reader of the old form would misread the new one."""
+"""The first field of the document. The number changes if a reader of the old format would misread the new one."""
 
 
 class WorkspaceDocument(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A workspace; `path` is the folder of its first content, absent where it starts empty."""
+    """A workspace. `path` is the folder of its initial content, absent if it starts empty."""
 
     name: str
     scope: str
@@ -37,7 +36,7 @@ class WorkspaceDocument(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ScratchDocument(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A scratch cache, its keys as they are written: they are evaluated when it runs."""
+    """A scratch cache. Its keys are evaluated when the plan runs."""
 
     name: str
     key: str
@@ -45,7 +44,7 @@ class ScratchDocument(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class MountDocument(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A workspace or a scratch cache, by name, at a path; `claim` is the PersistentVolumeClaim in its place."""
+    """A workspace or a scratch cache at a path. `claim` is the PersistentVolumeClaim that replaces it."""
 
     path: str
     mode: str
@@ -55,7 +54,7 @@ class MountDocument(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RetryDocument(msgspec.Struct, frozen=True):
-    """A retry policy, as `senro.domain.pipeline.retry.Retry` has it."""
+    """A `senro.domain.pipeline.retry.Retry`."""
 
     attempts: int
     on: str
@@ -66,7 +65,7 @@ class RetryDocument(msgspec.Struct, frozen=True):
 
 
 class PodDocument(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A `k8s.Pod`; the fields are its own."""
+    """A `senro.domain.pipeline.targets.Pod`."""
 
     image: str
     namespace: str
@@ -93,7 +92,7 @@ class PodDocument(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StepDocument(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A step. `needs` holds ids, those of its workflow's needs among them; `pod` is absent where it runs locally."""
+    """A step. `needs` has ids, also those of its workflow's needs. `pod` is absent if the step runs locally."""
 
     id: str
     command: tuple[str, ...]
@@ -111,7 +110,7 @@ class StepDocument(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PlanDocument(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The whole of it; `msgspec.json.decode(data, type=PlanDocument)` reads it."""
+    """The document, for `msgspec.json.decode(data, type=PlanDocument)`."""
 
     format: str
     name: str
@@ -122,7 +121,7 @@ class PlanDocument(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def plan_document(plan: Plan) -> bytes:
-    """The plan as indented JSON that ends in a newline. Equal plans have equal bytes: mappings are sorted by key."""
+    """The plan as indented JSON with a newline at its end. Equal plans have equal bytes."""
     document = PlanDocument(
         FORMAT,
         plan.name,

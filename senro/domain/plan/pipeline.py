@@ -1,7 +1,7 @@
-"""A pipeline: what a pipeline file collects and builds into a plan. Standard library only.
+"""A pipeline, which a pipeline file fills and builds into a plan.
 
-A `Pipeline` collects; nothing is checked before `build`, so that `PlanError` carries every refusal at once. The class
-is in this package, and not beside `Step`, because `build` needs the plan's rules.
+Nothing is checked before `build`, so that `PlanError` has every refusal. The class is not next to `Step`, since `build`
+depends on the validation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Pipeline:
-    """Workflows of steps. `build` freezes it into a plan, or says everything that is wrong with it."""
+    """A named list of workflows."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -27,7 +27,7 @@ class Pipeline:
         return f"<Pipeline {self.name!r} of {len(self.workflows)} workflows>"
 
     def workflow(self, name: str, *, needs: Sequence[str] = (), on: Target | None = None) -> Workflow:
-        """Add a workflow. Its steps start when every step of the workflows in `needs` has settled well.
+        """Adds a workflow. Its steps need every step of the workflows in `needs`.
 
         `on` is `senro.local()`, the default, or a `senro.k8s.Pod(...)`.
         """
@@ -36,7 +36,7 @@ class Pipeline:
         return workflow
 
     def build(self) -> Plan:
-        """The plan, frozen and validated. Raises `PlanError` with every refusal; touches nothing."""
-        from senro.domain.plan.build import build_plan  # noqa: PLC0415 - a pod that imports the file never builds
+        """Returns the validated plan. Raises `PlanError` with every refusal."""
+        from senro.domain.plan.build import build_plan  # noqa: PLC0415 - a pod that imports the file does not build it
 
         return build_plan(self.name, self.workflows)

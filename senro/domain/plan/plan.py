@@ -1,4 +1,4 @@
-"""A plan: a pipeline that was validated and frozen. Standard library only."""
+"""A plan: a validated, immutable pipeline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from senro.domain.pipeline.workspace import ScratchCache, Workspace
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """A step and the ids of all steps that must be settled before it starts, its workflow's needs among them."""
+    """A step, and the ids of the steps that it needs, also by the needs of its workflow."""
 
     step: Step
     needs: tuple[str, ...]
@@ -18,11 +18,12 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run carries out. Made by `build_plan`; its steps keep every rule of `senro.domain.plan.validation`.
+    """What a run executes. Made by `build_plan`; later changes of the pipeline do not affect it.
 
-    `steps` stand after what they need, else as they were written. `workspaces` and `scratches` hold each one that is
-    mounted, once. `secrets` are the names that the steps use, sorted; no value of one is ever here. Nothing in it
-    changes when the pipeline does.
+    `name`: the name of the pipeline.
+    `steps`: the steps, each after those that it needs, else in the order of the pipeline.
+    `workspaces`, `scratches`: the workspaces and scratch caches that are mounted.
+    `secrets`: the names of the secrets, sorted.
     """
 
     name: str
@@ -33,6 +34,6 @@ class Plan:
 
     @property
     def persistent_workspaces(self) -> tuple[Workspace, ...]:
-        """The persistent workspaces, sorted by name: runs that lock them in one order cannot block each other."""
+        """The persistent workspaces, sorted by name. Runs that lock them in this order cannot deadlock."""
         found = (workspace for workspace in self.workspaces if workspace.scope == "persistent")
         return tuple(sorted(found, key=lambda workspace: workspace.name))

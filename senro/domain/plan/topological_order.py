@@ -1,4 +1,4 @@
-"""The order of steps: every one after what it needs, else as written; and the cycles that leave none."""
+"""Orders steps by their needs, and finds cycles."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 
 def topological_order(needs: Mapping[str, Sequence[str]]) -> tuple[list[str], list[list[str]]]:
-    """The keys of `needs` in a stable topological order, and every cycle that had to be broken for it.
+    """The keys of `needs` in a stable topological order, and the cycles that had to be broken for it.
 
-    Every value of `needs` must be a key. Of the keys whose needs have all come, the one that stands first in `needs`
-    comes next. A cycle is a list of keys in which each needs the next one and the last the first; cycles share no key.
+    Every value of `needs` must be a key. Of the keys whose needs have all come, the first one in `needs` comes next. In
+    a cycle each key needs the next one, and the last key the first; cycles share no key.
     """
     rank = {key: place for place, key in enumerate(needs)}
     waiting = {key: len(set(wanted)) for key, wanted in needs.items()}
@@ -37,7 +37,7 @@ def topological_order(needs: Mapping[str, Sequence[str]]) -> tuple[list[str], li
 
 
 def _cycle(needs: Mapping[str, Sequence[str]], done: set[str]) -> list[str]:
-    """A cycle among the keys that are not done, each of which still needs another one that is not."""
+    """A cycle among the keys that are not done, each of which needs another one of them."""
     key = next(key for key in needs if key not in done)
     path: dict[str, int] = {}
     while key not in path:

@@ -1,5 +1,5 @@
-"""The rules that a pipeline must keep, a file for each kind. `senro.domain.plan.plan` asks them all.
+"""The rules for pipelines, which `senro.domain.plan.build` applies.
 
-They take whatever stands in a pipeline's fields, wrong types included, and give back values that later rules can rely
-on, so that one mistake is one refusal and hides no other.
+They accept any values, also of wrong types, and return values that the later rules can rely on, so that one mistake is
+one refusal and hides no other.
 """

@@ -1,4 +1,4 @@
-"""The rules of a command: its words, its folder, and how much a kernel takes."""
+"""The rules for a command: its words, its working directory, and its size."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Final
 from senro.domain.plan.validation.field_reader import FieldReader, is_instance, quote
 
 STRING_BYTES: Final = 128 * 1024
-"""The longest argument or `NAME=value` that Linux passes to a program, its NUL included (MAX_ARG_STRLEN)."""
+"""The longest argument or `NAME=value` that Linux accepts, with its NUL (MAX_ARG_STRLEN)."""
 
 TOTAL_BYTES: Final = 2 * 1024 * 1024
-"""All of them together, with a pointer each: a quarter of the usual 8 MiB stack (execve(2))."""
+"""The limit for all of them, with a pointer each: a quarter of the usual 8 MiB stack (execve(2))."""
 
 _POINTER_BYTES: Final = 8
 
 MANIFEST_BYTES: Final = 1_250_000
-"""The largest pod, as JSON. The apiserver's store takes 1.5 MiB with what the cluster adds, and a larger object is
-answered by a 500 that looks as if it might pass (docs/design/api-rules.md#request-size)."""
+"""The largest pod, as JSON. etcd stores 1.5 MiB, with what the cluster adds; for a larger object the apiserver answers
+with a 500 that looks temporary (docs/design/api-rules.md#request-size)."""
 
 
 def read_command(value: object, reader: FieldReader) -> tuple[str, ...]:
-    """The command's words; a harmless one where there is none."""
+    """The words of the command."""
     if is_instance(value, str):
         reader.refuse(
             "command-text",
@@ -40,7 +40,7 @@ def read_command(value: object, reader: FieldReader) -> tuple[str, ...]:
 
 
 def read_workdir(value: object, reader: FieldReader, *, in_pod: bool) -> str | None:
-    """The folder to run in; a pod has no working folder that it could be relative to."""
+    """The working directory, which must be absolute in a pod."""
     if value is None:
         return None
     workdir = reader.path(value, "workdir")
@@ -54,7 +54,7 @@ def read_workdir(value: object, reader: FieldReader, *, in_pod: bool) -> str | N
 
 
 def refuse_manifest(size: int, reader: FieldReader) -> None:
-    """Refuse a pod whose manifest has more bytes than a cluster stores."""
+    """Refuses a pod whose manifest has more bytes than a cluster stores."""
     if size > MANIFEST_BYTES:
         reader.refuse(
             "object-size",
@@ -64,7 +64,7 @@ def refuse_manifest(size: int, reader: FieldReader) -> None:
 
 
 def refuse_sizes(command: Sequence[str], environment: Mapping[str, str], reader: FieldReader) -> None:
-    """Refuse what no Linux kernel starts (E2BIG): one string of more than 128 KiB, or more than 2 MiB together."""
+    """Refuses what Linux does not start (E2BIG): a string of more than 128 KiB, or more than 2 MiB in total."""
     strings = [(f"word {place} of the command", word) for place, word in enumerate(command)]
     strings += [(f"the variable {name} with its name", f"{name}={value}") for name, value in environment.items()]
     total = 0

@@ -1,4 +1,4 @@
-"""The rules of a step's environment and of its secrets."""
+"""The rules for environment variables and secrets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from senro.domain.plan.validation.field_reader import FieldReader, is_instance, 
 
 
 def read_environment(value: object, what: str, reader: FieldReader) -> dict[str, str]:
-    """The variables and their values; those that are refused are left out."""
+    """The variables and their values, without those that are refused."""
     found = {}
     for name, text in reader.mapping(value, what).items():
         if not _is_refused(name, what, reader):
@@ -16,7 +16,7 @@ def read_environment(value: object, what: str, reader: FieldReader) -> dict[str,
 
 
 def read_secrets(value: object, reader: FieldReader) -> dict[str, str]:
-    """The variables that hold the path of a secret's file, with the secret's name; the refused are left out."""
+    """The variables for the paths of secrets, with the secrets' names, without those that are refused."""
     found = {}
     for variable, name in reader.mapping(value, "secrets").items():
         refused = _is_refused(variable, "secrets", reader)
@@ -36,7 +36,7 @@ def read_secrets(value: object, reader: FieldReader) -> dict[str, str]:
 
 
 def refuse_overlap(target: dict[str, str], step: dict[str, str], secrets: dict[str, str], reader: FieldReader) -> None:
-    """Refuse each variable that is both a text and the path of a secret: one of the two would be lost."""
+    """Refuses each variable that would have both a value and the path of a secret."""
     for variable in secrets:
         if variable in step or variable in target:
             place = "env" if variable in step else "env of its target"
@@ -47,7 +47,9 @@ def refuse_overlap(target: dict[str, str], step: dict[str, str], secrets: dict[s
 
 def _is_refused(name: str, what: str, reader: FieldReader) -> bool:
     if name.startswith(OWN_VARIABLES):
-        reader.refuse("env-reserved", f"{what} sets {quote(name)}; names that begin with SENRO_ are senro's; rename it")
+        reader.refuse(
+            "env-reserved", f"{what} sets {quote(name)}; names that begin with SENRO_ are reserved for senro; rename it"
+        )
         return True
     if not is_variable(name):
         reader.refuse(

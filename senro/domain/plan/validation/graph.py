@@ -1,4 +1,4 @@
-"""The rules of what needs what: everything named exists, once, and nothing needs itself."""
+"""The rules for needs: every name exists once, and there is no cycle."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from senro.domain.plan.validation.workflows import ReadWorkflow
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The steps by id in a stable topological order, what each needs, and those whose place is not known for sure.
+    """The dependencies of the steps.
 
-    `unsure` holds the steps that a refusal of this file touches, and all that need them: nothing can be said of
-    their order.
+    `steps`: the steps by id, in a stable topological order.
+    `needs`: the ids that each step needs.
+    `unsure`: the steps whose needs were refused, and all that need them. Their order is unknown.
     """
 
     steps: Mapping[str, Step]
@@ -28,12 +29,12 @@ class Graph:
 
 
 class Unordered:
-    """Tells of two steps whether either may run before, after or beside the other."""
+    """Whether two steps may run at the same time."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._places = {step_id: place for place, step_id in enumerate(graph.needs)}
-        # For each step the set of all that come before it for sure: bit n for the n-th step of the order.
+        # For each step a bit set of all steps that precede it: bit n is the n-th step of the order.
         self._before: dict[str, int] = {}
         for step_id, wanted in graph.needs.items():
             bits = 0
@@ -42,15 +43,12 @@ class Unordered:
             self._before[step_id] = bits
 
     def __call__(self, earlier: str, later: str) -> bool:
-        """Whether no needs put `earlier`, which stands first in the order, before `later`.
-
-        False where a refusal touches the needs of either: nothing can be said then.
-        """
+        """Whether no needs order the steps, of which `earlier` is first in `steps`. False if one of them is unsure."""
         return not self._before[later] >> self._places[earlier] & 1 and self._graph.unsure.isdisjoint((earlier, later))
 
 
 def read_graph(workflows: Sequence[ReadWorkflow], refusals: list[Refusal]) -> Graph:
-    """Resolve the needs of steps and workflows; of steps that share an id the first one stands for all."""
+    """Resolves the needs of steps and workflows. Of steps with one id the first counts."""
     by_workflow = _by_workflow(workflows)
     steps: dict[str, Step] = {}
     for step in (step for workflow in workflows for step in workflow.steps):
@@ -79,7 +77,7 @@ def read_graph(workflows: Sequence[ReadWorkflow], refusals: list[Refusal]) -> Gr
 
 
 def _by_workflow(workflows: Iterable[ReadWorkflow]) -> dict[str, list[str]]:
-    """The ids of each workflow's steps; workflows of one name together."""
+    """The ids of the steps by the name of their workflow."""
     found: dict[str, list[str]] = {}
     for workflow in workflows:
         found.setdefault(workflow.name, []).extend(step.id for step in workflow.steps)
@@ -104,9 +102,9 @@ def _refuse_duplicates(workflows: Sequence[ReadWorkflow], refusals: list[Refusal
 def _workflow_needs(
     workflows: Sequence[ReadWorkflow], by_workflow: Mapping[str, list[str]], refusals: list[Refusal]
 ) -> tuple[dict[str, tuple[str, ...]], set[str]]:
-    """The step ids that every step of each workflow needs, and the workflows of which that is not known for sure.
+    """The step ids that every step of each workflow needs, and the workflows whose needs were refused.
 
-    A workflow without steps hands on what it needs itself, so that leaving out its steps changes no order.
+    A workflow without steps passes on its own needs.
     """
     wanted: dict[str, list[str]] = {name: [] for name in by_workflow}
     unclear = set()
@@ -135,7 +133,7 @@ def _workflow_needs(
 def _step_needs(
     step: Step, steps: Mapping[str, Step], by_workflow: Mapping[str, list[str]]
 ) -> tuple[list[str], list[Refusal]]:
-    """What the step itself needs: a name is looked for in its own workflow first, then as an id."""
+    """The steps that the step itself needs: names in its own workflow, else ids."""
     found = []
     refusals = []
     for need in step.needs:
@@ -155,12 +153,12 @@ def _step_needs(
 
 def _hint(need: str, names: Iterable[str]) -> str:
     near = difflib.get_close_matches(need, list(names), n=1)
-    return f"; did you mean {quote(near[0])}?" if near else "; add it, or take it out of needs"
+    return f"; did you mean {quote(near[0])}?" if near else "; add it, or remove it from needs"
 
 
 def _cycle_refusal(cycle: Sequence[str], kind: str, written: Sequence[str]) -> Refusal:
-    """Names the cycle from the key that was written first, round to it again."""
+    """The refusal of a cycle, which begins with the key that was written first."""
     first = min(range(len(cycle)), key=lambda place: written.index(cycle[place]))
     path = [*cycle[first:], *cycle[:first], cycle[first]]
     words = " needs ".join(path)
-    return Refusal(path[0], "cycle", f"the needs of {kind}s go round in a circle: {words}; take one of them out")
+    return Refusal(path[0], "cycle", f"the needs of {kind}s form a cycle: {words}; remove one of them")

@@ -1,4 +1,4 @@
-"""The rules of what a step mounts, and where."""
+"""The rules for the mounts of a step."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _RESERVED_TREES: Final = {
     "/run/senro": "where senro puts the step's secrets",
     "/senro": "senro's own",
 }
-"""Nothing may be mounted at these or under them."""
+"""Nothing may be mounted at or below these."""
 
 _RESERVED_PATHS: Final = {
     "/": "the whole container",
     "/run": "above /run/senro, where senro puts the step's secrets",
     "/etc": "where the kubelet puts hosts, hostname and resolv.conf, which would come back with the files",
 }
-"""Nothing may be mounted at these; what lies under them is free."""
+"""Nothing may be mounted at these, but below them."""
 
 
 def read_mounts(value: object, reader: FieldReader, known: Known) -> tuple[AnyMount, ...]:
-    """The mounts that are some, each normal; refuses each that cannot be, and those that do not fit together.
+    """The mounts of a step. Refuses invalid ones, and those that conflict.
 
-    `known` holds what was read of each Workspace and ScratchCache: one that many steps mount is refused once.
+    `known` has the workspaces and caches that were read before, so that one that many steps mount is refused once.
     """
     mounts: list[AnyMount] = []
     for place, item in enumerate(reader.items(value, "mounts")):
@@ -51,7 +51,7 @@ def read_mounts(value: object, reader: FieldReader, known: Known) -> tuple[AnyMo
 
 
 def _read_path(value: object, reader: FieldReader, place: int) -> str:
-    # No path that is accepted has a NUL: what stands in for a refused one is equal to no other.
+    # No valid path has a NUL, so the replacement of a refused path differs from all others.
     refused = f"/\0{place}"
     path = reader.path(value, f"the path of entry {place} of mounts")
     if path is None:
@@ -64,14 +64,14 @@ def _read_path(value: object, reader: FieldReader, place: int) -> str:
 
 
 def _path_problem(path: str) -> tuple[str, str]:
-    """The rule that `path` breaks and what to say of it; empty where it breaks none."""
+    """The rule that `path` violates, and the end of the message; empty if it violates none."""
     if not path.startswith("/"):
         return "mount-relative", "is not absolute; begin it with `/`"
     segments = path.split("/")
     if ".." in segments:
-        return "mount-dots", "has a `..`; write where it leads"
+        return "mount-dots", "has a `..`; write the path that it leads to"
     if ":" in path:
-        return "mount-colon", "has a `:`, which runtimes take for a separator; choose another name"
+        return "mount-colon", "has a `:`, which runtimes use as a separator; choose another name"
     normal = "/" + posixpath.normpath(path).lstrip("/")
     if normal in _RESERVED_PATHS:
         return "mount-reserved", f"is {_RESERVED_PATHS[normal]}; choose a folder of its own such as `/src`"

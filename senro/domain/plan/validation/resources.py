@@ -1,4 +1,4 @@
-"""The rules of a container's `resources`, as the apiserver has them (docs/design/api-rules.md#resources)."""
+"""The rules for a container's `resources` (docs/design/api-rules.md#resources)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HUGE_PAGES: Final = "hugepages-"
 
 
 def read_resources(value: object, what: str, reader: FieldReader) -> dict[str, dict[str, str]]:
-    """`resources`, each quantity as text; what is refused is left out."""
+    """The resources with their quantities as text, without those that are refused."""
     found: dict[str, dict[str, str]] = {}
     amounts: dict[str, dict[str, Fraction]] = {kind: {} for kind in _KINDS}
     for kind, quantities in reader.mapping(value, what).items():
@@ -43,11 +43,11 @@ def _read_amount(name: str, quantity: object, here: str, reader: FieldReader) ->
     amount = None if text is None else parse_quantity(text)
     if text is None or amount is None or amount < 0:
         reader.refuse(
-            "quantity", f"{here} is {quote(quantity)}, which is no quantity; write one such as '500m' or '2Gi'"
+            "quantity", f"{here} is {quote(quantity)}, which is not a quantity; write one such as '500m' or '2Gi'"
         )
         return None
     if _is_countable(name) and amount.denominator != 1:
-        reader.refuse("quantity", f"{here} is {quote(quantity)}; {name} is given out whole, so write a whole number")
+        reader.refuse("quantity", f"{here} is {quote(quantity)}; {name} is not divisible, so write a whole number")
         return None
     return text, amount
 
@@ -60,14 +60,14 @@ def _refuse_together(
         if _is_countable(name) and limit != request:
             reader.refuse(
                 "resource-limit",
-                f"{what} must limit {name} to just what it requests: it is never shared; set both alike",
+                f"{what} must limit {name} to what it requests, since it cannot be overcommitted; make them equal",
             )
         elif limit is not None and request > limit:
             reader.refuse("resource-limit", f"{what} requests more {name} than it limits; raise the limit")
 
 
 def _spelled(quantity: object) -> str | None:
-    """The quantity as text; the apiserver takes JSON numbers as well."""
+    """The quantity as text; the apiserver accepts JSON numbers too."""
     if is_instance(quantity, str):
         return str.__str__(quantity)
     if is_instance(quantity, bool):
@@ -84,7 +84,7 @@ def _is_resource(name: str) -> bool:
 
 
 def _is_extended(name: str) -> bool:
-    """Kubernetes keeps its own domain, and names that begin with `requests.`, from being extended resources."""
+    """Whether the name is an extended resource: not of Kubernetes' own domain, not beginning with `requests.`."""
     prefix = name.partition("/")[0]
     own = prefix == "kubernetes.io" or prefix.endswith(".kubernetes.io")
     return "/" in name and not own and not name.startswith("requests.")

@@ -1,4 +1,4 @@
-"""The rules of a retry policy."""
+"""The rules for a retry policy."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from senro.domain.pipeline.retry import Retry, RetryOn
 from senro.domain.plan.validation.field_reader import FieldReader, is_instance, quote
 
 MOST_ATTEMPTS: Final = 1000
-"""A bound against typing errors; with the default waits this many take most of a day."""
+"""A limit against typing errors; with the default waits these attempts take most of a day."""
 
 LARGEST_FACTOR: Final = 1000
 """The largest base whose 64th power is a float: see `Retry.delay_before`."""
 
 
 def read_retry(value: object, reader: FieldReader) -> Retry | None:
-    """The policy, or None where there is none or it is refused as a whole."""
+    """The policy; None if there is none, or its type is wrong."""
     if value is None:
         return None
     if not is_instance(value, Retry):

@@ -1,4 +1,4 @@
-"""The rules of scratch caches and of claims across steps: who may share one, with whom, and what it makes of a step."""
+"""The rules for scratch caches and claims that several steps mount."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from senro.domain.plan.validation.graph import Graph, Unordered
 
 
 def refuse_shared_caches(graph: Graph, unordered: Unordered) -> Iterator[Refusal]:
-    """A local step and one in a pod that no needs put in order: the cache could not be handed from one to the other."""
+    """Refuses a local step and one in a pod that mount one cache without an order: it could not be passed on."""
     users: dict[str, list[str]] = {}
     for step_id, step in graph.steps.items():
         for name in sorted({mount.name for mount in step.mounts if isinstance(mount, ScratchMount) and mount.name}):
@@ -22,7 +22,7 @@ def refuse_shared_caches(graph: Graph, unordered: Unordered) -> Iterator[Refusal
                 if here != there and unordered(other, step_id):
                     message = (
                         f"this step ({here}) and {other} ({there}) share the scratch cache {name}, and no needs say "
-                        "which comes first, so it cannot be handed from one to the other; add needs, or give one of "
+                        "which comes first, so it cannot be passed from one to the other; add needs, or give one of "
                         "them a cache of its own"
                     )
                     yield Refusal(step_id, "scratch-shared", message)
@@ -38,9 +38,9 @@ _Claim = tuple[str, str]
 
 
 def refuse_shared_claims(graph: Graph) -> Iterator[Refusal]:
-    """A workspace that a claim stands for has no content of senro's, and no claim goes by the names of two of them.
+    """Refuses a workspace that is a claim in one step and none in another, and a claim that replaces two workspaces.
 
-    What a step leaves in a claim, and finds there, is told by no digest: such a step is not pure.
+    A step that mounts a claim, which has no digest, cannot be pure.
     """
     first: dict[str, tuple[_Claim | None, str]] = {}
     names: dict[_Claim, tuple[str, str]] = {}
@@ -62,8 +62,8 @@ def refuse_shared_claims(graph: Graph) -> Iterator[Refusal]:
 
 def _impure(workspace: str, claim: str) -> str:
     return (
-        f"the step is pure, but mounts the workspace {workspace}, which stands for the claim {claim}: whoever has that "
-        "claim changes what the step finds; leave out pure=True, or carry the workspace"
+        f"the step is pure, but mounts the workspace {workspace}, which the claim {claim} replaces and other pods may "
+        "change; leave out pure=True, or the claim"
     )
 
 
@@ -72,21 +72,21 @@ def _of_claim(
 ) -> Iterator[Refusal]:
     if workspace != Workspace(workspace.name):
         message = (
-            f"the workspace {workspace.name} stands for the claim {claim[1]}, whose content is its own; leave out its "
-            "path, scope, exclude, links and preserve_symlinks"
+            f"the claim {claim[1]} replaces the workspace {workspace.name}, whose content senro does not manage then; "
+            "leave out its path, scope, exclude, links and preserve_symlinks"
         )
         yield Refusal(step_id, "claim-content", message)
     name, elsewhere = names.setdefault(claim, (workspace.name, step_id))
     if name != workspace.name:
         message = (
-            f"the claim {claim[1]} is the workspace {workspace.name} here and {name} in {elsewhere}, and each name has "
-            "a lease of its own, so both steps would have it at once; mount one workspace in both"
+            f"the claim {claim[1]} replaces the workspace {workspace.name} here and {name} in {elsewhere}, and each "
+            "name has a Lease of its own, so both steps would use the claim at once; mount one workspace in both"
         )
         yield Refusal(step_id, "claim-names", message)
 
 
 def _mixed(name: str, claim: _Claim | None, known: _Claim | None, elsewhere: str) -> str:
-    here, there = (f"the claim {one[1]} of {one[0]}" if one else "carried" for one in (claim, known))
+    here, there = (f"the claim {one[1]} of {one[0]}" if one else "transferred" for one in (claim, known))
     return (
         f"the workspace {name} is {here} here and {there} in {elsewhere}, which are two contents; mount the same claim "
         "in both, or give one of the workspaces another name"

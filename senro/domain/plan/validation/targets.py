@@ -1,4 +1,4 @@
-"""The rules of a target: what a pod may be asked for before a step is known."""
+"""The rules for a target."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from senro.domain.plan.validation.resources import read_resources
 from senro.domain.plan.validation.tolerations import read_tolerations
 
 LARGEST_ID: Final = 2_147_483_647
-"""The largest user or group id that the apiserver takes."""
+"""The largest user or group id that the apiserver accepts."""
 
 _ANNOTATIONS_BYTES: Final = 256 * 1024 - 4096
-"""All keys and values of a pod's annotations, less room for senro's own two (docs/design/api-rules.md#annotations)."""
+"""The size limit of annotations, less room for senro's own two (docs/design/api-rules.md#annotations)."""
 
 _LARGEST_COUNT: Final = 1_000_000
 
 
 def read_target(value: object, reader: FieldReader) -> Target:
-    """The target, with mappings of its own; refuses what is none."""
+    """The target."""
     if is_instance(value, Local):
         return Local()
     if is_instance(value, Pod):
@@ -72,7 +72,7 @@ def _read_pod(pod: Pod, reader: FieldReader) -> Pod:
         annotations=_read_annotations(pod.annotations, reader),
         start_timeout=reader.seconds(pod.start_timeout, "start_timeout", "start-timeout"),
         max_lifetime=reader.seconds(pod.max_lifetime, "max_lifetime", "max-lifetime"),
-        # With 0, a deletion would remove the pod while its processes live on
+        # With 0, a deletion would remove the pod while its processes still run
         # (docs/design/api-rules.md#grace-of-a-deletion).
         grace=reader.integer(pod.grace, "grace", "grace", 1, LONGEST_SECONDS),
         max_pods=None
@@ -117,13 +117,13 @@ def _read_object_name(value: object, what: str, reader: FieldReader, *, optional
     if name is not None and not is_dns_subdomain(name):
         reader.refuse(
             "object-name",
-            f"{what} is {quote(name)}, which no object can be called; write lower-case letters, digits, `-` and `.`",
+            f"{what} is {quote(name)}, which is not a valid name; write lower-case letters, digits, `-` and `.`",
         )
     return name
 
 
 def _read_claims(value: object, reader: FieldReader) -> dict[str, str]:
-    """The claims, by the workspaces in whose place they are mounted; one claim stands for one workspace."""
+    """The claims by the names of the workspaces that they replace, of which each has its own claim."""
     found: dict[str, str] = {}
     for workspace, item in reader.mapping(value, "claims").items():
         if not is_dns_label(workspace):
@@ -132,8 +132,7 @@ def _read_claims(value: object, reader: FieldReader) -> dict[str, str]:
         if claim in found.values():
             reader.refuse(
                 "claims",
-                f"the claim {quote(claim)} stands for two workspaces, and each would think that it has it alone; "
-                "mount one of them",
+                f"the claim {quote(claim)} replaces two workspaces, which would both use it at once; mount one of them",
             )
         found[workspace] = claim or "x"
     return found
@@ -160,7 +159,7 @@ def _read_annotations(value: object, reader: FieldReader) -> dict[str, str]:
     if size > _ANNOTATIONS_BYTES:
         reader.refuse(
             "annotations-size",
-            f"annotations have {size} bytes together; a pod takes {_ANNOTATIONS_BYTES} beside senro's; shorten them",
+            f"annotations have {size} bytes in total; a pod accepts {_ANNOTATIONS_BYTES} besides senro's; shorten them",
         )
     return found
 
@@ -185,4 +184,6 @@ def _refuse_reserved(found: Mapping[str, Any], what: str, reader: FieldReader) -
     for key in found:
         prefix = key.rpartition("/")[0].lower()
         if prefix == OWN_PREFIX or prefix.endswith(f".{OWN_PREFIX}"):
-            reader.refuse("own-key", f"{what} has {quote(key)}; keys in {OWN_PREFIX}/ are senro's; use your own prefix")
+            reader.refuse(
+                "own-key", f"{what} has {quote(key)}; keys in {OWN_PREFIX}/ are reserved for senro; use another prefix"
+            )

@@ -1,4 +1,4 @@
-"""The rules of tolerations, by the apiserver's ValidateTolerations; its own words are in recording `refused`."""
+"""The rules for tolerations, those of the apiserver's ValidateTolerations (recording `refused`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 from senro.domain.kube.names import is_label_key, is_label_value
 from senro.domain.plan.validation.field_reader import FieldReader, is_instance, quote
 
-_OPERATORS: Final = ("", "Equal", "Exists")  # those that every supported version takes
+_OPERATORS: Final = ("", "Equal", "Exists")  # those of every supported version
 _EFFECTS: Final = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
 _SECONDS: Final = "tolerationSeconds"
 _FIELDS: Final = ("key", "operator", "value", "effect")
@@ -15,7 +15,7 @@ _INT64: Final = 2**63
 
 
 def read_tolerations(value: object, reader: FieldReader) -> tuple[dict[str, Any], ...]:
-    """The tolerations, as mappings of our own."""
+    """The tolerations as dicts."""
     return tuple(
         _read_toleration(item, f"entry {place} of tolerations", reader)
         for place, item in enumerate(reader.items(value, "tolerations"))

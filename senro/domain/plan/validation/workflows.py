@@ -1,4 +1,4 @@
-"""Reads workflows and steps, field by field, and refuses what each of them gets wrong by itself."""
+"""Reads workflows and steps field by field, and refuses invalid fields."""
 
 from __future__ import annotations
 
@@ -34,9 +34,11 @@ class ReadWorkflow:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What was read before, by `id`: what many steps share is refused once. The pipeline keeps the objects alive.
+    """What was read before, by `id()`, so that an object that many steps share is refused once.
 
-    `users` names the steps of each target, by its `id` too.
+    `targets`: the targets.
+    `mounted`: the workspaces and caches.
+    `users`: the ids of the steps of each target.
     """
 
     targets: dict[int, Target] = field(default_factory=dict)
@@ -46,7 +48,7 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A step that is one, with the names by which refusals call it."""
+    """A step that is to be read, with its names for refusals."""
 
     step: Step
     workflow: str
@@ -58,7 +60,7 @@ class _Draft:
 
 
 def read_workflows(name: object, workflows: object, refusals: list[Refusal]) -> tuple[str, tuple[ReadWorkflow, ...]]:
-    """The pipeline's name and its workflows; what is none is refused and left out."""
+    """The name of the pipeline and its workflows, without those that are refused."""
     read_name = FieldReader("pipeline", refusals).name(name, "the pipeline's name", "pipeline")
     reader = FieldReader(read_name, refusals)
     known = _Known()

@@ -1,4 +1,4 @@
-"""The rules of what many steps mount: one name is one content, and no step's changes are lost."""
+"""The rules for workspaces that several steps mount: one name is one content, and no changes are lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from senro.domain.plan.validation.shared_mounts import refuse_shared_caches, ref
 
 
 def read_workspaces(graph: Graph, refusals: list[Refusal]) -> tuple[tuple[Workspace, ...], tuple[ScratchCache, ...]]:
-    """The workspaces and the scratch caches of all steps, in the order in which steps mount them."""
+    """The workspaces and scratch caches of all steps, in the order in which steps mount them."""
     workspaces: dict[str, tuple[Workspace, str]] = {}
     caches: dict[str, tuple[ScratchCache, str]] = {}
     for step_id, step in graph.steps.items():
@@ -48,10 +48,10 @@ def _differing(
 
 
 def _lost_updates(graph: Graph, unordered: Unordered) -> Iterator[Refusal]:
-    """Two steps that no needs put in order, one of which changes a workspace that the other mounts too.
+    """Refuses two steps without an order, one of which changes a workspace that the other mounts.
 
-    Both start from the same content, and whichever is read back last silently replaces what the other one did. Of
-    scope `step` each has a content of its own; a claim is held by one step at a time.
+    Both would start with the same content, and the later download would replace the changes of the other. With scope
+    `step` each has its own content, and one step at a time mounts a claim.
     """
     users: dict[str, list[str]] = {}
     writers: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""The rules of a workspace and of a scratch cache, whoever mounts them."""
+"""The rules for a workspace and a scratch cache."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _LARGEST: Final = 2**63 - 1
 
 @dataclass(slots=True)
 class Known:
-    """What was read so far, by the `id` of what stands in the pipeline."""
+    """The workspaces and caches that were read before, by `id()` of their value in the pipeline."""
 
     workspaces: dict[int, Workspace] = field(default_factory=dict)
     caches: dict[int, ScratchCache] = field(default_factory=dict)
 
 
 def read_workspace(value: object, reader: FieldReader, place: int, known: Known) -> Workspace:
-    """The workspace of entry `place` of a step's mounts; refuses what is none, once."""
+    """The workspace of entry `place` of a step's mounts, which is refused at most once."""
     key = id(value)
     if key not in known.workspaces:
         known.workspaces[key] = _workspace(value, reader, place)
@@ -32,7 +32,7 @@ def read_workspace(value: object, reader: FieldReader, place: int, known: Known)
 
 
 def read_cache(value: object, reader: FieldReader, place: int, known: Known) -> ScratchCache:
-    """The scratch cache of entry `place` of a step's mounts; refuses what is none, once."""
+    """The scratch cache of entry `place` of a step's mounts, which is refused at most once."""
     key = id(value)
     if key not in known.caches:
         known.caches[key] = _cache(value, reader, place)
@@ -74,7 +74,7 @@ def _workspace(value: object, reader: FieldReader, place: int) -> Workspace:
 
 
 def _bounds(value: Workspace, what: str, reader: FieldReader) -> tuple[float | None, int | None]:
-    """Both bounds of a persistent workspace, in seconds and bytes; refuses one that is missing, or out of place."""
+    """Both bounds of a persistent workspace, in seconds and bytes. Other workspaces may have none."""
     if value.scope != "persistent":
         for bound, given in (("max_age", value.max_age), ("max_size", value.max_size)):
             if given is not None:
@@ -99,7 +99,7 @@ def _size(value: object, what: str, reader: FieldReader) -> int:
         value = None if quantity is None or quantity.denominator != 1 else quantity.numerator
     if is_instance(value, int) and not is_instance(value, bool) and 1 <= value <= _LARGEST:
         return int(value)
-    reader.refuse("workspace-bounds", f"{what} is no size; write bytes, or a quantity such as '10Gi'")
+    reader.refuse("workspace-bounds", f"{what} is not a size; write bytes, or a quantity such as '10Gi'")
     return 1
 
 
