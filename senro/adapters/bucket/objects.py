@@ -112,9 +112,8 @@ class Bucket:
     def _error(self, failure: Failure) -> Exception:
         if failure.kind == "unreachable":
             return StoreUnavailable(self.name, failure.message)
-        return {"absent": _AbsentError, "exists": _ExistsError, "refused": RequestRefused}[failure.kind](
-            failure.message
-        )
+        kinds = {"absent": _AbsentError, "exists": _ExistsError, "refused": RequestRefused}
+        return kinds[failure.kind](failure.message)
 
 
 class Upload:

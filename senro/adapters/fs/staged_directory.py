@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY = 0o755
-_NAME_BYTES = 200  # NAME_MAX is 255 bytes: the suffix of a sibling fits after so many
+_NAME_BYTES = 200  # NAME_MAX is 255 bytes, which leaves room for the suffix of a sibling
 
 
 def _creation_error(path: str, error: OSError) -> TreeError:

@@ -78,12 +78,12 @@ class FolderUnpacking:
         await run_in_slices(self._receive(self._decompressor.finish()))
         self._reader.receive_eof()
         trees = await run_in_slices(self._finish())
-        self._state = "whole"
+        self._state = "complete"
         return trees
 
     async def replace(self) -> None:
         """See `ports.trees.Unpacking.replace`: all destinations, or none."""
-        self._require_state("whole")
+        self._require_state("complete")
         self._state = "replaced"
         await anyio.to_thread.run_sync(swap_all, list(self._folders.values()))
 

@@ -141,8 +141,8 @@ class PodCleanup:
         except ClusterError as error:
             result.error = str(error)
         else:
-            ours = removal == "already_gone" and self._ended_by_timeout(observer)
-            result.deletion = "deleted" if ours else removal
+            by_timeout = removal == "already_gone" and self._ended_by_timeout(observer)
+            result.deletion = "deleted" if by_timeout else removal
 
     async def _remove_secret(self, result: _SecretResult) -> None:
         if self.secret is None:

@@ -29,7 +29,7 @@ from senro.ports.clock import Clock
 class PodSession:
     """The objects of one attempt. Open it with `open_session`.
 
-    `deletion`: how the deletion of the pod ended, once the session was left; None while it goes on in the background.
+    `deletion`: how the deletion of the pod ended, once the session was left; None if a background task does it.
     """
 
     def __init__(self, attempt: Attempt, services: ClusterServices) -> None:

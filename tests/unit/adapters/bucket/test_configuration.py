@@ -14,7 +14,7 @@ S3 = {"SENRO_REMOTE_SCRATCH": "s3://bucket/a/b"}
 
 
 def refusals(environ: dict[str, str]) -> list[tuple[str, str]]:
-    """Where and by which rule the variables are refused."""
+    """The variable and the rule of each refusal."""
     with pytest.raises(ConfigurationError) as caught:
         read_location(environ)
     for refusal in caught.value.refusals:
@@ -25,8 +25,8 @@ def refusals(environ: dict[str, str]) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     "environ", [{}, {"SENRO_REMOTE_SCRATCH": ""}, {"SENRO_REMOTE_SCRATCH": "  "}, {"AWS_REGION": "x"}]
 )
-def test_no_place(environ: dict[str, str]) -> None:
-    """Without the variable, or with an empty one, nothing is shared."""
+def test_without_a_location_nothing_is_shared(environ: dict[str, str]) -> None:
+    """Without the variable, or with an empty one, there is no location."""
     assert read_location(environ) is None
 
 
@@ -43,15 +43,15 @@ def test_no_place(environ: dict[str, str]) -> None:
         ("file:///srv/a b", Location("file", "", "/srv/a b"), "file:///srv/a b"),
     ],
 )
-def test_places(value: str, location: Location, name: str) -> None:
-    """Each kind of place is read as it is written, and says itself in messages."""
+def test_each_scheme_is_read(value: str, location: Location, name: str) -> None:
+    """Each kind of location is read, and its name is its URL."""
     found = read_location({"SENRO_REMOTE_SCRATCH": value})
     assert found == location
     assert found.name == name
 
 
-def test_everything_set() -> None:
-    """Endpoint, region, timeout and read-only are what they say."""
+def test_all_settings_are_read() -> None:
+    """Endpoint, region, timeout and read-only are read."""
     environ = S3 | {
         "SENRO_REMOTE_SCRATCH_ENDPOINT": "http://minio:9000/",
         "SENRO_REMOTE_SCRATCH_REGION": "eu-central-1",
@@ -90,8 +90,8 @@ def test_everything_set() -> None:
         ("file:///a%00", "url"),
     ],
 )
-def test_places_that_cannot_be(value: str, rule: str) -> None:
-    """What is no place is refused by its rule; the value is not quoted, since it may hold a password."""
+def test_invalid_location_is_refused(value: str, rule: str) -> None:
+    """An invalid location is refused by its rule, without quoting the value, which may contain a password."""
     assert refusals({"SENRO_REMOTE_SCRATCH": value}) == [("", rule)]
     with pytest.raises(ConfigurationError) as caught:
         read_location({"SENRO_REMOTE_SCRATCH": value})
@@ -127,19 +127,19 @@ def test_places_that_cannot_be(value: str, rule: str) -> None:
         ({"SENRO_REMOTE_SCRATCH": "", "SENRO_REMOTE_SCRATCH_TIMEOUT": "1"}, "_TIMEOUT", "missing"),
     ],
 )
-def test_settings_that_cannot_be(environ: dict[str, str], where: str, rule: str) -> None:
-    """One mistake is one refusal: it names its variable and says what to write."""
+def test_invalid_setting_is_refused(environ: dict[str, str], where: str, rule: str) -> None:
+    """Each invalid setting is one refusal that names its variable and says what to write."""
     assert refusals(S3 | environ) == [(where, rule)]
 
 
-def test_a_name_that_is_nearly_right() -> None:
-    """A variable that is misspelt is told the right name."""
+def test_misspelt_variable_gets_a_hint() -> None:
+    """The refusal of a misspelt variable names the right one."""
     with pytest.raises(ConfigurationError, match="did you mean SENRO_REMOTE_SCRATCH_REGION"):
         read_location(S3 | {"SENRO_REMOTE_SCRATCH_REGON": "x"})
 
 
-def test_everything_wrong_at_once() -> None:
-    """All that is wrong is told at once."""
+def test_all_problems_are_reported() -> None:
+    """All problems are reported at once."""
     environ = {
         "SENRO_REMOTE_SCRATCH": "s3://bucket/a",
         "SENRO_REMOTE_SCRATCH_ENDPOINT": "nonsense",
@@ -152,8 +152,8 @@ def test_everything_wrong_at_once() -> None:
 
 
 @given(st.dictionaries(st.sampled_from([*KNOWN, "SENRO_REMOTE_SCRATCH_X"]), st.text(max_size=30)))
-def test_any_values(environ: dict[str, str]) -> None:
-    """Whatever the variables hold, there is a location, none, or a refusal for each problem."""
+def test_any_values_are_read_or_refused(environ: dict[str, str]) -> None:
+    """Any values result in a location, in none, or in a refusal for each problem."""
     try:
         location = read_location(environ)
     except ConfigurationError as error:
