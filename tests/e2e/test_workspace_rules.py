@@ -262,7 +262,7 @@ def test_a_pure_step_with_a_claim_is_refused(bench: Bench) -> None:
     refused = bench.cli("plan", "claiming.py")
     assert refused.returncode != 0
     assert "w.make: the step is pure, but mounts the workspace cache" in refused.stderr
-    assert "stands for the claim senro-build-cache" in refused.stderr
+    assert "which the claim senro-build-cache replaces" in refused.stderr
     assert "pure: its results depend only on its command" in bench.cli("plan", "carrying.py").stdout
 
 

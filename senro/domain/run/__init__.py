@@ -1,1 +1,1 @@
-"""A run: its events, the state that they add up to, and the history of runs."""
+"""Events, states and outcomes of runs."""

@@ -1,4 +1,4 @@
-"""A run as its ledger tells it afterwards: what became of its workspaces, and which snapshots it may still need."""
+"""The history of a run by its ledger: its workspaces, and the snapshots that it may still need."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from senro.domain.run.events import Event, RunEnded, RunStarted, SnapshotTaken, 
 from senro.domain.run.state_names import RunState
 
 LATEST = "latest"
-"""Stands for the run that began last, where a run is asked for by name."""
+"""The name that selects the latest run."""
 
 _NAMED = 3
 _SUCCESSFUL: frozenset[RunState] = frozenset({"succeeded", "succeeded_with_recovery", "partial"})
@@ -18,9 +18,9 @@ _SUCCESSFUL: frozenset[RunState] = frozenset({"succeeded", "succeeded_with_recov
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRecord:
-    """A workspace as it was once: its first content, with `step` empty, or as an attempt of a step left it.
+    """A snapshot of a workspace: its initial content, with `step` empty, or as an attempt of a step left it.
 
-    `omitted` counts what the snapshot does not carry, `omitted_sample` names some of it.
+    The fields are those of the events `WorkspaceOpened` and `SnapshotTaken`.
     """
 
     digest: str
@@ -35,9 +35,11 @@ class SnapshotRecord:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What a ledger tells. `state` is None for a run that goes on, or whose coordinator was killed.
+    """The history of a run.
 
-    `workspaces` maps a name to its snapshots, the newest last; none is without one.
+    `run`, `pipeline`: the id of the run and the name of its pipeline.
+    `state`: the final state, None if the run goes on or was killed.
+    `workspaces`: the snapshots of each workspace, the latest one last.
     """
 
     run: str = ""
@@ -47,10 +49,9 @@ class History:
 
     @property
     def needed(self) -> frozenset[str]:
-        """The digests that must be kept for the run: all that it names, unless it ended well.
+        """The digests of the snapshots to keep for the run: none if it was successful, else all.
 
-        A run that failed is looked into and carried on with, from the snapshot before the step that failed; which
-        one that is is not for whoever makes room to decide.
+        A person may continue a failed run from any of its snapshots.
         """
         if self.state in _SUCCESSFUL:
             return frozenset()
@@ -58,10 +59,7 @@ class History:
 
 
 def read_ledger(data: bytes) -> tuple[Event, ...]:
-    """The events of an `events.jsonl`.
-
-    What is none is passed over: half a line of a coordinator that was killed, an event of a newer senro.
-    """
+    """The events of an `events.jsonl`. Other lines are ignored: incomplete ones, events of a newer senro."""
     found = []
     for line in data.split(b"\n"):
         try:
@@ -72,7 +70,7 @@ def read_ledger(data: bytes) -> tuple[Event, ...]:
 
 
 def history(events: Iterable[Event]) -> History:
-    """What the events of one run tell. Total: any events in any order give an answer."""
+    """The history of a run, given its events in any order."""
     run, pipeline = "", ""
     state: RunState | None = None
     workspaces: dict[str, list[SnapshotRecord]] = {}
@@ -103,17 +101,14 @@ def history(events: Iterable[Event]) -> History:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The answer to a name that was asked for: `name`, or where it is empty, what is wrong with the question."""
+    """What a person selected: `name`, or if that is empty the `problem` with the selection."""
 
     name: str = ""
     problem: str = ""
 
 
 def choose_run(asked: str, runs: Sequence[str]) -> Chosen:
-    """The run that `asked` names: an id, what only one id begins with, or `latest`.
-
-    `runs` are the ids that there are, sorted from the oldest to the newest.
-    """
+    """The run that `asked` selects: an id, the beginning of one id, or `latest`. `runs` is sorted, the oldest first."""
     if not runs:
         return Chosen(problem="there is no run yet")
     if asked == LATEST:
@@ -130,7 +125,7 @@ def choose_run(asked: str, runs: Sequence[str]) -> Chosen:
 
 
 def choose_workspace(asked: str, names: Sequence[str]) -> Chosen:
-    """The workspace that `asked` names among those of a run."""
+    """The workspace of a run that `asked` selects."""
     if asked in names:
         return Chosen(asked)
     if not names:

@@ -1,4 +1,4 @@
-"""What one attempt of a step came to, and whether it is repeated."""
+"""The outcome of an attempt, and whether it is repeated."""
 
 from __future__ import annotations
 
@@ -9,18 +9,26 @@ from senro.domain.pipeline.retry import Retry
 from senro.domain.verdict import INFRA_KINDS, NOTES, Exited, Infra, Note, TimedOut
 
 OutcomeKind = Literal["succeeded", "failed", "timed_out", "cancelled", "infra"]
-"""`succeeded` and `failed` are the command's own; `infra` is what the cluster did to it."""
+"""`succeeded` and `failed` are of the command; with `infra` the cluster failed the attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """How an attempt ended.
 
-    `code` is the exit code, of an `infra` outcome only evidence. `notes` are words of `verdict.Note`. For `infra`,
-    `infra_kind` is a word of `verdict.InfraKind`, `did_run` says whether the command may have run, `may_be_alive` that
-    it may still be running on `node`, `repeatable` whether `retry.on_infra` repeats it, and `least_wait` how many
-    seconds a repetition waits at least. `message` is what was said, in the words of who said it; `hint` one sentence of
-    what to do. `log_complete` False: something of the log may be missing, and `log_reason` says why.
+    `kind`: succeeded, failed and so on.
+    `code`: the exit code; of an `infra` outcome it is evidence only.
+    `notes`: values of `verdict.Note`.
+    `infra_kind`: a value of `verdict.InfraKind`, empty unless the outcome is `infra`, like the next four.
+    `did_run`: whether the command ran.
+    `may_be_alive`: whether its process may still run on `node`.
+    `repeatable`: whether `retry.on_infra` repeats the step.
+    `least_wait`: the seconds that a repetition waits at least.
+    `message`: what the cluster or the runtime says.
+    `hint`: what a person can do.
+    `node`: the node of the pod, empty if it had none.
+    `log_complete`: False if lines of the log may be missing.
+    `log_reason`: why they may be missing.
     """
 
     kind: OutcomeKind
@@ -39,7 +47,7 @@ class Outcome:
 
 
 def outcome_of(answer: Exited | Infra | TimedOut, *, node: str = "") -> Outcome:
-    """The outcome that a settled answer means. `node` is where the pod ran, where that is known."""
+    """The outcome for a settled answer. `node` is the node of the pod, if it is known."""
     match answer:
         case Exited(code=code, notes=notes, message=message):
             return Outcome(
@@ -73,9 +81,9 @@ def _exit_hint(notes: tuple[Note, ...]) -> str:
 
 
 def repeats(outcome: Outcome, *, attempt: int, retry: Retry, deleted: bool) -> bool:
-    """Whether attempt `attempt + 1` follows; `attempt` counts from 1. A cancellation is never repeated.
+    """Whether the attempt number `attempt`, counted from 1, is repeated. A cancellation never is.
 
-    `deleted`: the attempt's pod was seen gone. No repetition begins before that, unless the policy is `unsafe`.
+    `deleted`: whether the pod was seen gone. No repetition begins before, unless the policy is `unsafe`.
     """
     if attempt >= retry.attempts or not (deleted or retry.unsafe):
         return False

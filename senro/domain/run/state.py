@@ -1,4 +1,4 @@
-"""What a run has come to, folded from its events; what may start next; what the run is called in the end."""
+"""The state of a run, folded from its events; which steps may start; the final state of the run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OWN_FAILURES: frozenset[StepState] = frozenset({"failed", "timed_out"})
 
 @dataclass(frozen=True, slots=True)
 class StepProgress:
-    """One step so far. `attempts` counts the attempts that began; `outcome` is that of the last one that ended."""
+    """The state of a step. `attempts` counts those that began; `outcome` is of the latest one that ended."""
 
     state: StepState = "pending"
     attempts: int = 0
@@ -41,7 +41,12 @@ class StepProgress:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A run so far. `workspaces` maps a name to the digest of its newest snapshot; `cancelling` once it was asked."""
+    """The state of a run.
+
+    `steps`: the steps by id.
+    `workspaces`: the digest of the latest snapshot of each workspace.
+    `cancelling`: whether the run was asked to stop.
+    """
 
     steps: Mapping[str, StepProgress]
     workspaces: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -50,22 +55,19 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """What to do now: steps to start, in the plan's order, and steps that get a final state without ever starting."""
+    """What to do next: steps to start, and steps that get a final state without starting, in the plan's order."""
 
     start: tuple[str, ...] = ()
     end: tuple[tuple[str, StepState], ...] = ()
 
 
 def at_start(plan: Plan) -> Progress:
-    """The progress of a run that has not begun."""
+    """The state of a run that has not begun."""
     return Progress(MappingProxyType({planned.step.id: StepProgress() for planned in plan.steps}))
 
 
 def fold(progress: Progress, event: Event) -> Progress:
-    """The progress after `event`. Total: events of unknown steps and of no consequence change nothing.
-
-    A final state stands: what comes after it about the same step changes nothing.
-    """
+    """The state after `event`. Events of unknown steps, or of steps with a final state, change nothing."""
     match event:
         case AttemptStarted(step=step, attempt=attempt):
             return _step(progress, step, state="running", attempts=attempt)
@@ -101,10 +103,10 @@ def _step(
 
 
 def next_moves(plan: Plan, progress: Progress) -> Moves:
-    """What the needs allow. Ask again after every step that ends, until every step has a final state.
+    """What the needs allow. Call it after every step that ends, until every step has a final state.
 
-    A need is satisfied by a step that went well, or that failed with `continue_on_error`. A step whose need can no
-    longer be satisfied is skipped; in a run that is being cancelled, a step that has not begun is cancelled.
+    A step that succeeded, or failed with `continue_on_error`, satisfies a need. A step whose need cannot be satisfied
+    any more is skipped. In a run that is being cancelled, a step that has not begun is cancelled.
     """
     tolerated = {planned.step.id for planned in plan.steps if planned.step.continue_on_error}
     start: list[str] = []
@@ -127,7 +129,7 @@ def _satisfies(need: str, state: StepState, tolerated: set[str]) -> bool:
 
 
 def final_state(outcome: Outcome, attempts: int) -> StepState:
-    """The state of a step whose last attempt, of `attempts`, came to `outcome`."""
+    """The final state of a step whose last one of `attempts` had this outcome."""
     match outcome.kind:
         case "succeeded":
             return "succeeded" if attempts == 1 else "recovered"
@@ -140,7 +142,7 @@ def final_state(outcome: Outcome, attempts: int) -> StepState:
 
 
 def final_run_state(plan: Plan, progress: Progress) -> RunState:
-    """What the run is called. A step without a final state counts as cancelled."""
+    """The final state of the run. A step without a final state counts as cancelled."""
     tolerated = {planned.step.id for planned in plan.steps if planned.step.continue_on_error}
     states = {step: known.state for step, known in progress.steps.items()}
     if progress.cancelling or any(state == "cancelled" or state not in FINAL for state in states.values()):

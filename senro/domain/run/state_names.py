@@ -1,4 +1,4 @@
-"""The words for what steps and runs come to."""
+"""The states of steps and runs."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ StepState = Literal[
 """The state of a step. All but the first two are final; `recovered` is a success that took more than one attempt."""
 
 RunState = Literal["succeeded", "succeeded_with_recovery", "partial", "failed", "cancelled"]
-"""What a run came to. `partial`: only steps with `continue_on_error` failed."""
+"""The final state of a run. `partial`: only steps with `continue_on_error` failed."""
