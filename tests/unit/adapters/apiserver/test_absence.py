@@ -32,7 +32,7 @@ NO_PROOF = [
 async def test_a_404_that_is_not_about_the_pod_is_no_proof_that_it_is_gone(
     route: respx.Route, answer: httpx.Response
 ) -> None:
-    """A balancer's page, an apiserver that starts, a Status about something else: the apiserver cannot be asked now."""
+    """A 404 of a load balancer, of a starting apiserver or about another object is an unavailable apiserver."""
     route.mock(return_value=answer)
     async with cluster_under_respx() as cluster:
         with pytest.raises(Unavailable):

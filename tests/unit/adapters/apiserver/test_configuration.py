@@ -29,7 +29,7 @@ def ca() -> Authority:
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    """A configuration that is right, with a token."""
+    """A valid configuration with a token."""
     (tmp_path / "ca.crt").write_bytes(ca().cert)
     return {
         "SENRO_K8S_SERVER": "https://10.0.0.1:6443",
@@ -39,7 +39,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 
 def refusals(env: dict[str, str]) -> list[tuple[str, str]]:
-    """What is refused: the variable and the rule."""
+    """Returns the variable and the rule of each refusal."""
     with pytest.raises(ConfigurationError) as caught:
         read_configuration(env, now=NOW)
     assert TOKEN not in str(caught.value)
@@ -56,8 +56,8 @@ def without(env: dict[str, str], *names: str, **more: str) -> dict[str, str]:
     return {name: value for name, value in env.items() if name not in names} | more
 
 
-def test_right(env: dict[str, str]) -> None:
-    """A complete configuration is taken as it is, and other variables do not matter."""
+def test_valid_configuration(env: dict[str, str]) -> None:
+    """A complete configuration is returned unchanged, and other variables have no effect."""
     configuration = read_configuration({**env, "KUBECONFIG": "/x", "HTTPS_PROXY": "http://nowhere"}, now=NOW)
     assert configuration == Configuration(
         server="https://10.0.0.1:6443", ca=ca().cert.decode(), credential=Token(TOKEN), proxy=None
@@ -65,14 +65,14 @@ def test_right(env: dict[str, str]) -> None:
 
 
 def test_no_secret_in_a_repr(env: dict[str, str]) -> None:
-    """Neither the token nor a proxy's password can be seen in the repr."""
+    """The repr shows neither the token nor the password of a proxy."""
     configuration = read_configuration({**env, "SENRO_K8S_PROXY": "http://me:made-up-pass@proxy:3128"}, now=NOW)
     assert TOKEN not in repr(configuration)
     assert "made-up-pass" not in repr(configuration)
 
 
-def test_everything_missing_is_told_at_once() -> None:
-    """With nothing set each missing variable is named, and what could be set instead of a token file."""
+def test_all_missing_variables_are_refused_at_once() -> None:
+    """Every missing variable is named, with the alternatives to a token file."""
     assert refusals({}) == [
         ("SENRO_K8S_SERVER", "missing"),
         ("SENRO_K8S_CA_FILE", "missing"),
@@ -81,8 +81,8 @@ def test_everything_missing_is_told_at_once() -> None:
     assert "SENRO_K8S_CLIENT_CERT_FILE with SENRO_K8S_CLIENT_KEY_FILE" in words({})
 
 
-def test_empty_counts_as_missing(env: dict[str, str]) -> None:
-    """An empty value, or one of blanks, is the same as no value."""
+def test_empty_value_counts_as_missing(env: dict[str, str]) -> None:
+    """An empty value and one of blanks count as missing."""
     assert refusals({**env, "SENRO_K8S_SERVER": "", "SENRO_K8S_TOKEN": " "}) == [
         ("SENRO_K8S_SERVER", "missing"),
         ("SENRO_K8S_TOKEN_FILE", "missing"),
@@ -111,8 +111,8 @@ def test_empty_counts_as_missing(env: dict[str, str]) -> None:
         ("https://10.0.0.1 /x", "url"),
     ],
 )
-def test_server_is_refused(env: dict[str, str], server: str, rule: str) -> None:
-    """Only https with a host, and no credential, query or fragment; a value that may hold a password is not quoted."""
+def test_refused_servers(env: dict[str, str], server: str, rule: str) -> None:
+    """The server must be an https URL with a host, without user, query and fragment; the message does not quote it."""
     env = {**env, "SENRO_K8S_SERVER": server}
     assert refusals(env) == [("SENRO_K8S_SERVER", rule)]
     assert "made-up-pass" not in words(env)
@@ -131,8 +131,8 @@ def test_server_is_refused(env: dict[str, str], server: str, rule: str) -> None:
         ),
     ],
 )
-def test_server_is_taken(env: dict[str, str], server: str, kept: str, address: str) -> None:
-    """IPv6 literals work, and so does a path before the API's own."""
+def test_accepted_servers(env: dict[str, str], server: str, kept: str, address: str) -> None:
+    """The server may have an IPv6 address, and a path before that of the API."""
     configuration = read_configuration({**env, "SENRO_K8S_SERVER": server}, now=NOW)
     assert (configuration.server, configuration.address) == (kept, address)
 
@@ -146,8 +146,8 @@ def test_server_is_taken(env: dict[str, str], server: str, kept: str, address: s
         (b"\x00\xff", "no-certificate"),
     ],
 )
-def test_ca_file(env: dict[str, str], tmp_path: Path, content: bytes | None, rule: str) -> None:
-    """A CA file that is missing, empty or no certificate is named with its path."""
+def test_refused_ca_files(env: dict[str, str], tmp_path: Path, content: bytes | None, rule: str) -> None:
+    """A CA file that is missing, empty or not a certificate is refused with its path."""
     path = tmp_path / "bundle"
     if content is not None:
         path.write_bytes(content)
@@ -156,18 +156,18 @@ def test_ca_file(env: dict[str, str], tmp_path: Path, content: bytes | None, rul
     assert str(path) in words(env)
 
 
-def test_a_folder_is_no_file(env: dict[str, str], tmp_path: Path) -> None:
-    """The operating system's own reason is told."""
+def test_folder_in_place_of_a_file(env: dict[str, str], tmp_path: Path) -> None:
+    """The refusal has the text of the operating system."""
     assert "Is a directory" in words({**env, "SENRO_K8S_CA_FILE": str(tmp_path)})
 
 
-def test_a_path_with_a_nul(env: dict[str, str]) -> None:
-    """A path that no system can open is refused like any other that cannot be read."""
+def test_path_with_a_nul(env: dict[str, str]) -> None:
+    """A path that no operating system can open is refused as unreadable."""
     assert refusals({**env, "SENRO_K8S_CA_FILE": "/a\0b"}) == [("SENRO_K8S_CA_FILE", "unreadable")]
 
 
-def test_ca_that_expired(env: dict[str, str], tmp_path: Path) -> None:
-    """A bundle whose every certificate has expired is refused with the moment; one that is valid saves it."""
+def test_expired_ca(env: dict[str, str], tmp_path: Path) -> None:
+    """A bundle of expired certificates is refused with the time; one valid certificate is enough."""
     old = authority(end=NOW - timedelta(days=1))
     path = tmp_path / "old"
     path.write_bytes(old.cert)
@@ -184,8 +184,8 @@ def test_ca_that_expired(env: dict[str, str], tmp_path: Path) -> None:
         ["SENRO_K8S_TOKEN", "SENRO_K8S_CLIENT_CERT_FILE", "SENRO_K8S_CLIENT_KEY_FILE"],
     ],
 )
-def test_contradictory_credentials(env: dict[str, str], tmp_path: Path, given: list[str]) -> None:
-    """More than one credential is refused, and each one that is set is named."""
+def test_contradictory_credentials_are_refused(env: dict[str, str], tmp_path: Path, given: list[str]) -> None:
+    """The refusal of two or more credentials names each of them."""
     pair = ca().issue("senro")
     files = {"SENRO_K8S_TOKEN_FILE": TOKEN.encode()}
     files |= {"SENRO_K8S_CLIENT_CERT_FILE": pair.cert, "SENRO_K8S_CLIENT_KEY_FILE": pair.key}
@@ -201,8 +201,8 @@ def test_contradictory_credentials(env: dict[str, str], tmp_path: Path, given: l
     ("content", "rule"),
     [(None, "unreadable"), (b" \n", "empty"), (b"made-up\nlines\n", "token"), ("ü".encode(), "token")],
 )
-def test_token_file(env: dict[str, str], tmp_path: Path, content: bytes | None, rule: str) -> None:
-    """A token file must hold one token; whatever it holds is not quoted."""
+def test_refused_token_files(env: dict[str, str], tmp_path: Path, content: bytes | None, rule: str) -> None:
+    """A token file must contain one token; the message does not quote it."""
     path = tmp_path / "token"
     if content is not None:
         path.write_bytes(content)
@@ -211,8 +211,8 @@ def test_token_file(env: dict[str, str], tmp_path: Path, content: bytes | None, 
     assert "made-up" not in words(env)
 
 
-def test_token_file_is_taken(env: dict[str, str], tmp_path: Path) -> None:
-    """The path is kept and not the token, which changes."""
+def test_accepted_token_file(env: dict[str, str], tmp_path: Path) -> None:
+    """The configuration has the path and not the token, which changes."""
     path = tmp_path / "token"
     path.write_bytes(f"{TOKEN}\n".encode())
     env = without(env, "SENRO_K8S_TOKEN", SENRO_K8S_TOKEN_FILE=str(path))
@@ -220,14 +220,14 @@ def test_token_file_is_taken(env: dict[str, str], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("token", ["two words", "bad\ntoken", "tökn"])
-def test_token(env: dict[str, str], token: str) -> None:
-    """A token that cannot stand in a header is refused and not quoted."""
+def test_refused_tokens(env: dict[str, str], token: str) -> None:
+    """A token that an Authorization header cannot carry is refused, and the message does not quote it."""
     env = {**env, "SENRO_K8S_TOKEN": token}
     assert refusals(env) == [("SENRO_K8S_TOKEN", "token")]
     assert token not in words(env)
 
 
-def test_client_certificate(env: dict[str, str], tmp_path: Path) -> None:
+def test_accepted_client_certificate(env: dict[str, str], tmp_path: Path) -> None:
     """A certificate with its key is a credential."""
     files = write_pair(tmp_path, ca().issue("senro").cert, None)
     pair = ca().issue("senro")
@@ -266,16 +266,16 @@ def pairs() -> list[Any]:
 
 
 @pytest.mark.parametrize(("cert", "key", "expected"), pairs())
-def test_client_certificate_is_refused(
+def test_refused_client_certificates(
     env: dict[str, str], tmp_path: Path, cert: bytes | None, key: bytes | None, expected: list[tuple[str, str]]
 ) -> None:
-    """Every problem of a certificate and its key is found, each under the variable that it is about."""
+    """Every problem of a certificate and its key is reported under the variable of its file."""
     files = write_pair(tmp_path, cert, key)
     assert refusals(without(env, "SENRO_K8S_TOKEN", **files)) == expected
 
 
-def test_half_a_pair(env: dict[str, str], tmp_path: Path) -> None:
-    """A certificate without a key, or a key without a certificate, names the one that is missing."""
+def test_certificate_without_a_key(env: dict[str, str], tmp_path: Path) -> None:
+    """A certificate without a key, or a key without a certificate, is refused with the name of the missing variable."""
     pair = ca().issue("senro")
     files = write_pair(tmp_path, pair.cert, pair.key)
     for missing in files:
@@ -293,19 +293,19 @@ def test_half_a_pair(env: dict[str, str], tmp_path: Path) -> None:
         ("http://proxy:3128?x", "query"),
     ],
 )
-def test_proxy_is_refused(env: dict[str, str], proxy: str, rule: str) -> None:
+def test_refused_proxies(env: dict[str, str], proxy: str, rule: str) -> None:
     """A proxy is a URL of http or https that ends at the port."""
     assert refusals({**env, "SENRO_K8S_PROXY": proxy}) == [("SENRO_K8S_PROXY", rule)]
 
 
-def test_proxy_is_taken(env: dict[str, str]) -> None:
-    """A proxy may carry its own credential."""
+def test_accepted_proxy(env: dict[str, str]) -> None:
+    """The URL of a proxy may have a user and a password."""
     proxy = "http://me:made-up-pass@proxy:3128/"
     assert read_configuration({**env, "SENRO_K8S_PROXY": proxy}, now=NOW).proxy == proxy.rstrip("/")
 
 
-def test_unknown_variables(env: dict[str, str]) -> None:
-    """A misspelt variable is refused with the one that was meant, any other with those that there are."""
+def test_unknown_variables_are_refused(env: dict[str, str]) -> None:
+    """A misspelt variable is refused with the similar one, any other with the list of all."""
     text = words({**env, "SENRO_K8S_TOKENFILE": "x", "SENRO_K8S_KUBECONFIG_PATH_OF_MINE": "x"})
     assert "SENRO_K8S_TOKENFILE: no such setting; did you mean SENRO_K8S_TOKEN_FILE?" in text
     assert f"SENRO_K8S_KUBECONFIG_PATH_OF_MINE: no such setting; senro reads {', '.join(KNOWN)}" in text

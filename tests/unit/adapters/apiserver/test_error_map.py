@@ -29,7 +29,7 @@ NEVER = {
     httpx.ResponseNotRead: "as StreamError",
     httpx.RequestNotRead: "as StreamError",
 }
-"""Exceptions of httpx that no request of the adapter raises, and why."""
+"""Exceptions of httpx that no request of the adapter raises, with the reason."""
 
 
 def exceptions_of(module: object) -> list[type[Exception]]:
@@ -41,8 +41,8 @@ def is_base(kind: type[Exception], among: list[type[Exception]]) -> bool:
 
 
 @pytest.mark.parametrize("module", [httpx, httpcore], ids=["httpx", "httpcore"])
-def test_the_table_is_complete(module: object) -> None:
-    """Every exception that can be raised has a row of its own, or a reason why it cannot come up here."""
+def test_table_is_complete(module: object) -> None:
+    """Every exception of httpx and httpcore is in the table, or here with the reason why it cannot occur."""
     kinds = exceptions_of(module)
     assert len(kinds) > 10
     leaves = [kind for kind in kinds if not is_base(kind, kinds)]
@@ -51,8 +51,8 @@ def test_the_table_is_complete(module: object) -> None:
     assert not FAILURES.keys() & NEVER.keys()
 
 
-def test_whatever_anyio_lets_through() -> None:
-    """The exceptions that an anyio stream raises are rows too."""
+def test_table_has_the_exceptions_of_anyio() -> None:
+    """The exceptions of anyio's streams are in the table."""
     for error in (
         anyio.BrokenResourceError(),
         anyio.BusyResourceError("reading from"),
@@ -80,8 +80,8 @@ def test_whatever_anyio_lets_through() -> None:
         (TimeoutError(), Failure.MAYBE_SENT),
     ],
 )
-def test_rows(error: Exception, failure: Failure) -> None:
-    """What was sent before the failure decides: a refused connection changed nothing, a cut answer may have."""
+def test_translated_errors(error: Exception, failure: Failure) -> None:
+    """The error says whether the request was sent: nothing after a refused connection, perhaps after a cut answer."""
     assert failure_of(error) is failure
     translated = translate("read pod ci/a", error)
     if failure is Failure.BROKEN_RULE:
@@ -92,8 +92,8 @@ def test_rows(error: Exception, failure: Failure) -> None:
     assert translated.operation == "read pod ci/a"
 
 
-def test_words() -> None:
-    """The class says what an exception without a text is about; the text of its cause helps where there is one."""
+def test_descriptions_of_errors() -> None:
+    """The description is the class and the text, or the text of the cause if there is none."""
     assert describe_error(httpcore.ReadTimeout()) == "ReadTimeout"
     assert describe_error(httpx.ReadError("connection reset")) == "ReadError: connection reset"
     error = httpcore.ReadError()
@@ -102,8 +102,8 @@ def test_words() -> None:
     assert len(describe_error(OSError("x" * 10_000))) < 600
 
 
-def test_a_refused_certificate() -> None:
-    """A certificate that does not verify is found however deep it lies, and the words say where to look."""
+def test_refused_certificate() -> None:
+    """A refused certificate is found at any depth of causes, and the description names the variable to check."""
     refused = ssl.SSLCertVerificationError()
     refused.verify_message = "self-signed certificate"
     error = httpx.ConnectError("")

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 SUCCESS = server_frame(b'\x03{"status":"Success"}')
 CLOSE = server_frame(b"\x03\xe8", opcode=8)
-ASKED = "exec cat in step of pod ci/a"
+OPERATION = "exec cat in step of pod ci/a"
 
 
 def session_over(
@@ -34,16 +34,16 @@ def session_over(
 ) -> WebSocketExec:
     subprotocol = V5 if stdin else V4
     return WebSocketExec(
-        ASKED,
+        OPERATION,
         stream,
-        ExecProtocol(ASKED, subprotocol=subprotocol, stdin=stdin),
+        ExecProtocol(OPERATION, subprotocol=subprotocol, stdin=stdin),
         idle_seconds=idle,
         clock=clock or FakeClock(),
     )
 
 
-async def test_events_in_order() -> None:
-    """Messages come out in order, several from one read, and the end is the last."""
+async def test_events_come_in_order() -> None:
+    """One read may return several messages; their events come in order, and the end is the last one."""
     stream = FakeNetworkStream(
         [server_frame(b"\x01") + server_frame(b"\x01a") + server_frame(b"\x01b"), SUCCESS + CLOSE]
     )
@@ -54,8 +54,8 @@ async def test_events_in_order() -> None:
         await session.receive()
 
 
-async def test_stdin_is_cut_into_messages() -> None:
-    """A long piece of stdin crosses in messages of 128 KiB, four of them in one write."""
+async def test_stdin_is_split_into_messages() -> None:
+    """The bytes of stdin are sent in messages of 128 KiB, four of them in one write."""
     stream = FakeNetworkStream([])
     session = session_over(stream)
     await session.send(b"x" * (4 * MESSAGE_BYTES + 1))
@@ -68,8 +68,8 @@ async def test_stdin_is_cut_into_messages() -> None:
     assert stream.writes == 3
 
 
-async def test_reading_goes_on_while_a_write_is_stuck() -> None:
-    """Both directions may be full: a stuck writer must not keep the reader from setting it free."""
+async def test_reading_goes_on_while_a_write_blocks() -> None:
+    """If the buffers of both directions are full, a blocked writer does not block the reader."""
     stream = FakeNetworkStream([server_frame(b"\x01out"), SUCCESS], block_writes=True)
     session = session_over(stream)
     broken: list[StreamBroken] = []
@@ -86,12 +86,12 @@ async def test_reading_goes_on_while_a_write_is_stuck() -> None:
             await anyio.lowlevel.checkpoint()
         assert await session.receive() == Stdout(b"out")
         assert await session.receive() == Ended(ExitCode(0))
-    # The status came: nobody reads stdin any more, so the writer is let go.
+    # The command has ended and does not read stdin any more, so the write is cancelled.
     assert len(broken) == 1
 
 
-async def test_silence() -> None:
-    """A stream where nothing moves for the idle bound is broken, and says how far it came."""
+async def test_idle_stream_breaks() -> None:
+    """A stream without data for `idle_seconds` raises `StreamBroken` with the number of bytes so far."""
     clock = FakeClock()
     session = session_over(FakeNetworkStream([server_frame(b"\x01abc")], clock=clock), idle=60, clock=clock)
     await session.send(b"12")
@@ -105,8 +105,8 @@ async def test_silence() -> None:
         await session.close_stdin()
 
 
-async def test_pongs_do_not_end_a_silence() -> None:
-    """The server answers pings whatever the command does, so a pong is no sign that anything moves."""
+async def test_pong_does_not_restart_the_idle_time() -> None:
+    """The server answers pings even if the command hangs."""
     clock = FakeClock()
 
     class Ponging(FakeNetworkStream):
@@ -119,8 +119,8 @@ async def test_pongs_do_not_end_a_silence() -> None:
         await session_over(Ponging([], clock=clock), clock=clock).receive()
 
 
-async def test_a_write_that_moves_ends_a_silence() -> None:
-    """The bound is for silence in both directions: while stdin moves, no output is no silence."""
+async def test_write_restarts_the_idle_time() -> None:
+    """A stream whose stdin makes progress is not idle, although there is no output."""
     clock = FakeClock()
     session: WebSocketExec
 
@@ -139,8 +139,8 @@ async def test_a_write_that_moves_ends_a_silence() -> None:
     assert clock.monotonic() - FakeClock().monotonic() == 200
 
 
-async def test_a_write_that_is_stuck() -> None:
-    """A write that nobody takes within the idle bound breaks the stream, and nothing is written after it."""
+async def test_blocked_write_breaks_the_stream() -> None:
+    """A write that blocks for `idle_seconds` breaks the stream, and nothing is written after it."""
     stream = FakeNetworkStream([], block_writes=True)
     session = session_over(stream, idle=0.02)
     with pytest.raises(StreamBroken, match="nothing could be written"):
@@ -154,8 +154,8 @@ async def test_a_write_that_is_stuck() -> None:
     assert stream.written == b""
 
 
-async def test_a_write_that_is_cancelled() -> None:
-    """Part of a frame may be on the wire after a cancellation: the stream is dead, not a byte follows."""
+async def test_cancelled_write_breaks_the_stream() -> None:
+    """A cancelled write may have sent a part of a frame, so nothing is written after it."""
     stream = FakeNetworkStream([], block_writes=True)
     session = session_over(stream)
     with anyio.move_on_after(0.01):
@@ -170,8 +170,8 @@ async def test_a_write_that_is_cancelled() -> None:
 @pytest.mark.parametrize(
     "error", [httpcore.WriteError("reset"), anyio.BusyResourceError("writing to"), OSError("reset")]
 )
-async def test_a_write_that_fails(error: Exception) -> None:
-    """Every foreign exception of a write is a broken stream, chained to its cause."""
+async def test_failed_write_breaks_the_stream(error: Exception) -> None:
+    """Every exception of a write becomes `StreamBroken`, with the exception as its cause."""
     with pytest.raises(StreamBroken) as caught:
         await session_over(FakeNetworkStream([], write_error=error)).send(b"x")
     assert caught.value.__cause__ is error
@@ -180,8 +180,8 @@ async def test_a_write_that_fails(error: Exception) -> None:
 @pytest.mark.parametrize(
     "error", [httpcore.ReadError("reset"), anyio.BusyResourceError("reading from"), httpcore.ReadError()]
 )
-async def test_a_read_that_fails(error: Exception) -> None:
-    """Every foreign exception of a read is a broken stream, chained to its cause; what came before comes out first."""
+async def test_failed_read_breaks_the_stream(error: Exception) -> None:
+    """Every exception of a read becomes `StreamBroken` with that cause, after the events received before it."""
     session = session_over(FakeNetworkStream([server_frame(b"\x01a"), error]))
     assert await session.receive() == Stdout(b"a")
     with pytest.raises(StreamBroken) as caught:
@@ -191,8 +191,8 @@ async def test_a_read_that_fails(error: Exception) -> None:
         await session.receive()
 
 
-async def test_an_end_without_a_close_frame() -> None:
-    """A connection that just ends is a broken stream, in the middle of a frame too."""
+async def test_end_without_a_close_frame_breaks_the_stream() -> None:
+    """A connection that ends without a close frame, also inside a frame, raises `StreamBroken`."""
     for pieces in ([b""], [server_frame(b"\x01abc")[:-1], b""]):
         with pytest.raises(StreamBroken, match="without a close frame"):
             await session_over(FakeNetworkStream(pieces)).receive()
@@ -207,8 +207,8 @@ async def test_an_end_without_a_close_frame() -> None:
         (server_frame(b"\x03nonsense"), "a status document"),
     ],
 )
-async def test_a_broken_protocol(wire: bytes, words: str) -> None:
-    """What came before a broken rule comes out first; then the rule is named, now and later, and nothing is sent."""
+async def test_broken_protocol(wire: bytes, words: str) -> None:
+    """Events before a protocol error are returned; then every call raises the error, and nothing is sent."""
     session = session_over(FakeNetworkStream([server_frame(b"\x01a") + wire]))
     assert await session.receive() == Stdout(b"a")
     for _ in range(2):
@@ -218,16 +218,16 @@ async def test_a_broken_protocol(wire: bytes, words: str) -> None:
         await session.send(b"x")
 
 
-async def test_misuse_is_no_broken_stream() -> None:
-    """Sending to a stdin that was not asked for is the caller's mistake, and the session goes on."""
+async def test_send_without_stdin_is_an_error_of_the_caller() -> None:
+    """Sending to an exec without stdin raises, and the session goes on."""
     session = session_over(FakeNetworkStream([SUCCESS]), stdin=False)
     with pytest.raises(IllegalTransition):
         await session.send(b"x")
     assert await session.receive() == Ended(ExitCode(0))
 
 
-async def test_pings() -> None:
-    """A quiet connection is pinged every thirty seconds, no more often."""
+async def test_ping_interval() -> None:
+    """An idle connection sends a ping every thirty seconds."""
     clock, stream = FakeClock(), FakeNetworkStream([])
     session = session_over(stream, clock=clock)
     async with anyio.create_task_group() as group:
@@ -240,8 +240,8 @@ async def test_pings() -> None:
     assert [(opcode, len(payload)) for opcode, _, payload in client_frames(stream.written)] == [(9, 5)] * 3
 
 
-async def test_what_arrived_is_told_by_its_own_pong() -> None:
-    """Each call pings after what was sent, and waits for the pong with its payload; other pongs say nothing."""
+async def test_wait_until_received_needs_its_own_pong() -> None:
+    """Each call sends a ping and waits for the pong with its payload; other pongs do not count."""
     stream = FakeNetworkStream([server_frame(b"senro", opcode=10) + server_frame(b"0", opcode=10), SUCCESS])
     session = session_over(stream)
     await session.send(b"x")
@@ -253,8 +253,8 @@ async def test_what_arrived_is_told_by_its_own_pong() -> None:
 
 
 @pytest.mark.parametrize("rest", [[b""], [b"\xff\xff\xff\xff"]], ids=["cut", "no-frames"])
-async def test_nobody_waits_for_a_pong_that_cannot_come(rest: list[bytes]) -> None:
-    """A stream that is cut, or that breaks the protocol, ends the wait with what broke it."""
+async def test_broken_stream_ends_the_wait_for_a_pong(rest: list[bytes]) -> None:
+    """A cut stream or a protocol error ends `wait_until_received` with its error."""
     session = session_over(FakeNetworkStream(rest))
     failures: list[StreamBroken] = []
 
@@ -272,8 +272,8 @@ async def test_nobody_waits_for_a_pong_that_cannot_come(rest: list[bytes]) -> No
     assert len(failures) == 1
 
 
-async def test_a_ping_is_answered() -> None:
-    """A ping of the server is answered by the third task, so that the reader need not wait for it."""
+async def test_ping_of_the_server_is_answered() -> None:
+    """The task of `run_keepalive` answers a ping, so that the reader does not wait for it."""
     clock = FakeClock()
     stream = FakeNetworkStream([server_frame(b"you?", opcode=9) + server_frame(b"\x01a")])
     session = session_over(stream, clock=clock)
@@ -285,8 +285,8 @@ async def test_a_ping_is_answered() -> None:
     assert client_frames(stream.written) == [(10, True, b"you?")]
 
 
-async def test_keeping_alive_ends_with_the_stream() -> None:
-    """A ping that cannot be written ends the pings; the reader is the one that says what happened."""
+async def test_keepalive_ends_with_the_stream() -> None:
+    """A ping that cannot be written ends `run_keepalive` without an exception; the reader raises it."""
     clock = FakeClock()
     session = session_over(FakeNetworkStream([], write_error=httpcore.WriteError("reset")), clock=clock)
     async with anyio.create_task_group() as group:
@@ -296,8 +296,8 @@ async def test_keeping_alive_ends_with_the_stream() -> None:
         await session.receive()
 
 
-async def test_no_ping_on_a_dead_stream() -> None:
-    """A stream that died while the pings waited is left alone."""
+async def test_no_ping_after_the_stream_broke() -> None:
+    """No ping is written to a stream that broke meanwhile."""
     clock, stream = FakeClock(), FakeNetworkStream([b""])
     session = session_over(stream, clock=clock)
     async with anyio.create_task_group() as group:
@@ -308,14 +308,14 @@ async def test_no_ping_on_a_dead_stream() -> None:
     assert stream.written == b""
 
 
-# From here on the whole way: the handshake, the context, the closing.
+# The tests below include the handshake and the closing.
 
 
 @asynccontextmanager
 async def opened(
     stream: FakeNetworkStream, *, stdin: bool = True, change: Callable[[httpx.Response], None] | None = None
 ) -> AsyncIterator[ExecSession]:
-    """An exec over `stream`; `change` may spoil the 101 before it is given."""
+    """An exec over `stream`; `change` may modify the 101 first."""
     with respx.mock:
         respx.route().mock(side_effect=lambda request: switching(request, stream, change))
         async with (
@@ -344,24 +344,24 @@ def switching(
     return answer
 
 
-async def test_goodbye() -> None:
-    """Leaving before the end sends a close frame, so that the server drops stdin at once."""
+async def test_leaving_sends_a_close_frame() -> None:
+    """Leaving the context before the end sends a close frame, which ends stdin at once."""
     stream = FakeNetworkStream([])
     async with opened(stream):
         pass
     assert client_frames(stream.written) == [(8, True, b"\x03\xe8")]
 
 
-async def test_a_close_is_echoed() -> None:
-    """A close frame of the server is answered with its own code, once."""
+async def test_close_frame_is_answered() -> None:
+    """A close frame of the server is answered once, with its own code."""
     stream = FakeNetworkStream([server_frame(b"\x03\xf3", opcode=8)])
     async with opened(stream) as session:
         assert await session.receive() == Ended(StatusLost(1011))
     assert client_frames(stream.written) == [(8, True, b"\x03\xf3")]
 
 
-async def test_an_exception_comes_out_as_it_is() -> None:
-    """What is raised inside the context leaves it unwrapped, though a task group is around it."""
+async def test_exception_in_the_context_is_not_wrapped() -> None:
+    """An exception inside the context is raised as it is, although the context has a task group."""
     error = KeyError("mine")
     with pytest.raises(KeyError) as caught:
         async with opened(FakeNetworkStream([])):
@@ -369,8 +369,8 @@ async def test_an_exception_comes_out_as_it_is() -> None:
     assert caught.value is error
 
 
-async def test_a_cancellation_leaves_nothing_open() -> None:
-    """A context that is cancelled while it receives says goodbye and ends within its scope."""
+async def test_cancellation_leaves_nothing_open() -> None:
+    """A context that is cancelled while it receives sends a close frame and closes the connection."""
     stream = FakeNetworkStream([])
     async with anyio.create_task_group() as group:
 
@@ -412,8 +412,8 @@ def over_http2(answer: httpx.Response) -> None:
         (put("Sec-WebSocket-Extensions", "permessage-deflate"), "no WebSocket extension"),
     ],
 )
-async def test_a_handshake_that_breaks_a_rule(change: Callable[[httpx.Response], None], words: str) -> None:
-    """A 101 that does not keep RFC 6455 is refused by the rule that it broke, and nothing is written to it."""
+async def test_refused_handshakes(change: Callable[[httpx.Response], None], words: str) -> None:
+    """A 101 that violates RFC 6455 section 4.1 raises `ProtocolError` with the rule, and nothing is written."""
     stream = FakeNetworkStream([])
     with pytest.raises(ProtocolError) as caught:
         async with opened(stream, change=change):
@@ -422,7 +422,7 @@ async def test_a_handshake_that_breaks_a_rule(change: Callable[[httpx.Response],
     assert stream.written == b""
 
 
-def test_accept() -> None:
+def test_expected_accept() -> None:
     """The key and its answer are those of RFC 6455 section 1.3."""
     assert expected_accept(base64.b64decode("dGhlIHNhbXBsZSBub25jZQ==")) == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 
@@ -433,8 +433,8 @@ async def run(cluster: Execs, *, stdin: bool = True) -> None:
 
 
 @respx.mock
-async def test_an_older_server_is_refused_by_name() -> None:
-    """A 403 without a body is the WebSocket server's, not RBAC's: it does not know the subprotocol."""
+async def test_older_server_is_named() -> None:
+    """A 403 without a body comes from a WebSocket server that does not support the subprotocol, and not from RBAC."""
     respx.route().respond(403)
     async with cluster_under_respx() as cluster:
         with pytest.raises(ProtocolError, match=r"Kubernetes 1\.30 or later, which serves v5\.channel\.k8s\.io"):
@@ -444,8 +444,8 @@ async def test_an_older_server_is_refused_by_name() -> None:
 
 
 @respx.mock
-async def test_refusals_before_the_101() -> None:
-    """Any other answer is the error that it says; one that is a success is none for an upgrade."""
+async def test_answers_other_than_101() -> None:
+    """Any other answer raises its error; one that is a success is a `ProtocolError`."""
     route = respx.route()
     async with cluster_under_respx() as cluster:
         route.respond(403, text="no")
@@ -469,8 +469,8 @@ async def test_refusals_before_the_101() -> None:
 
 
 @respx.mock
-async def test_a_rotated_token(tmp_path: Path) -> None:
-    """After a 401 the token file is read again, and another token gets another try; the same one does not."""
+async def test_401_is_repeated_with_another_token(tmp_path: Path) -> None:
+    """After a 401 the token file is read again; another token is tried once, the same one is not."""
     path = tmp_path / "token"
     path.write_text("first")
     stream = FakeNetworkStream([])

@@ -67,7 +67,7 @@ def elapsed(clock: FakeClock) -> float:
     ids=str,
 )
 async def test_reads_are_repeated(route: respx.Route, clock: FakeClock, trouble: httpx.Response | Exception) -> None:
-    """A read goes on through troubles that pass, with a pause before each repetition."""
+    """A read is repeated after failures that may pass, each time after a pause."""
     route.mock(side_effect=[trouble, trouble, httpx.Response(200, json=POD)])
     async with cluster_under_respx(clock=clock) as cluster:
         pod = await cluster.read_pod("ci", "a")
@@ -110,14 +110,12 @@ SENT: dict[RequestKind, tuple[Callable[[Cluster], Awaitable[object]], Mapping[st
     RequestKind.LOG: (_log, {}),
     RequestKind.EXEC: (_exec, {}),
 }
-"""How each kind of request is asked for, and a good answer to it."""
+"""The call that sends each kind of request, and a successful answer."""
 
 
 @pytest.mark.parametrize("request_of", RequestKind, ids=lambda request: request.name)
-async def test_each_request_is_repeated_as_the_table_says(
-    route: respx.Route, clock: FakeClock, request_of: RequestKind
-) -> None:
-    """What is safe to repeat is sent again after a 503, by whoever sends it; what is not is told at once."""
+async def test_safe_requests_are_repeated(route: respx.Route, clock: FakeClock, request_of: RequestKind) -> None:
+    """After a 503, exactly the kinds of requests that are safe to repeat are sent again."""
     ask, document = SENT[request_of]
     route.mock(side_effect=[httpx.Response(503), httpx.Response(200, json=document)])
     async with cluster_under_respx(clock=clock) as cluster:
@@ -139,10 +137,10 @@ async def test_each_request_is_repeated_as_the_table_says(
         ("runtime error: index out of range", None),
     ],
 )
-async def test_a_500_is_judged_by_its_words(
+async def test_500_is_repeated_by_its_message(
     route: respx.Route, clock: FakeClock, message: str, least: float | None
 ) -> None:
-    """Known texts of a moment without etcd or a webhook pass, others are bugs, and the same the next time."""
+    """A 500 is repeated if its message names etcd or a webhook that failed for a moment."""
     status = {"kind": "Status", "reason": "InternalError", "message": message}
     route.mock(side_effect=[httpx.Response(500, json=status), httpx.Response(200, json=POD)])
     async with cluster_under_respx(clock=clock) as cluster:
@@ -168,10 +166,10 @@ async def test_a_500_is_judged_by_its_words(
     ],
     ids=str,
 )
-async def test_what_is_not_repeated(
+async def test_final_errors_are_not_repeated(
     route: respx.Route, clock: FakeClock, trouble: httpx.Response | Exception, error: type[Exception]
 ) -> None:
-    """An answer that will be the same again is told at once."""
+    """An answer that would be the same again is raised at once."""
     route.mock(side_effect=[trouble])
     async with cluster_under_respx(clock=clock) as cluster:
         with pytest.raises(error):
@@ -180,8 +178,8 @@ async def test_what_is_not_repeated(
     assert elapsed(clock) == 0
 
 
-async def test_the_budget(route: respx.Route, clock: FakeClock) -> None:
-    """A trouble that does not pass is told when the budget is spent; the pauses grow to five seconds."""
+async def test_retries_end(route: respx.Route, clock: FakeClock) -> None:
+    """A failure that goes on is raised after `RETRY_SECONDS`; the pauses grow to five seconds."""
     moments: list[float] = []
 
     def refuse(_: httpx.Request) -> httpx.Response:
@@ -199,8 +197,8 @@ async def test_the_budget(route: respx.Route, clock: FakeClock) -> None:
     assert elapsed(clock) == pytest.approx(RETRY_SECONDS)
 
 
-async def test_the_first_contact(clock: FakeClock) -> None:
-    """A cluster that does not answer the version is told of after seconds: nobody should wait in silence for more."""
+async def test_version_is_given_up_early(clock: FakeClock) -> None:
+    """A cluster that does not answer at all fails within seconds, since the user waits."""
     with respx.mock:
         asked = respx.get(f"{SERVER}/version").mock(side_effect=httpx.ConnectError("refused"))
         async with cluster_under_respx(clock=clock) as cluster:
@@ -211,8 +209,8 @@ async def test_the_first_contact(clock: FakeClock) -> None:
 
 
 @pytest.mark.parametrize("code", [429, 503])
-async def test_the_first_contact_with_a_busy_cluster(clock: FakeClock, code: int) -> None:
-    """One that says when it will answer is waited for as ever."""
+async def test_version_of_a_busy_cluster_is_repeated(clock: FakeClock, code: int) -> None:
+    """A cluster that answers with Retry-After is asked again at that time."""
     answers = [httpx.Response(code, headers={"Retry-After": "9"}), httpx.Response(200, json={"gitVersion": "v1.36.2"})]
     with respx.mock:
         respx.get(f"{SERVER}/version").mock(side_effect=answers)
@@ -250,15 +248,15 @@ async def test_jitter(route: respx.Route, clock: FakeClock) -> None:
     ],
 )
 async def test_retry_after(route: respx.Route, clock: FakeClock, headers: dict[str, str], seconds: float) -> None:
-    """Retry-After is kept, as seconds or as a date by the answer's own clock; without one a 429 waits a second."""
+    """Retry-After is kept, in seconds or as a date relative to the answer's Date; a 429 without one waits a second."""
     route.mock(side_effect=[httpx.Response(429, headers=headers), httpx.Response(200, json=POD)])
     async with cluster_under_respx(clock=clock, randomness=FakeRandomness(0.0)) as cluster:
         await cluster.read_pod("ci", "a")
     assert elapsed(clock) == pytest.approx(seconds)
 
 
-async def test_retry_after_beyond_the_budget(route: respx.Route, clock: FakeClock) -> None:
-    """Where the apiserver asks for more patience than there is, its answer is told at once."""
+async def test_retry_after_beyond_the_bound(route: respx.Route, clock: FakeClock) -> None:
+    """An answer whose Retry-After reaches beyond `RETRY_SECONDS` is raised at once."""
     route.respond(429, headers={"Retry-After": "60"})
     async with cluster_under_respx(clock=clock) as cluster:
         with pytest.raises(Throttled) as caught:
@@ -268,7 +266,7 @@ async def test_retry_after_beyond_the_budget(route: respx.Route, clock: FakeCloc
 
 
 async def test_creates_are_sent_once(route: respx.Route, clock: FakeClock) -> None:
-    """A create is never repeated here: only the caller can tell whether that is safe, and `sent` helps them."""
+    """Only the caller can tell whether repeating a create is safe; `sent` tells it whether the request was sent."""
     async with cluster_under_respx(clock=clock) as cluster:
         for trouble, sent in ((httpx.ConnectError("x"), False), (httpx.ReadTimeout("x"), True)):
             route.mock(side_effect=[trouble])
@@ -284,8 +282,8 @@ async def test_creates_are_sent_once(route: respx.Route, clock: FakeClock) -> No
     assert route.call_count == 4
 
 
-async def test_a_401_is_asked_again_with_another_token(route: respx.Route, tmp_path: Path) -> None:
-    """A 401 changed nothing: with a new token in the file the request is sent again, a create too; once."""
+async def test_401_is_repeated_with_another_token(route: respx.Route, tmp_path: Path) -> None:
+    """After a 401 every request, also a create, is sent once more if the file has a new token."""
     path = tmp_path / "token"
     path.write_text("first")
     tokens: list[str] = []
@@ -304,8 +302,8 @@ async def test_a_401_is_asked_again_with_another_token(route: respx.Route, tmp_p
         assert len(tokens) == 4
 
 
-async def test_a_401_with_the_same_token(route: respx.Route, clock: FakeClock) -> None:
-    """Without another token a 401 is told at once."""
+async def test_401_with_the_same_token(route: respx.Route, clock: FakeClock) -> None:
+    """Without a new token a 401 is raised at once."""
     route.respond(401)
     async with cluster_under_respx(clock=clock) as cluster:
         with pytest.raises(Unauthorized):
@@ -314,7 +312,7 @@ async def test_a_401_with_the_same_token(route: respx.Route, clock: FakeClock) -
 
 
 async def test_bodies_are_bounded(route: respx.Route) -> None:
-    """An answer past the bound is refused before it fills the memory."""
+    """A body beyond the limit is refused before it fills the memory."""
     piece = b"x" * (1024 * 1024)
     route.mock(return_value=httpx.Response(200, stream=Pieces(*[piece] * (BODY_LIMIT // len(piece) + 1))))
     async with cluster_under_respx() as cluster:
@@ -322,8 +320,8 @@ async def test_bodies_are_bounded(route: respx.Route) -> None:
             await cluster.read_pod("ci", "a")
 
 
-async def test_an_answer_that_breaks_off(route: respx.Route, clock: FakeClock) -> None:
-    """An answer that breaks off in its body is no answer, and a read is repeated."""
+async def test_cut_answer_is_repeated(route: respx.Route, clock: FakeClock) -> None:
+    """A read whose answer is cut inside its body is repeated."""
     broken = httpx.Response(200, stream=Pieces(b'{"kind"', httpx.ReadError("reset")))
     route.mock(side_effect=[broken, httpx.Response(200, json=POD)])
     async with cluster_under_respx(clock=clock) as cluster:
@@ -335,8 +333,8 @@ GONE = httpx.Response(
 )
 
 
-async def test_delete_of_another_pod(route: respx.Route) -> None:
-    """A 409 to the uid's precondition means that ours is gone, but only once the other uid was seen."""
+async def test_delete_with_another_uid(route: respx.Route) -> None:
+    """A 409 for the uid means that the pod is gone only if a read shows another uid."""
     conflict = httpx.Response(409, json={"kind": "Status", "reason": "Conflict", "message": "uid differs"})
     async with cluster_under_respx() as cluster:
         route.mock(side_effect=[conflict, httpx.Response(200, json=POD)])
@@ -348,8 +346,8 @@ async def test_delete_of_another_pod(route: respx.Route) -> None:
             await cluster.delete_pod("ci", "a", uid="u-1")
 
 
-async def test_delete_twice(route: respx.Route) -> None:
-    """A pod that is gone is True, one that is told to go False; without a grace the pod's own is taken."""
+async def test_delete_of_a_pod_that_is_gone(route: respx.Route) -> None:
+    """`delete_pod` returns False for an accepted deletion, True if there is no pod; by default it sends no grace."""
     route.mock(side_effect=[httpx.Response(200, json=POD), httpx.ReadError("reset"), GONE])
     async with cluster_under_respx() as cluster:
         assert await cluster.delete_pod("ci", "a", uid="u-1") is False
@@ -357,8 +355,8 @@ async def test_delete_twice(route: respx.Route) -> None:
         assert await cluster.delete_pod("ci", "a", uid="u-1") is True
 
 
-async def test_answers_that_are_none(route: respx.Route) -> None:
-    """An answer without what was asked for is an error that does not echo a Secret."""
+async def test_incomplete_answers(route: respx.Route) -> None:
+    """An answer without the expected fields is an error, which does not quote a Secret."""
     route.respond(201, json={"data": {"k": "bWFkZS11cA=="}})
     async with cluster_under_respx() as cluster:
         with pytest.raises(ProtocolError, match="without a uid") as caught:
@@ -372,7 +370,7 @@ async def test_answers_that_are_none(route: respx.Route) -> None:
 
 
 async def test_delete_of_a_secret(route: respx.Route) -> None:
-    """A Secret that is deleted is deleted; any other refusal is told."""
+    """A success returns nothing; a refusal is raised."""
     route.respond(200, json={"kind": "Status", "status": "Success"})
     async with cluster_under_respx() as cluster:
         await cluster.delete_secret("ci", "a")
@@ -392,17 +390,14 @@ async def test_no_token_in_any_error(route: respx.Route, clock: FakeClock) -> No
     assert cluster.address == "https://apiserver.example:6443"
 
 
-# Logs.
-
-
 async def collect(cluster: Cluster, got: list[bytes]) -> None:
     async with cluster.follow_log("ci", "a", "step") as pieces:
         async for piece in pieces:
-            got.append(piece)  # noqa: PERF401 - what came before an error is the point
+            got.append(piece)  # noqa: PERF401 - the caller checks the pieces that came before an error
 
 
-async def test_a_log_that_is_cut(route: respx.Route) -> None:
-    """A followed log that breaks off gives what came, then the error that says how much that was."""
+async def test_cut_log(route: respx.Route) -> None:
+    """A followed log that is cut yields what came, then raises the error with the number of bytes."""
     route.mock(return_value=httpx.Response(200, stream=Pieces(b"abc", b"", b"de", httpx.ReadTimeout("silent"))))
     got: list[bytes] = []
     async with cluster_under_respx() as cluster:
@@ -412,8 +407,8 @@ async def test_a_log_that_is_cut(route: respx.Route) -> None:
     assert caught.value.received == 5
 
 
-async def test_a_log_that_is_left(route: respx.Route) -> None:
-    """Leaving the context closes the stream, though there is more to come."""
+async def test_leaving_a_log_closes_it(route: respx.Route) -> None:
+    """Leaving the context closes the stream although more would come."""
     body = Pieces(b"a", b"b", b"c")
     route.mock(return_value=httpx.Response(200, stream=body))
     async with cluster_under_respx() as cluster:
@@ -423,8 +418,8 @@ async def test_a_log_that_is_left(route: respx.Route) -> None:
     assert route.calls.last.request.url.params["sinceTime"] == "2026-11-29T23:13:08Z"
 
 
-async def test_a_log_before_its_head(route: respx.Route) -> None:
-    """Before the answer's head a trouble is `Unreachable`, a refusal the error that it says; nothing is repeated."""
+async def test_log_is_requested_once(route: respx.Route) -> None:
+    """A failure before the head of the answer is raised and not repeated."""
     async with cluster_under_respx() as cluster:
         for trouble, error in (
             (httpx.ConnectError("refused"), Unreachable),
@@ -438,8 +433,8 @@ async def test_a_log_before_its_head(route: respx.Route) -> None:
     assert route.call_count == 4
 
 
-async def test_a_log_of_a_pod_without_a_node(route: respx.Route) -> None:
-    """A 204 is a log with nothing in it so far: who follows it is told nothing, and asks again."""
+async def test_log_of_a_pod_without_a_node(route: respx.Route) -> None:
+    """A 204 is a log without content."""
     route.mock(return_value=httpx.Response(204))
     async with cluster_under_respx() as cluster:
         async with cluster.follow_log("ci", "a", "step") as stream:
@@ -447,8 +442,8 @@ async def test_a_log_of_a_pod_without_a_node(route: respx.Route) -> None:
         assert await cluster.read_log("ci", "a", "step") == b""
 
 
-async def test_a_log_with_a_rotated_token(route: respx.Route, tmp_path: Path) -> None:
-    """After a 401 the token file is read again, and another token gets another try; the same one does not."""
+async def test_log_is_repeated_with_another_token(route: respx.Route, tmp_path: Path) -> None:
+    """After a 401 the token file is read again; another token is tried once, the same one is not."""
     path = tmp_path / "token"
     path.write_text("first")
 
@@ -466,16 +461,16 @@ async def test_a_log_with_a_rotated_token(route: respx.Route, tmp_path: Path) ->
             await cluster.read_log("ci", "a", "step")
 
 
-async def test_the_end_of_a_long_log(route: respx.Route, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a log that is longer than the bound the end is kept."""
+async def test_end_of_a_long_log(route: respx.Route, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a log beyond the limit the end is returned."""
     monkeypatch.setattr("senro.adapters.apiserver.logs.READ_LIMIT", 10)
     route.mock(return_value=httpx.Response(200, stream=Pieces(*[f"{n:04}".encode() for n in range(20)])))
     async with cluster_under_respx() as cluster:
         assert await cluster.read_log("ci", "a", "step") == b"1700180019"
 
 
-async def test_a_mistake_shows_where_it_was_made(route: respx.Route) -> None:
-    """An exception that no table knows reaches whoever asked, as it is, and the other requests go on."""
+async def test_unknown_exception_reaches_its_caller(route: respx.Route) -> None:
+    """An exception that no table has is raised by the call itself, and other requests go on."""
     route.mock(side_effect=[KeyError("a mistake"), httpx.Response(200, json={"gitVersion": "v1.36.2"})])
     async with cluster_under_respx() as cluster:
         with pytest.raises(KeyError, match="a mistake"):
@@ -483,8 +478,8 @@ async def test_a_mistake_shows_where_it_was_made(route: respx.Route) -> None:
         assert await cluster.version() == "v1.36.2"
 
 
-async def test_the_owner_is_looked_for_among_others(route: respx.Route) -> None:
-    """The Secret may have other owners; ours must be one of them."""
+async def test_owner_among_others(route: respx.Route) -> None:
+    """The Secret may have other owners besides the pod."""
     owners = [{"kind": "Pod", "name": "x", "uid": "u-9"}, {"kind": "Pod", "name": "a", "uid": "u-1"}]
     route.respond(200, content=msgspec.json.encode({"metadata": {"ownerReferences": owners}}))
     async with cluster_under_respx() as cluster:

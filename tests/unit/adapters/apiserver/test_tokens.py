@@ -17,7 +17,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def replace(path: Path, content: str) -> None:
-    """As a kubelet does it: a new file under the old name."""
+    """Replace the file as a kubelet does: a new file under the old name."""
     other = path.with_name("other")
     other.write_text(content)
     other.replace(path)
@@ -27,24 +27,24 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def test_a_token() -> None:
-    """A fixed token is sent with each request and cannot become another one."""
+def test_fixed_token() -> None:
+    """A fixed token is sent with each request, and a refresh does not change it."""
     authorization = Authorization(Token("made-up"))
     assert authorization.headers() == bearer("made-up")
     assert authorization.refresh() is False
     assert repr(authorization) == "<Authorization by token>"
 
 
-def test_a_certificate() -> None:
-    """With a client certificate nothing is said in headers."""
+def test_client_certificate_needs_no_header() -> None:
+    """A client certificate needs no Authorization header."""
     authorization = Authorization(ClientCertificate("cert", "key"))
     assert authorization.headers() == {}
     assert authorization.refresh() is False
     assert repr(authorization) == "<Authorization by certificate>"
 
 
-def test_a_file_that_is_replaced(path: Path) -> None:
-    """The next request after a rotation carries the new token, though its size and time are the old ones."""
+def test_replaced_file(path: Path) -> None:
+    """The next request has the new token, even if size and time of the file are the same."""
     authorization = Authorization(TokenFile(str(path)))
     assert authorization.headers() == bearer("first")
     before = path.stat()
@@ -54,16 +54,16 @@ def test_a_file_that_is_replaced(path: Path) -> None:
     assert repr(authorization) == "<Authorization by file>"
 
 
-def test_a_file_that_is_written_over(path: Path) -> None:
-    """A file that is changed in place is noticed by its time or its size."""
+def test_overwritten_file(path: Path) -> None:
+    """A file that is changed in place is detected by its time or its size."""
     authorization = Authorization(TokenFile(str(path)))
     authorization.headers()
     path.write_text("longer than before\n".replace(" ", "-"))
     assert authorization.headers() == bearer("longer-than-before")
 
 
-def test_after_a_401(path: Path) -> None:
-    """After a 401 the file is read whatever its marks say, and only another token is worth another try."""
+def test_refresh_reads_the_file(path: Path) -> None:
+    """`refresh` reads the file even if it seems unchanged, and returns whether the token is another one."""
     authorization = Authorization(TokenFile(str(path)))
     authorization.headers()
     assert authorization.refresh() is False
@@ -77,8 +77,8 @@ def test_after_a_401(path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", " \n", "half a\ntoken", None])
-def test_a_bad_moment(path: Path, content: str | None) -> None:
-    """A file that is gone, empty or half written leaves the token that was read before."""
+def test_invalid_file_keeps_the_token(path: Path, content: str | None) -> None:
+    """While the file is missing, empty or incomplete, the last token is used."""
     authorization = Authorization(TokenFile(str(path)))
     authorization.headers()
     if content is None:
@@ -91,6 +91,6 @@ def test_a_bad_moment(path: Path, content: str | None) -> None:
     assert authorization.headers() == bearer("second")
 
 
-def test_no_token_yet(tmp_path: Path) -> None:
-    """Without any token the request goes out bare, and the apiserver's 401 tells."""
+def test_request_without_a_token(tmp_path: Path) -> None:
+    """Without a token the request has no Authorization header, and the apiserver answers 401."""
     assert Authorization(TokenFile(str(tmp_path / "none"))).headers() == {}

@@ -28,7 +28,7 @@ from tests.lib.fakes.clock import FakeClock
 
 pytestmark = pytest.mark.anyio
 
-ASKED = "read pod ci/a"
+OPERATION = "read pod ci/a"
 
 
 def pod(version: int, uid: str = "u-1") -> Pod:
@@ -36,7 +36,7 @@ def pod(version: int, uid: str = "u-1") -> Pod:
 
 
 class FakePods:
-    """Gives one answer after the other, the last one for ever, and notes when it was asked."""
+    """Returns one answer after the other, the last one for ever, and records the time of each read."""
 
     def __init__(self, clock: FakeClock, *answers: Pod | ClusterError | None) -> None:
         self._clock = clock
@@ -67,8 +67,8 @@ def pauses(pods: FakePods) -> list[float]:
     return [round(later - earlier, 3) for earlier, later in zip(pods.moments, pods.moments[1:], strict=False)]
 
 
-async def test_gentle() -> None:
-    """The first look is at once, then after 50 ms; quiet polls back off to a second."""
+async def test_poll_schedule() -> None:
+    """The first poll comes at once, the next after 50 ms, and quiet polls slow down to one a second."""
     watched, pods = watch(FakeClock(auto=True), pod(1))
     for _ in range(12):
         assert await watched.next() == pod(1)
@@ -76,16 +76,16 @@ async def test_gentle() -> None:
     assert pauses(pods) == [0.05, 0.075, 0.112, 0.169, 0.253, 0.38, 0.57, 0.854, 1.0, 1.0, 1.0]
 
 
-async def test_a_change_brings_changes() -> None:
-    """After a change the polls are close together again."""
+async def test_change_restarts_the_schedule() -> None:
+    """After a change the polls are frequent again."""
     watched, pods = watch(FakeClock(auto=True), *[pod(1)] * 6, pod(2))
     for _ in range(9):
         await watched.next()
     assert pauses(pods) == [0.05, 0.075, 0.112, 0.169, 0.253, 0.38, 0.05, 0.075]
 
 
-async def test_nudge() -> None:
-    """A nudge ends the pause at once, and the polls after it are close together."""
+async def test_nudge_polls_at_once() -> None:
+    """A nudge ends the pause, and the polls after it are frequent."""
     clock = FakeClock()
     watched, pods = watch(clock, pod(1))
     for _ in range(9):
@@ -106,8 +106,8 @@ async def test_nudge() -> None:
     assert clock.sleepers == 0
 
 
-async def test_a_nudge_between_two_looks() -> None:
-    """A nudge that comes while nobody waits makes the next look an immediate one."""
+async def test_nudge_between_two_polls() -> None:
+    """A nudge while nothing waits makes the next poll immediate."""
     clock = FakeClock()
     watched, pods = watch(clock, pod(1))
     await watched.next()
@@ -118,31 +118,31 @@ async def test_a_nudge_between_two_looks() -> None:
 
 
 @pytest.mark.parametrize("gone", [None, pod(1, uid="u-2")])
-async def test_gone(gone: Pod | None) -> None:
-    """No pod, or another one under its name: ours is gone."""
+async def test_pod_is_gone(gone: Pod | None) -> None:
+    """The pod is gone if there is none for some time, or if its name has another uid."""
     watched, _ = watch(FakeClock(auto=True), pod(1), *[gone] * 10)
     assert await watched.next() == pod(1)
     assert await watched.next() is None
 
 
 TROUBLES: list[ClusterError] = [
-    Unreachable(ASKED, cause="refused", sent=False),
-    Unavailable(ASKED, ErrorResponse(code=503)),
-    Throttled(ASKED, ErrorResponse(code=429)),
-    ProtocolError(ASKED, rule="a Pod", got="a proxy's page"),
+    Unreachable(OPERATION, cause="refused", sent=False),
+    Unavailable(OPERATION, ErrorResponse(code=503)),
+    Throttled(OPERATION, ErrorResponse(code=429)),
+    ProtocolError(OPERATION, rule="a Pod", got="a proxy's page"),
 ]
 
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda error: type(error).__name__)
-async def test_troubles_that_pass(trouble: ClusterError) -> None:
-    """A failing poll is not a failing step: whatever may pass is waited for, with patience."""
+async def test_failed_polls_are_ignored(trouble: ClusterError) -> None:
+    """A failed poll does not end the watch."""
     watched, _ = watch(FakeClock(auto=True), trouble, trouble, pod(1), trouble, pod(2))
     assert await watched.next() == pod(1)
     assert await watched.next() == pod(2)
 
 
-async def test_the_end_of_patience() -> None:
-    """After 15 minutes of unbroken failure the last error is told; one answer in between starts them anew."""
+async def test_failures_end_the_watch_after_15_minutes() -> None:
+    """The last error is raised; a success in between restarts the 15 minutes."""
     clock = FakeClock(auto=True)
     last = TROUBLES[0]
     watched, pods = watch(clock, *[last] * 500, pod(1), last)
@@ -154,33 +154,35 @@ async def test_the_end_of_patience() -> None:
     assert FAILING_SECONDS <= pods.moments[-1] - pods.moments[since] < FAILING_SECONDS + 2
 
 
-async def test_a_poll_waits_for_the_delay_that_the_apiserver_requests() -> None:
-    """A Retry-After is kept also where it is longer than the adapter repeats a request; a nudge does not shorten it."""
-    watched, pods = watch(FakeClock(auto=True), Unavailable(ASKED, ErrorResponse(code=503, retry_after=120.0)), pod(1))
+async def test_requested_delay_is_kept() -> None:
+    """A Retry-After is kept although it is beyond the adapter's retries; a nudge does not shorten it."""
+    watched, pods = watch(
+        FakeClock(auto=True), Unavailable(OPERATION, ErrorResponse(code=503, retry_after=120.0)), pod(1)
+    )
     watched.nudge()
     assert await watched.next() == pod(1)
     assert pods.moments[-1] == pytest.approx(120.05)
 
 
 REFUSALS: list[ApiError] = [
-    Forbidden(ASKED, ErrorResponse(code=403)),
-    Unauthorized(ASKED, ErrorResponse(code=401)),
-    *(Rejected(ASKED, ErrorResponse(code=code)) for code in (400, 408, 410, 418, 422)),
-    Conflict(ASKED, ErrorResponse(code=409)),
+    Forbidden(OPERATION, ErrorResponse(code=403)),
+    Unauthorized(OPERATION, ErrorResponse(code=401)),
+    *(Rejected(OPERATION, ErrorResponse(code=code)) for code in (400, 408, 410, 418, 422)),
+    Conflict(OPERATION, ErrorResponse(code=409)),
 ]
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda error: str(error.response.code))
-async def test_one_refusal_of_a_poll_ends_nothing(refusal: ApiError) -> None:
-    """Whatever an apiserver or a balancer refuses once, the next poll shows the pod."""
+async def test_refused_polls_are_ignored(refusal: ApiError) -> None:
+    """A single refusal by an apiserver or a load balancer does not end the watch."""
     watched, _ = watch(FakeClock(auto=True), refusal, refusal, pod(1), refusal, pod(2))
     assert await watched.next() == pod(1)
     assert await watched.next() == pod(2)
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda error: str(error.response.code))
-async def test_a_refusal_that_stays_for_a_minute_is_raised(refusal: ApiError) -> None:
-    """A refusal of every poll for a minute is raised; an outage in between starts that minute anew."""
+async def test_refusals_end_the_watch_after_a_minute(refusal: ApiError) -> None:
+    """The last refusal is raised; another failure in between restarts the minute."""
     watched, pods = watch(FakeClock(auto=True), *[refusal] * 20, TROUBLES[0], *[refusal] * 200)
     with pytest.raises(type(refusal)) as caught:
         await watched.next()
@@ -189,21 +191,21 @@ async def test_a_refusal_that_stays_for_a_minute_is_raised(refusal: ApiError) ->
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-async def test_a_404_right_after_the_create_is_not_believed(count: int) -> None:
-    """The first polls may reach an apiserver that lags behind the one which stored the pod."""
+async def test_404_after_the_create_is_ignored(count: int) -> None:
+    """The first polls may reach an apiserver that lags behind the one that stored the pod."""
     watched, _ = watch(FakeClock(auto=True), *[None] * count, pod(1))
     assert await watched.next() == pod(1)
 
 
-async def test_a_single_404_while_the_pod_runs_is_not_believed() -> None:
-    """One 404 between two polls that show the pod is no end of it."""
+async def test_single_404_is_ignored() -> None:
+    """One 404 between two polls that return the pod does not end the watch."""
     watched, _ = watch(FakeClock(auto=True), pod(1), None, pod(1), None, pod(2))
     assert [await watched.next() for _ in range(3)] == [pod(1), pod(1), pod(2)]
 
 
 @pytest.mark.parametrize(("known", "seconds"), [(True, CONFIRM_SECONDS), (False, CREATE_LAG_SECONDS)])
-async def test_404s_are_believed_once_they_last(known: bool, seconds: float) -> None:
-    """The pod is gone once the apiserver has said so for two seconds; for ten, if no poll has shown it yet."""
+async def test_404s_prove_that_the_pod_is_gone(known: bool, seconds: float) -> None:
+    """The pod is gone after 404s for two seconds, for ten if no poll has returned it."""
     watched, pods = watch(FakeClock(auto=True), *([pod(1)] if known else []), *[None] * 50)
     if known:
         await watched.next()
@@ -211,8 +213,8 @@ async def test_404s_are_believed_once_they_last(known: bool, seconds: float) -> 
     assert seconds <= pods.moments[-1] - pods.moments[1 if known else 0] < seconds + 2
 
 
-async def test_a_failed_poll_between_two_404s_proves_nothing_and_disproves_nothing() -> None:
-    """A poll that fails says nothing about the pod: the 404s before and after it count."""
+async def test_failed_poll_between_404s_does_not_matter() -> None:
+    """The 404s before and after a failed poll count together."""
     watched, _ = watch(FakeClock(auto=True), pod(1), None, TROUBLES[1], *[None] * 10)
     assert await watched.next() == pod(1)
     assert await watched.next() is None
