@@ -72,15 +72,40 @@ Decision = RetryCreate | GiveUp
 _Texts = tuple[tuple[re.Pattern[str], Decision], ...]
 """The causes that share an HTTP status: what the apiserver's message contains, and what to do about it."""
 
-_VERB_REFUSED = re.compile(r"\bcannot (?:create|patch|get|list|update|delete)\b")
-"""RBAC's words for a verb that the identity has not been granted."""
+_VERB_REFUSED = re.compile(r"\bcannot (?:create|patch|get|list|update|delete)\b|is forbidden:\s*$|^\s*$")
+"""RBAC's words for a verb that the identity has not been granted; of exec's second check nothing at all (recording
+exec-forbidden)."""
 
 _CONFLICTS: _Texts = (
     # The optimistic lock of the quota; the apiserver did not create the pod.
     (re.compile(r"resourcequotas"), RetryCreate(1.0, may_exist=False)),
 )
 
+_WEBHOOK_OUTAGE = re.compile(
+    r"denied the request.*(?:context deadline exceeded|connection refused|connection reset|no such host|i/o timeout"
+    r"|TLS handshake timeout|\bEOF\b)",
+    re.DOTALL,
+)
+"""A webhook that could not reach what it asks, and denies the request for that reason, with any code."""
+
+_DENIALS: _Texts = (
+    (
+        _WEBHOOK_OUTAGE,
+        RetryCreate(
+            THROTTLED_SECONDS,
+            may_exist=False,
+            kind=InfraKind.ADMISSION_TRANSIENT,
+            message="waiting for an admission webhook",
+        ),
+    ),
+    (
+        re.compile(r"denied the request"),
+        GiveUp(InfraKind.ADMISSION, "The webhook's words say what to change, or ask its owner."),
+    ),
+)
+
 _FORBIDDEN: _Texts = (
+    *_DENIALS,
     (  # recording refused-namespaces
         re.compile(r"exceeded quota"),
         RetryCreate(QUOTA_PAUSE, may_exist=False, budget="quota", kind=InfraKind.QUOTA, message="waiting for quota"),
@@ -97,25 +122,37 @@ _FORBIDDEN: _Texts = (
     ),
     (  # recording refused-namespaces
         re.compile(r'violates PodSecurity "restricted'),
-        GiveUp(InfraKind.ADMISSION, 'Set security="restricted" and user= (not 0) on k8s.Pod.'),
+        GiveUp(InfraKind.POD_SECURITY, 'Set security="restricted" and user= (not 0) on k8s.Pod.'),
     ),
     (  # the PodSecurity plugin, for another level
         re.compile(r"violates PodSecurity"),
-        GiveUp(InfraKind.ADMISSION, "Change what the message names, or the namespace's Pod Security level."),
+        GiveUp(InfraKind.POD_SECURITY),
     ),
     (  # recording refused
         re.compile(r"error looking up service account"),
-        GiveUp(InfraKind.ADMISSION, "Create the ServiceAccount, or correct service_account= on k8s.Pod."),
+        GiveUp(InfraKind.CONFIG, "Create the ServiceAccount, or correct service_account= on k8s.Pod."),
+    ),
+    (  # recording refused-by-admission
+        re.compile(r"RuntimeClass .* not found"),
+        GiveUp(InfraKind.CONFIG, "Create the RuntimeClass, or correct runtime_class= on k8s.Pod."),
+    ),
+    (  # recording refused-by-admission
+        re.compile(r"no PriorityClass with name"),
+        GiveUp(InfraKind.CONFIG, "Create the PriorityClass, or correct priority_class= on k8s.Pod."),
+    ),
+    (  # recording refused-by-admission, and the LimitRanger's other sentences
+        re.compile(r"(?:maximum|minimum) .* (?:usage|limit|request|per (?:Container|Pod))|limit to request ratio"),
+        GiveUp(InfraKind.LIMIT_RANGE),
     ),
     (  # recording refused-namespaces
         re.compile(r"is being terminated"),
         GiveUp(InfraKind.ADMISSION, "The namespace is being deleted: use another, or wait until it is made anew."),
     ),
-    (re.compile(r"denied the request"), GiveUp(InfraKind.ADMISSION)),  # a validating webhook
     (_VERB_REFUSED, GiveUp(InfraKind.FORBIDDEN)),  # recording connection
 )
 
 _SERVER_ERRORS: _Texts = (
+    *_DENIALS,
     (  # the apiserver calls admission webhooks before it stores anything
         WEBHOOK_FAILED,
         RetryCreate(
@@ -146,9 +183,11 @@ def classify_create_error(error: ClusterError) -> Decision:
         case Conflict(response=response):
             return _by_text(_CONFLICTS, response.message, GiveUp(InfraKind.ADMISSION))
         case Forbidden(response=response):
-            return _by_text(_FORBIDDEN, response.message, GiveUp(InfraKind.FORBIDDEN))
-        case Rejected():
-            return GiveUp(InfraKind.ADMISSION, "Correct the field that the message names.")
+            return _by_text(_FORBIDDEN, response.message, GiveUp(InfraKind.ADMISSION))
+        case Rejected(response=response):
+            return _by_text(
+                _DENIALS, response.message, GiveUp(InfraKind.ADMISSION, "Correct the field that the message names.")
+            )
         case Unavailable(response=response):
             transient = response.code in {404, *TRANSIENT_CODES} or response.retry_after is not None
             default = RetryCreate(0.0, may_exist=True) if transient else GiveUp(InfraKind.APISERVER)

@@ -176,10 +176,21 @@ INFRA_KINDS: dict[InfraKind, InfraInfo] = {
         "Delete what the namespace does not need, or raise its quota.",
         least_wait=30,
     ),
+    InfraKind.POD_SECURITY: InfraInfo(
+        "the namespace's Pod Security level refused its pod",
+        "Change what the message names, or the namespace's Pod Security level.",
+    ),
+    InfraKind.LIMIT_RANGE: InfraInfo(
+        "a LimitRange of the namespace refused its pod",
+        "Give the pod resources= (and transfer_resources=) within the namespace's LimitRange.",
+    ),
     InfraKind.UNAUTHORIZED: InfraInfo(
         "the credential was not accepted", "The credential is not accepted: renew SENRO_K8S_TOKEN_FILE."
     ),
-    InfraKind.FORBIDDEN: InfraInfo("the identity lacks a right", "Grant the identity the verb that the message names."),
+    InfraKind.FORBIDDEN: InfraInfo(
+        "the identity lacks a right",
+        "Grant the identity the verb that the message names, or correct the namespace if it is misspelt.",
+    ),
     InfraKind.DEADLINE: InfraInfo(
         "an activeDeadlineSeconds that senro did not set ended its pod",
         "Find out who set activeDeadlineSeconds on the pod.",

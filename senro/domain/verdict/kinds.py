@@ -34,6 +34,8 @@ class InfraKind(StrEnum):
     ADMISSION = "admission"
     ADMISSION_TRANSIENT = "admission-transient"
     QUOTA = "quota"
+    POD_SECURITY = "pod-security"
+    LIMIT_RANGE = "limit-range"
     UNAUTHORIZED = "unauthorized"
     FORBIDDEN = "forbidden"
     DEADLINE = "deadline"

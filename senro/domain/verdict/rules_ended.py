@@ -10,7 +10,7 @@ from senro.domain.kube.pod import parse_time
 from senro.domain.transfer.replies import missing_program_message
 from senro.domain.verdict.answers import Exited, Running, TimedOut
 from senro.domain.verdict.kinds import DidRun, InfraKind, Note
-from senro.domain.verdict.signals.container_state import exit_notes, is_invented
+from senro.domain.verdict.signals.container_state import OOM_KILLED, exit_notes, is_invented
 from senro.domain.verdict.signals.start_error import START_REASONS, missing_for_staging, start_failure
 
 if TYPE_CHECKING:
@@ -45,6 +45,10 @@ def failed_start(facts: Facts, name: str, terminated: ContainerStateTerminated) 
         return 3, replace(
             answer, kind=InfraKind.CONFIG, message=f"{name} could not run: {missing_program_message(image, program)}"
         )
+    if terminated.reason == OOM_KILLED:
+        more = "transfer_resources=" if name == facts.before.stage else "its memory limit"
+        words = f"init container {name} was killed for memory (OOMKilled); raise {more}"
+        return 3, replace(answer, message=words)
     words = f": {terminated.message}" if terminated.message else ""
     return 3, replace(answer, message=f"init container {name} ended with code {terminated.exit_code}{words}")
 
@@ -56,6 +60,8 @@ def _image_of(pod: Pod, name: str) -> str:
 def finished(facts: Facts, terminated: ContainerStateTerminated) -> tuple[int, Answer]:
     """Rows 4 to 9: the step's container has ended."""
     if is_invented(terminated):
+        if facts.disruption is not None and facts.disruption.deadline:
+            return 6, past_deadline(facts)
         return 4, facts.infra(InfraKind.NODE_LOST)
     code = terminated.exit_code or 0
     if terminated.reason in START_REASONS:
@@ -111,5 +117,11 @@ def without_end(facts: Facts) -> Infra:
     ):
         # A kubelet that refuses or ends a pod writes a reason and leaves nothing waiting. Without a reason, a container
         # that waited when the node last reported may have started since.
-        return facts.infra(InfraKind.RUNTIME, ran=DidRun.YES if facts.ran else DidRun.MAYBE)
-    return facts.infra(InfraKind.RUNTIME)
+        return _with_message(facts, facts.infra(InfraKind.RUNTIME, ran=DidRun.YES if facts.ran else DidRun.MAYBE))
+    return _with_message(facts, facts.infra(InfraKind.RUNTIME))
+
+
+def _with_message(facts: Facts, answer: Infra) -> Infra:
+    """The answer, with the phase as its message if the cluster left no other word."""
+    words = f"the pod's phase is {facts.pod.status.phase}, and nothing says why"
+    return answer if answer.message else replace(answer, message=words)

@@ -35,7 +35,9 @@ def is_invented(terminated: ContainerStateTerminated) -> bool:
         return True
     if terminated.reason == "Unknown" and terminated.exit_code == 255:
         return True
-    return not terminated.started_at and terminated.reason not in START_REASONS
+    # A kubelet that saw the end writes both times. Without `finishedAt` a controller closed the status, as one does of
+    # a spot node that was reclaimed; a code 0 there is no success.
+    return not (terminated.started_at and terminated.finished_at) and terminated.reason not in START_REASONS
 
 
 def end_of(status: ContainerStatus) -> ContainerStateTerminated | None:

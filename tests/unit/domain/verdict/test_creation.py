@@ -27,6 +27,7 @@ SECURITY = 'pods "x" is forbidden: violates PodSecurity "restricted:latest": all
 BASELINE = 'pods "x" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)'
 WEBHOOK = 'Internal error occurred: failed calling webhook "v.acme.example": context deadline exceeded'
 ENDING = 'pods "x" is forbidden: unable to create new content in namespace gone because it is being terminated'
+DENIED_BY_OUTAGE = 'admission webhook "w" denied the request: Post "https://policy": context deadline exceeded'
 LIMITS = 'pods "x" is forbidden: failed quota: q: must specify limits.cpu for: senro-stage'
 CONFLICT = 'Operation cannot be fulfilled on resourcequotas "q": the object has been modified'
 
@@ -41,10 +42,17 @@ CONFLICT = 'Operation cannot be fulfilled on resourcequotas "q": the object has 
         ),
         (refusal("create", 403, "Forbidden", ""), InfraKind.FORBIDDEN),
         (refusal("create", 403, "Forbidden", QUOTA), InfraKind.QUOTA),
-        (refusal("create", 403, "Forbidden", SECURITY), InfraKind.ADMISSION),
-        (refusal("create", 403, "Forbidden", BASELINE), InfraKind.ADMISSION),
+        (refusal("create", 403, "Forbidden", SECURITY), InfraKind.POD_SECURITY),
+        (refusal("create", 403, "Forbidden", BASELINE), InfraKind.POD_SECURITY),
         (refusal("create", 403, "Forbidden", ENDING), InfraKind.ADMISSION),
         (refusal("create", 403, "", 'admission webhook "w" denied the request: no'), InfraKind.ADMISSION),
+        (refusal("create", 500, "", 'admission webhook "w" denied the request: no'), InfraKind.ADMISSION),
+        (refusal("create", 422, "", 'admission webhook "w" denied the request: no'), InfraKind.ADMISSION),
+        (refusal("create", 403, "", DENIED_BY_OUTAGE), InfraKind.ADMISSION_TRANSIENT),
+        (refusal("create", 500, "", DENIED_BY_OUTAGE), InfraKind.ADMISSION_TRANSIENT),
+        (refusal("create", 400, "", DENIED_BY_OUTAGE), InfraKind.ADMISSION_TRANSIENT),
+        (refusal("create", 403, "", "a proxy's own page"), InfraKind.ADMISSION),
+        (refusal("create", 403, "", 'pods "x" is forbidden: '), InfraKind.FORBIDDEN),
         (refusal("create", 409, "AlreadyExists", "pods x already exists"), InfraKind.ADMISSION),
         (refusal("create", 422, "Invalid", "Pod is invalid"), InfraKind.ADMISSION),
         (refusal("create", 400, "BadRequest", "unknown field"), InfraKind.ADMISSION),
@@ -104,9 +112,12 @@ def recorded() -> list[tuple[str, Any]]:
 
 WORDS = {
     "exceeded quota": "quota",
-    "violates PodSecurity": "admission",
+    "violates PodSecurity": "pod-security",
     "being terminated": "admission",
-    "service account": "admission",
+    "service account": "config",
+    "RuntimeClass": "config",
+    "PriorityClass": "config",
+    "per Container": "limit-range",
 }
 
 

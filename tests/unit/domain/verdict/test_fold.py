@@ -268,6 +268,32 @@ def test_start_errors(words: str, kind: InfraKind | None, reason: str) -> None:
         assert answer == Infra(kind, DidRun.NO, message=words, node=NODE, code=128)
 
 
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed", "Running"])
+@pytest.mark.parametrize("code", [0, 1, 137])
+def test_an_end_without_a_time_was_seen_by_nobody(phase: str, code: int) -> None:
+    """Row 4: finishedAt null is no kubelet's end: a spot node was reclaimed, whatever the code says."""
+    state = terminated(code, "", reason="Completed" if code == 0 else "Error")
+    answer = last(observation_of(pod_document(running())), observation_of(pod_document(state, phase=phase), 5.0))
+    assert isinstance(answer, Infra)
+    assert (answer.kind, answer.did_run) == (InfraKind.NODE_LOST, DidRun.YES)
+
+
+def test_a_staging_container_that_is_killed_for_memory_says_so() -> None:
+    """Row 3: the message names OOMKilled and the option that gives it more memory."""
+    killed = {"name": "senro-stage", "state": terminated(137, reason="OOMKilled")}
+    answer = last(observation_of(pod_document(waiting_for("PodInitializing"), inits=(killed,))))
+    assert isinstance(answer, Infra)
+    assert "killed for memory (OOMKilled)" in answer.message
+    assert "transfer_resources=" in answer.message
+
+
+def test_a_pod_that_failed_with_nothing_but_a_phase_has_a_message() -> None:
+    """Row 10: where the cluster left no word, the message says that."""
+    answer = last(observation_of(pod_document(phase="Failed")))
+    assert isinstance(answer, Infra)
+    assert answer.message == "the pod's phase is Failed, and nothing says why"
+
+
 # Row 6
 
 PAST = {"reason": "DeadlineExceeded", "message": "Pod was active on the node longer than the specified deadline"}

@@ -211,7 +211,17 @@ HINTS = {
     InfraKind.ADMISSION_TRANSIENT: (True, 5, "An admission webhook did not answer; try again."),
     InfraKind.QUOTA: (True, 30, "Delete what the namespace does not need, or raise its quota."),
     InfraKind.UNAUTHORIZED: (False, 0, "The credential is not accepted: renew SENRO_K8S_TOKEN_FILE."),
-    InfraKind.FORBIDDEN: (False, 0, "Grant the identity the verb that the message names."),
+    InfraKind.FORBIDDEN: (
+        False,
+        0,
+        "Grant the identity the verb that the message names, or correct the namespace if it is misspelt.",
+    ),
+    InfraKind.POD_SECURITY: (False, 0, "Change what the message names, or the namespace's Pod Security level."),
+    InfraKind.LIMIT_RANGE: (
+        False,
+        0,
+        "Give the pod resources= (and transfer_resources=) within the namespace's LimitRange.",
+    ),
     InfraKind.DEADLINE: (False, 0, "Find out who set activeDeadlineSeconds on the pod."),
     InfraKind.CLAIM: (
         True,
