@@ -1,8 +1,8 @@
-"""Where the embedded cluster answers a recorded request otherwise than the real one did: all of it, with the reasons.
+"""All recorded requests that the embedded cluster answers differently from the real one, with the reasons.
 
-Keys are a scenario and the position of its exchange. `DIFFERENCES` holds what always differs, `SOMETIMES` what may:
-two processes race there, in the recording as well. What is in neither has to be equal, and what is in `DIFFERENCES`
-and equal after all has to be taken out.
+A key is a scenario and the position of an exchange. `DIFFERENCES` has the exchanges that always differ, `SOMETIMES`
+those that may differ because two processes race, in the recording too. Any other exchange must be equal. An exchange of
+`DIFFERENCES` that is equal must be removed.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from __future__ import annotations
 Key = tuple[str, int]
 
 _CGROUPS = (
-    "the recorded node counted an unlimited cgroup (v1) as a limit of 9007199254740988Ki in status.resources; this is "
-    "no limit, and is not shown"
+    "the recorded node counted an unlimited cgroup (v1) as a limit of 9007199254740988Ki in status.resources, which is "
+    "no limit and is omitted here"
 )
-_TOOLS = "the recorded image had busybox; here the host's own tools speak (GNU tar, dd, touch, ls, and its sh)"
+_TOOLS = "the recorded image had busybox; here the messages are those of the host's tools (GNU tar, dd, touch, ls, sh)"
 _NODE = (
-    "the node is this machine: its capacity, kernel, images and ids are its own, and it has no annotations of an "
+    "the node is this machine: its capacity, kernel, images and ids differ, and it has no annotations of an "
     "attach-detach controller"
 )
-_PIPES = "stdout and stderr are two pipes: which of two lines written at once comes first is not decided"
-_SCHEDULER = "the read and the scheduler race for the first milliseconds of the pod: 204 until a node is named"
-_MOMENT = "the pod is deleted a few milliseconds after its creation: how far its kubelet has come by then is a race"
-_TICKS = "how many lines were printed until the pod was deleted is a matter of milliseconds"
+_PIPES = "stdout and stderr are two pipes: the order of two lines that are written at once is undefined"
+_SCHEDULER = "the read races with the scheduler: 204 until the pod has a node"
+_MOMENT = "the pod is deleted a few milliseconds after its creation, in a race with its kubelet"
+_TICKS = "the number of lines that were printed before the deletion depends on milliseconds"
 _LAST_WORD = (
-    "process 1 of the container ends while the exec that released it reports: Success, 137 and no status are all seen "
-    "on real clusters (recordings/README.md, design section 4)"
+    "process 1 of the container ends while the exec that released it reports: Success, 137 and no status all occur "
+    "on real clusters (recordings/README.md)"
 )
 
 _ALWAYS: dict[str, tuple[Key, ...]] = {
-    "gitCommit is empty: this is no build of Kubernetes": (("connection", 0),),
+    "gitCommit is empty, since this is no build of Kubernetes": (("connection", 0),),
     _CGROUPS: (
         ("deadline-exceeded", 8),
         ("evicted-kubelet-trap-zero", 9),
@@ -53,11 +53,11 @@ _ALWAYS: dict[str, tuple[Key, ...]] = {
         ("transfers-broken", 7),
         ("workspace-round-trip", 10),
     ),
-    "senro asks no SelfSubjectRulesReview, so it is not served": (("connection", 8),),
+    "senro sends no SelfSubjectRulesReview, so it is not served": (("connection", 8),),
     "senro always offers a subprotocol; a client that offers none is refused": (("exec-basics", 11),),
     _NODE: (("nodes", 0), ("nodes", 1), ("nodes", 3)),
     (
-        "a Memory volume is a folder of this machine: its sizeLimit is looked at, as the kubelet looks at others, and "
+        "a Memory volume is a folder of this machine: its sizeLimit is checked from time to time, as for others, and "
         "does not stop the write itself"
     ): (("transfers-broken", 6),),
 }
@@ -76,10 +76,10 @@ _MAY: dict[str, tuple[Key, ...]] = {
     _MOMENT: (("refused", 10),),
     _TICKS: (("logs-interrupted", 5),),
     _LAST_WORD: (("workspace-round-trip", 6),),
-    "a pull that fails shows in turn as ErrImagePull and ImagePullBackOff, by a clock that nobody asked": (
+    "a failing pull alternates between ErrImagePull and ImagePullBackOff, by a clock of its own": (
         ("injected-sidecars", 24),
     ),
-    ("the pod ends at the end of its grace and is removed a moment later: the log is read in between, or after"): (
+    ("the pod ends with its grace period and is removed a moment later: the log is read before that or after"): (
         ("deleted-ignores-term", 7),
     ),
 }

@@ -1,4 +1,4 @@
-"""Requests that are cancelled, requests in a scope that is cancelled, and requests whose cluster is left."""
+"""Cancelled requests, requests in a cancelled scope, and requests when the cluster is closed."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ POD = {"metadata": {"namespace": "ci", "name": "a"}}
 CREATED = b'{"kind": "Pod", "metadata": {"namespace": "ci", "name": "a", "uid": "u-1"}}'
 VERSION = b'{"gitVersion": "v1.36.2"}'
 SOON = 5.0
-"""Seconds, far below what bounds a request."""
+"""Seconds, far below the timeouts of requests."""
 
 
-async def nothing_is_under_way(cluster: Cluster) -> None:
-    """Wait until no request is left, those that nobody waits for included."""
+async def wait_until_idle(cluster: Cluster) -> None:
+    """Waits until no request is in flight, including cancelled ones."""
     assert isinstance(cluster, ApiserverCluster)
     with anyio.fail_after(SOON):
         while len(cluster._rest._sender._in_flight):
@@ -39,7 +39,7 @@ async def nothing_is_under_way(cluster: Cluster) -> None:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait until it came so far."""
+    """Waits until the condition holds."""
     with anyio.fail_after(SOON):
         while not condition():
             await anyio.lowlevel.checkpoint()
@@ -47,7 +47,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 @pytest.mark.slow
 async def test_cancelled_requests_do_not_spoil_the_connection() -> None:
-    """Requests that are given up at any moment leave the connection to the others whole."""
+    """Requests that are cancelled at any moment leave the connection usable for the others."""
     server = Http2Server(VERSION + b" " * 10_000, turns=10)
     told: list[str] = []
 
@@ -73,8 +73,8 @@ async def test_cancelled_requests_do_not_spoil_the_connection() -> None:
 
 
 @pytest.mark.parametrize("alpn", ["h2", "http/1.1"])
-async def test_what_was_not_sent_is_never_sent(alpn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A create that is given up in the TLS handshake is gone at once, and ends after it: nothing comes over it."""
+async def test_a_create_cancelled_in_the_handshake_is_never_sent(alpn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cancellation takes effect at once, and the connection ends without a request."""
     monkeypatch.setattr("senro.adapters.apiserver.rest.CREATE_GRACE_SECONDS", 2 * SOON)
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
     connected_to, go_on = anyio.Event(), anyio.Event()
@@ -101,15 +101,15 @@ async def test_what_was_not_sent_is_never_sent(alpn: str, monkeypatch: pytest.Mo
                     await connected_to.wait()
                     waiters.cancel_scope.cancel()
             go_on.set()
-            await nothing_is_under_way(cluster)
+            await wait_until_idle(cluster)
         group.cancel_scope.cancel()
     assert b"/api/v1" not in received
     assert b"POST" not in received
 
 
 @pytest.mark.parametrize("what", ["exec", "log"])
-async def test_an_opening_that_is_given_up(what: str) -> None:
-    """An exec or a log that is given up before its answer leaves no connection behind."""
+async def test_a_cancelled_exec_or_log_leaves_no_connection(what: str) -> None:
+    """An exec or a log that is cancelled before its answer leaves no connection open."""
     asked_for, ended = anyio.Event(), anyio.Event()
 
     async def handler(stream: TLSStream) -> None:
@@ -136,7 +136,7 @@ async def test_an_opening_that_is_given_up(what: str) -> None:
 
 
 class Http1Server:
-    """Answers one HTTP/1.1 request of a connection after another with `body`, none before `until`."""
+    """Answers the HTTP/1.1 requests of a connection with `body`, none before `until`."""
 
     def __init__(self, body: bytes, *, until: anyio.Event | None = None) -> None:
         self._body = body
@@ -150,7 +150,7 @@ class Http1Server:
             while True:
                 head = await stream.receive()
                 if not head.startswith((b"GET", b"POST")):
-                    continue  # a body, in a record of its own
+                    continue  # a body in a separate TLS record
                 self.requests.append(head)
                 if self._until is not None:
                     await self._until.wait()
@@ -167,7 +167,7 @@ both = pytest.mark.parametrize("alpn", list(SERVERS))
 @both
 @pytest.mark.parametrize("warm", [True, False], ids=["warm", "cold"])
 async def test_a_shielded_request_in_a_cancelled_scope(alpn: str, *, warm: bool) -> None:
-    """Whoever is shielded gets an answer while the scope around `connect` is cancelled: so clean-ups delete."""
+    """A shielded request is answered while the scope around `connect` is cancelled, so that cleanups can delete."""
     server = SERVERS[alpn](VERSION)
     versions: list[str] = []
     async with tls_server(server, alpn=[alpn]) as port:
@@ -184,7 +184,7 @@ async def test_a_shielded_request_in_a_cancelled_scope(alpn: str, *, warm: bool)
 
 
 async def test_a_shielded_request_of_a_task_that_asyncio_cancels() -> None:
-    """The same where asyncio itself cancels the task, as `asyncio.wait_for` does."""
+    """The same holds if asyncio cancels the task, as `asyncio.wait_for` does."""
     versions: list[str] = []
     waits = anyio.Event()
 
@@ -208,8 +208,8 @@ async def test_a_shielded_request_of_a_task_that_asyncio_cancels() -> None:
 
 @both
 @pytest.mark.parametrize("what", ["pod", "secret"])
-async def test_a_create_that_is_cancelled_stays_for_its_answer(alpn: str, what: str) -> None:
-    """Once it was sent it is answered before the cancellation goes on: what it did can be looked at then."""
+async def test_a_cancelled_create_waits_for_its_answer(alpn: str, what: str) -> None:
+    """Once it is sent, the cancellation waits for the answer, so that its effect is known."""
     go_on = anyio.Event()
     server = SERVERS[alpn](CREATED, until=go_on)
     seen: list[int] = []
@@ -231,12 +231,12 @@ async def test_a_create_that_is_cancelled_stays_for_its_answer(alpn: str, what: 
                 assert seen == []
             go_on.set()
         assert seen == [1]
-        await nothing_is_under_way(cluster)
+        await wait_until_idle(cluster)
 
 
 @both
-async def test_a_create_that_is_never_answered(alpn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wait for the answer is bounded; the cancellation goes on without one."""
+async def test_a_cancelled_create_waits_for_a_bounded_time(alpn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an answer the cancellation takes effect after a bounded time."""
     monkeypatch.setattr("senro.adapters.apiserver.rest.CREATE_GRACE_SECONDS", 0.05)
     server = SERVERS[alpn](CREATED, until=anyio.Event())
     async with tls_server(server, alpn=[alpn]) as port, connect_to(configuration(port)) as cluster:
@@ -249,8 +249,8 @@ async def test_a_create_that_is_never_answered(alpn: str, monkeypatch: pytest.Mo
 
 
 @both
-async def test_a_read_that_is_cancelled_goes_at_once(alpn: str) -> None:
-    """Nobody needs its answer any more: it is not waited for."""
+async def test_a_cancelled_read_does_not_wait(alpn: str) -> None:
+    """The cancellation takes effect at once, since nothing depends on the answer."""
     server = SERVERS[alpn](CREATED, until=anyio.Event())
     async with tls_server(server, alpn=[alpn]) as port, connect_to(configuration(port)) as cluster:
         async with anyio.create_task_group() as group:
@@ -262,7 +262,7 @@ async def test_a_read_that_is_cancelled_goes_at_once(alpn: str) -> None:
 
 @asynccontextmanager
 async def full_backlog() -> AsyncIterator[int]:
-    """A port whose connections are never made: nobody accepts, and the kernel's queue is full."""
+    """Yields a port to which no connection succeeds: nobody accepts, and the kernel's queue is full."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
         fillers = [socket.socket() for _ in range(4)]
         try:
@@ -277,14 +277,14 @@ async def full_backlog() -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def silent_listener() -> AsyncIterator[int]:
-    """A port where connections are made and TLS is never answered."""
+    """Yields a port that accepts connections and never answers TLS."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
 
 
 @contextmanager
-def nothing_is_left_open() -> Iterator[None]:
-    """No task more than before, and no socket that only the garbage collector closes: pytest makes that an error."""
+def check_nothing_is_open() -> Iterator[None]:
+    """Fails for additional tasks, and for sockets that only the garbage collector closes, by pytest's warnings."""
     before = set(asyncio.all_tasks())
     yield
     assert set(asyncio.all_tasks()) <= before
@@ -299,10 +299,10 @@ ASKS: dict[str, Ask] = {
 }
 
 
-async def leave_with(
+async def close_with(
     cluster_at: int, ask: Ask, how_many: int, far_enough: Callable[[Cluster], object]
 ) -> list[Unreachable]:
-    """Leave the cluster while `how_many` tasks wait for an answer; what they are told."""
+    """Closes the cluster while `how_many` tasks wait for an answer. Returns their errors."""
     told: list[Unreachable] = []
 
     async def wait(cluster: Cluster) -> None:
@@ -321,13 +321,13 @@ async def leave_with(
 
 
 def steps(cluster: Cluster) -> list[tuple[RequestPhase, bool]]:
-    """How far each request is, and whether it has a TCP connection."""
+    """Returns how far each request is, and whether it has a TCP connection."""
     assert isinstance(cluster, ApiserverCluster)
     return [(one._phase, one._connection is not None) for one in cluster._rest._sender._in_flight._live]
 
 
 def reached(now: list[tuple[RequestPhase, bool]], place: Place) -> bool:
-    """Whether all wait for a connection, and where it is to be made, it is."""
+    """Whether all requests wait for a connection, and whether it is being made if `place` needs that."""
     return [step for step, _ in now] == [RequestPhase.CONNECTING] * 3 and (
         place is full_backlog or any(connect_to for _, connected in now)
     )
@@ -335,23 +335,23 @@ def reached(now: list[tuple[RequestPhase, bool]], place: Place) -> bool:
 
 @pytest.mark.parametrize("ask", list(ASKS))
 @pytest.mark.parametrize("place", [full_backlog, silent_listener], ids=["tcp", "tls"])
-async def test_leaving_while_a_connection_is_made(place: Place, ask: str) -> None:
-    """Prompt, nothing is left open, those that wait for the connection are told too, and that nothing was sent."""
-    with nothing_is_left_open():
+async def test_closing_while_a_connection_is_made(place: Place, ask: str) -> None:
+    """Closing is prompt and leaves nothing open. All waiting requests fail as not sent."""
+    with check_nothing_is_open():
         async with place() as port:
-            told = await leave_with(port, ASKS[ask], 3, lambda cluster: reached(steps(cluster), place))
+            told = await close_with(port, ASKS[ask], 3, lambda cluster: reached(steps(cluster), place))
     assert [(error.cause, error.sent) for error in told] == [("the client was closed", False)] * 3
 
 
 @both
-async def test_leaving_while_requests_are_on_their_way(alpn: str) -> None:
-    """Prompt, nothing is left open; who is told that it was sent, it may have been; the rest was not begun."""
+async def test_closing_while_requests_are_in_flight(alpn: str) -> None:
+    """Closing is prompt and leaves nothing open. Errors say `sent` for requests that may have been sent."""
     go_on = anyio.Event()
     server = SERVERS[alpn](CREATED, until=go_on)
     begun = IN_FLIGHT if alpn == "h2" else 32
-    with nothing_is_left_open():
+    with check_nothing_is_open():
         async with tls_server(server, alpn=[alpn]) as port:
-            told = await leave_with(port, ASKS["create"], IN_FLIGHT + 6, lambda _: len(server.requests) == begun)
+            told = await close_with(port, ASKS["create"], IN_FLIGHT + 6, lambda _: len(server.requests) == begun)
             go_on.set()
             await until(lambda: server.ended)
     assert {error.cause for error in told} == {"the client was closed"}
@@ -359,8 +359,8 @@ async def test_leaving_while_requests_are_on_their_way(alpn: str) -> None:
     assert len(told) == IN_FLIGHT + 6
 
 
-async def test_a_cluster_that_was_left() -> None:
-    """A request afterwards is told so, and is neither sent nor repeated."""
+async def test_a_closed_cluster_refuses_requests() -> None:
+    """A request after closing fails without being sent or repeated."""
     async with connect_to(configuration(1)) as cluster:
         pass
     with anyio.fail_after(SOON), pytest.raises(Unreachable, match="the client was closed"):
@@ -369,8 +369,8 @@ async def test_a_cluster_that_was_left() -> None:
         await cluster.create_pod(POD)
 
 
-async def test_leaving_does_not_wait_for_what_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client whose closing hangs is not waited for beyond the bound; the requests are ended all the same."""
+async def test_closing_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client whose closing hangs is abandoned after a bounded time, and its requests end."""
     monkeypatch.setattr("senro.adapters.apiserver.in_flight_requests.LEAVE_SECONDS", 0.05)
     server = Http2Server(CREATED, until=anyio.Event())
     clients: list[httpx.AsyncClient] = []

@@ -1,6 +1,6 @@
-"""Two coordinators race for a claim on the embedded cluster, with clocks of their own, and are killed at any point.
+"""Two coordinators with clocks of their own compete for a claim on the embedded cluster, and are killed at any point.
 
-`make soak` runs two hundred races, `make test` a seeded tenth; each prints what became of them.
+`make soak` runs two hundred races, `make test` a tenth, chosen by a seed. Each prints its result.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ SEED = 20261130
 RACES = 200
 AT_ONCE = 10
 LEASE_SECONDS = 3
-"""A lease's duration here, so that one of a killed coordinator expires soon."""
+"""The duration of a lease in these tests, so that the lease of a killed coordinator expires soon."""
 
 LAST_CALL = 24
-"""A step of this kind asks for about so many things; a coordinator is killed at one of them, or survives."""
+"""About the number of requests of such a step. A coordinator is killed at one of them, or survives."""
 
 CLAIM = "raced"
 DRAWN = sorted(random.Random(SEED).sample(range(RACES), RACES if SOAK else RACES // 10))
@@ -58,7 +58,7 @@ BATCHES = [DRAWN[place : place + AT_ONCE] for place in range(0, len(DRAWN), AT_O
 
 
 class OwnClock(SystemClock):
-    """A wall clock that is wrong and a monotonic one that began some time and runs at a rate of its own."""
+    """A wall clock that is wrong, and a monotonic clock with its own origin and rate."""
 
     def __init__(self, draw: random.Random) -> None:
         self.rate = draw.uniform(0.96, 1.04)
@@ -81,25 +81,25 @@ class Killed(Exception):
 
 @dataclass
 class Racer:
-    """One coordinator, which a kill takes from the cluster between two instructions."""
+    """A coordinator that may be killed at one of its requests."""
 
     cluster: Cluster
     clock: OwnClock
     dies_at: int | None
     dies_after: bool
-    """Whether what it asked for last takes effect, unanswered."""
+    """Whether its last request takes effect, without an answer."""
 
     calls: int = 0
     died: float | None = None
     is_exclusive: list[tuple[float, float]] = field(default_factory=list)
-    """When it may be certain of the lease, by the rules alone: from each answer until its ninth tenth."""
+    """The exclusive periods by the protocol: from each answer to nine tenths of the duration after its request."""
 
     pods: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """By uid, from when the pod was asked for until it was seen gone."""
+    """By uid, from the request for the pod until the pod was seen gone."""
 
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     moved: anyio.Event = field(default_factory=anyio.Event)
-    """Set with its next call, or its end."""
+    """Set at its next request, or at its end."""
 
     over: bool = False
     app: App = field(init=False)
@@ -113,11 +113,11 @@ class Racer:
         return any(isinstance(event, kind) for event in self.app.ledger.events)
 
     def exclusive_until(self, moment: float) -> None:
-        """It asked for something by which it cannot be certain later than now."""
+        """Ends the exclusive periods at `moment`."""
         self.is_exclusive = [(start, min(end, moment)) for start, end in self.is_exclusive if start < moment]
 
     async def call(self, request: Callable[[], Any]) -> Any:
-        """One request of its; the last one before it dies may take effect."""
+        """Sends a request. The one before its death may take effect."""
         if self.died is not None:
             await anyio.sleep_forever()
         self.calls += 1
@@ -137,8 +137,8 @@ class Racer:
         moved, self.moved = self.moved, anyio.Event()
         moved.set()
 
-    async def came_to(self, call: int) -> None:
-        """Return with its call of that number, or its end."""
+    async def reach(self, call: int) -> None:
+        """Returns at its request with that number, or at its end."""
         while self.calls < call and not self.over:
             await self.moved.wait()
 
@@ -161,14 +161,14 @@ class Racer:
             self.ended = True
 
     def _dying(self) -> Cluster:
-        return cast("Cluster", Dying(self))
+        return cast("Cluster", MortalCluster(self))
 
     def _watch(self, namespace: str, name: str, uid: str) -> Any:
         return watch_pod(self._dying(), namespace, name, uid=uid, clock=self.clock)
 
 
-class Dying:
-    """The cluster, as a racer uses it until it dies: what a step without secrets and workspaces asks for."""
+class MortalCluster:
+    """The cluster of a racer until it dies, with the methods that a step without secrets and workspaces needs."""
 
     def __init__(self, racer: Racer) -> None:
         self._racer, self._cluster = racer, racer.cluster
@@ -240,7 +240,7 @@ class Dying:
 
 
 def plan_of(cluster: DevCluster, number: int) -> Plan:
-    """A step that finds out by itself whether another is in the claim at the same time."""
+    """Returns a plan with a step that fails if another step uses the claim at the same time."""
     script = f"mkdir /c/{number} || exit 9; sleep 0.1; rmdir /c/{number}"
     target = Target(cluster.image, namespace="ci", grace=1, claims={f"raced-{number}": CLAIM})
     pipeline = Pipeline("race")
@@ -250,10 +250,10 @@ def plan_of(cluster: DevCluster, number: int) -> Plan:
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: f"{batch[0]}-{batch[-1]}")
-async def test_a_claim_is_raced_for(
+async def test_two_coordinators_compete_for_a_claim(
     batch: list[int], tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    """One holder at a time; who survives has its turn; a lease is freed or expires; nothing of a survivor is left."""
+    """One has the claim at a time; a survivor gets its turn and leaves nothing; a lease is freed or expires."""
     counted: Counter[str] = Counter()
     async with DevCluster(time_scale=0.05) as dev:
         dev.create_claim("ci", CLAIM, access_mode="ReadWriteMany")
@@ -280,14 +280,14 @@ async def race(dev: DevCluster, cluster: Cluster, number: int, folder: Path, cou
     late = draw.choice([0, draw.randint(1, LAST_CALL // 3), draw.randint(1, LAST_CALL)])
 
     async def run(one: Racer, after: int, place: str) -> None:
-        await two[0].came_to(after)
+        await two[0].reach(after)
         await one.race(folder / place, plan)
 
     with anyio.fail_after(90):
         async with anyio.create_task_group() as group:
             group.start_soon(run, two[0], 0, "a")
             group.start_soon(run, two[1], late, "b")
-        # Whatever the two left, it is free or expires.
+        # A lease that the two left is free or expires.
         await run(third, 0, "c")
     check_holders([*two, third])
     check_pods([*two, third], counted)
@@ -297,14 +297,14 @@ async def race(dev: DevCluster, cluster: Cluster, number: int, folder: Path, cou
 
 
 def check_holders(racers: list[Racer]) -> None:
-    """No moment at which two may be certain of the lease."""
+    """Checks that the exclusive periods of the two never overlap."""
     for one, other in itertools.combinations(racers, 2):
         for here, there in itertools.product(one.is_exclusive, other.is_exclusive):
             assert here[1] <= there[0] or there[1] <= here[0], (here, there)
 
 
 def check_pods(racers: list[Racer], counted: Counter[str]) -> None:
-    """Pods of coordinators that live and have their lease are there one after the other."""
+    """Checks that the pods of living coordinators with a valid lease do not overlap."""
     for one, other in itertools.combinations(racers, 2):
         for here, there in itertools.product(one.pods.values(), other.pods.values()):
             if here[1] > there[0] and there[1] > here[0]:
@@ -313,14 +313,14 @@ def check_pods(racers: list[Racer], counted: Counter[str]) -> None:
 
 
 def judge(one: Racer, two: list[Racer], counted: Counter[str]) -> None:
-    """What became of one of them."""
+    """Returns what became of one of them."""
     if one.died is not None:
         counted["killed holding" if one.is_exclusive else "killed waiting"] += 1
         return
     assert one.ended
     assert one.saw(LeaseAcquired)
     if one.outcome.code == 9:
-        # It met files of a pod whose coordinator was dead: a lease is no fence.
+        # It found files of a pod whose coordinator was dead, since a lease does not fence the storage.
         assert any(other.died is not None for other in two), one.outcome
         counted["met a dead one's step"] += 1
         return
@@ -332,7 +332,7 @@ def judge(one: Racer, two: list[Racer], counted: Counter[str]) -> None:
 
 
 async def remove_what_the_dead_left(dev: DevCluster, cluster: Cluster, number: int) -> None:
-    """Pods of coordinators that were killed: each carries senro's labels, by which a sweep finds it."""
+    """Deletes the pods of killed coordinators, which it finds by senro's labels."""
     for pod in dev.pods():
         claims = [volume.get("persistentVolumeClaim") for volume in pod["spec"]["volumes"]]
         if claims and f"mkdir /c/{number} " in str(pod["spec"]["containers"]):

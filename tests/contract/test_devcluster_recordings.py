@@ -1,4 +1,4 @@
-"""Every recording, replayed against the embedded cluster: the same requests in the same order get the same answers."""
+"""Replays every recording against the embedded cluster: the same requests in the same order get the same answers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.lib.replay.replay import replay
 
 SCENARIOS = sorted(path.stem for path in RECORDINGS.glob("*.json") if path.stem != "expected")
 _AT_ONCE = 8
-"""Scenarios that are replayed at the same time; most of their time is a command's sleep."""
+"""Number of scenarios that are replayed at the same time. They spend most of their time in sleeps of commands."""
 
 
 @pytest.mark.slow
 @pytest.mark.bubblewrap
-def test_every_recorded_exchange_is_answered_as_it_was(record_property: Callable[[str, object], None]) -> None:
-    """Status codes, reasons, messages, bodies and sequences of pod states are the recorded ones, or in the table."""
+def test_every_recorded_exchange_has_the_recorded_answer(record_property: Callable[[str, object], None]) -> None:
+    """Status codes, reasons, messages, bodies and sequences of pod states are as recorded, or in the table."""
     with DevClusterThread() as cluster:
         if cluster.mode != "bubblewrap":
             pytest.skip(f"bubblewrap cannot run: {cluster.mode_reason}")
@@ -37,8 +37,8 @@ def test_every_recorded_exchange_is_answered_as_it_was(record_property: Callable
     assert sorted(DIFFERENCES.keys() - differing) == [], "these no longer differ: take them out of the table"
 
 
-def test_the_table_of_differences_names_what_exists() -> None:
-    """Each entry of the table is an exchange of a recording, and always or sometimes, not both."""
+def test_the_table_of_differences_is_consistent() -> None:
+    """Each entry is an exchange of a recording, and in one of the two tables."""
     named = [*DIFFERENCES, *SOMETIMES]
     assert all(number < len(recording(name)["exchanges"]) for name, number in named)
     assert len(set(named)) == len(named)

@@ -1,4 +1,4 @@
-"""What an exec does below its TLS: it reads widely, and leaves the system little that is not sent yet."""
+"""The socket of an exec: large reads, and few unsent bytes in the kernel."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.lib.harness.apiserver import SWITCHING, configuration, connect_to
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_exec_reads_widely(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that an exec receives below its TLS comes in pieces of READ_BYTES, whatever the libraries between do."""
+async def test_an_exec_reads_large_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below TLS an exec reads in pieces of READ_BYTES, whatever the libraries in between do."""
     size, passed = 2 * 1024 * 1024, 0
     receive = LargeReadStream.receive
 
@@ -45,11 +45,11 @@ async def test_an_exec_reads_widely(monkeypatch: pytest.MonkeyPatch) -> None:
         cluster.exec("ci", "a", "step", ["true"], stdin=False, idle_seconds=20) as session,
     ):
         assert await session.receive() == Stdout(b"x" * size)
-    assert passed >= size - 65536  # some may have come with the 101
+    assert passed >= size - 65536  # some may have arrived with the 101
 
 
-async def test_the_socket_of_an_exec() -> None:
-    """It notices a peer that vanished, and takes at most UNSENT_BYTES before it can send them."""
+async def test_the_options_of_an_execs_socket() -> None:
+    """TCP detects a peer that disappeared, and holds at most UNSENT_BYTES."""
 
     async def handler(stream: TLSStream) -> None:
         await read_head(stream)
@@ -62,13 +62,13 @@ async def test_the_socket_of_an_exec() -> None:
         cluster.exec("ci", "a", "step", ["true"], stdin=False, idle_seconds=20) as session,
     ):
         assert isinstance(session, WebSocketExec)
-        raw = session._stream.get_extra_info("socket")  # the port has no word for it
+        raw = session._stream.get_extra_info("socket")  # the port does not expose it
         assert raw.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         assert raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == UNSENT_BYTES
 
 
-class Held(ByteStream):
-    """Keeps what is sent."""
+class RecordingStream(ByteStream):
+    """A stream that records what is sent."""
 
     def __init__(self) -> None:
         self.sent = b""
@@ -80,23 +80,25 @@ class Held(ByteStream):
         self.sent += item
 
     async def send_eof(self) -> None:
-        """Nobody needs it."""
+        """Does nothing."""
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Does nothing."""
 
 
-async def test_a_record_that_is_damaged_is_told_as_what_it_is() -> None:
-    """What came before it, in the same moment, is given out; then the exec breaks with TLS' own words."""
+async def test_a_damaged_record_breaks_the_exec() -> None:
+    """What arrived before it is delivered. Then the exec fails with the message of TLS."""
 
     async def handler(stream: TLSStream) -> None:
         await read_head(stream)
         await stream.send(SWITCHING.format(protocol="v4.channel.k8s.io").encode())
-        below, held = stream.transport_stream, Held()
+        below, held = stream.transport_stream, RecordingStream()
         stream.transport_stream = held
         await stream.send(server_frame(b"\x01whole"))
         stream.transport_stream = below
-        forged = b"\x17\x03\x03\x00\x40" + bytes(64)  # an application record (RFC 8446 section 5.1) without a key
+        forged = b"\x17\x03\x03\x00\x40" + bytes(
+            64
+        )  # an application record (RFC 8446 section 5.1) that is not encrypted
         await stream.transport_stream.send(held.sent + forged)
         await anyio.sleep_forever()
 
@@ -112,8 +114,8 @@ async def test_a_record_that_is_damaged_is_told_as_what_it_is() -> None:
             await session.receive()
 
 
-async def test_a_wide_stream_asks_for_more() -> None:
-    """The stream below is asked for at least as much as was said; all else reaches it as it is."""
+async def test_a_large_read_stream_reads_more() -> None:
+    """It reads at least its size from the stream below, and passes everything else on."""
     asked: list[object] = []
 
     class Below(ByteStream):

@@ -1,4 +1,4 @@
-"""Every recorded pod comes to what `recordings/expected.json` says, at every pace of polling."""
+"""Every recorded pod gets the answer of `recordings/expected.json`, at any pace of polling."""
 
 from __future__ import annotations
 
@@ -52,20 +52,20 @@ def assert_never(answers: list[Answer], never: list[str]) -> None:
 
 
 def folded(pod: RecordedPod, memory: Memory) -> list[Answer]:
-    """The answers up to the recorder's own deletion of the pod, which ends what can be said of an unsettled one."""
+    """Returns the answers before the recorder deleted the pod; later answers to unsettled pods cannot be judged."""
     return fold(memory, pod.observations[: pod.ours])
 
 
 @JUDGED
-def test_final_answer(scenario: str, name: str) -> None:
-    """What was seen of a recorded pod comes to the answer that the recordings' truth says."""
+def test_recorded_pods_get_the_expected_answer(scenario: str, name: str) -> None:
+    """The observations of a recorded pod give the expected answer."""
     pod, truth = recorded_pod(scenario, name), expected_answers()[scenario][name]
     assert_is(folded(pod, pod.memory())[-1], truth["final"].get("else", truth["final"]))
 
 
 @JUDGED
-def test_every_prefix(scenario: str, name: str) -> None:
-    """At no moment is a pod called what it must never be called, and a settled answer stands, the 404 included."""
+def test_no_prefix_gives_a_forbidden_answer(scenario: str, name: str) -> None:
+    """No prefix of the observations gives a forbidden answer, and a settled answer remains after a 404."""
     pod, truth = recorded_pod(scenario, name), expected_answers()[scenario][name]
     answers = fold(pod.memory(), pod.observations)
     if not answers[pod.ours - 1].settled:
@@ -76,8 +76,8 @@ def test_every_prefix(scenario: str, name: str) -> None:
     assert answers[len(answers) - len(settled) :] == settled
 
 
-def test_own_deadline() -> None:
-    """DeadlineExceeded is the step's timeout where the deadline is senro's own, and never the command's code."""
+def test_deadline_exceeded_is_a_timeout_by_the_own_deadline() -> None:
+    """It is a timeout if the deadline is senro's own, and never the command's exit code."""
     truth = expected_answers()["deadline-exceeded"]["r-deadline"]
     pod = recorded_pod("deadline-exceeded", "r-deadline")
     answers = folded(pod, pod.memory(own_deadline=3))
@@ -86,8 +86,8 @@ def test_own_deadline() -> None:
     assert_is(folded(pod, pod.memory(own_deadline=4))[-1], truth["final"]["else"])
 
 
-def test_eviction_that_only_an_event_tells() -> None:
-    """An eviction without a trace in the pod is Infra where Events are read, and a note where they are not."""
+def test_an_eviction_that_only_an_event_shows() -> None:
+    """It is Infra if Events are read, and a note if not."""
     truth = expected_answers()["evicted-kubelet-trap-zero"]["r-evict-kubelet"]["final"]
     pod = recorded_pod("evicted-kubelet-trap-zero", "r-evict-kubelet")
     event = ClusterEvent(
@@ -118,10 +118,10 @@ def replace_uid(event: ClusterEvent, uid: str) -> ClusterEvent:
 
 
 def needed(scenario: str, pod: RecordedPod) -> set[int]:
-    """Observations without which another answer is the truth.
+    """Returns the observations without which another answer is correct.
 
-    `finished-then-deleted` is no Infra because the finish was seen before the deletion; who sees both at once,
-    three seconds apart, cannot tell.
+    `finished-then-deleted` is no Infra because the end was seen before the deletion. A poller that sees both at once,
+    three seconds apart, cannot distinguish them.
     """
     if scenario != "finished-then-deleted":
         return set()
@@ -135,8 +135,8 @@ def needed(scenario: str, pod: RecordedPod) -> set[int]:
 
 @JUDGED
 @given(data=st.data())
-def test_slower_poller(scenario: str, name: str, data: st.DataObject) -> None:
-    """A poller that misses any of the states in between calls no pod what it must never be called."""
+def test_a_slower_poller_gives_no_forbidden_answer(scenario: str, name: str, data: st.DataObject) -> None:
+    """A poller that misses any of the states in between gives no forbidden answer."""
     pod, truth = recorded_pod(scenario, name), expected_answers()[scenario][name]
     count = len(pod.observations)
     kept = data.draw(st.sets(st.integers(0, count - 1), min_size=1)) | needed(scenario, pod)
@@ -144,8 +144,8 @@ def test_slower_poller(scenario: str, name: str, data: st.DataObject) -> None:
 
 
 @JUDGED
-def test_every_stride(scenario: str, name: str) -> None:
-    """Polling every n-th state from any first one is such a slower poller too."""
+def test_every_stride_gives_no_forbidden_answer(scenario: str, name: str) -> None:
+    """The same holds for every n-th state from any first one."""
     pod, truth = recorded_pod(scenario, name), expected_answers()[scenario][name]
     count = len(pod.observations)
     for stride in range(1, count + 1):

@@ -1,4 +1,4 @@
-"""The real kubectl, at work on the embedded cluster."""
+"""kubectl on the embedded cluster."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: auditor}
 
 @dataclass
 class Kubectl:
-    """kubectl with the administrator's kubeconfig, in the namespace ci."""
+    """Runs kubectl with the administrator's kubeconfig, in the namespace ci."""
 
     cluster: DevCluster
     folder: Path
@@ -64,7 +64,7 @@ class Kubectl:
         return [str(KUBECTL), *configuration, "--namespace", "ci", *words]
 
     def run(self, *words: str, code: int = 0, stdin: bytes | None = None) -> str:
-        """Run it to its end; its stdout. Another exit code than `code` is told with all that it said."""
+        """Runs kubectl to its end and returns its stdout. Fails with all output for an exit code other than `code`."""
         done = subprocess.run(self.argv(*words), input=stdin, capture_output=True, timeout=60, check=False)
         assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
         self.stderr = done.stderr.decode()
@@ -94,7 +94,7 @@ def client(cluster: DevCluster) -> Iterator[Client]:
 
 @pytest.fixture
 def pod(client: Client, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A pod that runs, named after the test."""
+    """A running pod with the name of the test."""
     name = request.node.name.removeprefix("test_").replace("_", "-")
     client.create(pod_manifest(name, ["sh", "-c", "echo one; echo two >&2; trap 'exit 0' TERM; sleep 60 & wait"]))
     client.running(name)
@@ -103,7 +103,7 @@ def pod(client: Client, request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def test_get_as_a_table(kubectl: Kubectl, client: Client, pod: str) -> None:
-    """`kubectl get pods,secrets,leases -l` shows each kind in the server's own columns."""
+    """`kubectl get pods,secrets,leases -l` shows each kind with the server's columns."""
     meta = {"namespace": "ci", "name": pod, "labels": {"senro.dev/managed": "true"}}
     assert client.http.post("/api/v1/namespaces/ci/secrets", json={"metadata": meta, "data": {"k": "eA=="}}).is_success
     lease = {"metadata": meta, "spec": {"holderIdentity": "somebody", "leaseDurationSeconds": 5}}
@@ -119,7 +119,7 @@ def test_get_as_a_table(kubectl: Kubectl, client: Client, pod: str) -> None:
 
 
 def test_get_as_documents(kubectl: Kubectl, pod: str) -> None:
-    """`-o json` and `-o yaml` give the objects; a name, a jsonpath and all namespaces work as well."""
+    """`-o json` and `-o yaml` print the objects; a name, a jsonpath and all namespaces work too."""
     found = kubectl.json("get", "pods", "-l", LABEL)
     assert [item["metadata"]["name"] for item in found["items"]] == [pod]
     assert f"  name: {pod}\n" in kubectl.run("get", "pod", pod, "-o", "yaml")
@@ -128,8 +128,8 @@ def test_get_as_documents(kubectl: Kubectl, pod: str) -> None:
 
 
 def test_get_and_watch(kubectl: Kubectl, client: Client, pod: str) -> None:
-    """`kubectl get -w` shows a pod's states as they come, one line each."""
-    # A list is watched from its resourceVersion; one pod from about now, which may be after the deletion.
+    """`kubectl get -w` prints the states of a pod as they occur, one line each."""
+    # A watch of a list starts at its resourceVersion; that of one pod about now, perhaps after the deletion.
     with subprocess.Popen(
         kubectl.argv("get", "pods", "-l", LABEL, "-w"), stdout=subprocess.PIPE, text=True
     ) as watching:
@@ -142,7 +142,7 @@ def test_get_and_watch(kubectl: Kubectl, client: Client, pod: str) -> None:
 
 
 def test_describe_a_pod(kubectl: Kubectl, pod: str) -> None:
-    """`kubectl describe pod` tells its command, its conditions and its Events."""
+    """`kubectl describe pod` shows its command, its conditions and its Events."""
     told = kubectl.run("describe", "pod", pod)
     assert IMAGE in told
     assert "Ready                       True" in told
@@ -150,7 +150,7 @@ def test_describe_a_pod(kubectl: Kubectl, pod: str) -> None:
 
 
 def test_logs(kubectl: Kubectl, client: Client) -> None:
-    """`kubectl logs -f --timestamps` follows to the end of the pod."""
+    """`kubectl logs -f --timestamps` follows the log to the end of the pod."""
     client.create(pod_manifest("logs", ["sh", "-c", "echo one; sleep 0.3; echo two"]))
     client.running("logs")
     lines = kubectl.run("logs", "-f", "--timestamps", "logs").splitlines()
@@ -159,7 +159,7 @@ def test_logs(kubectl: Kubectl, client: Client) -> None:
 
 
 def test_exec(kubectl: Kubectl, pod: str) -> None:
-    """`kubectl exec` passes stdin, stdout, stderr and the command's own exit code."""
+    """`kubectl exec` passes stdin, stdout, stderr and the command's exit code."""
     assert kubectl.run("exec", pod, "--", "sh", "-c", "echo out; echo err >&2; exit 7", code=7) == "out\n"
     assert "err\n" in kubectl.stderr
     data = os.urandom(300_000)
@@ -171,7 +171,7 @@ def test_exec(kubectl: Kubectl, pod: str) -> None:
 
 @pytest.mark.bubblewrap
 def test_exec_on_a_terminal(kubectl: Kubectl, cluster: DevCluster, pod: str) -> None:
-    """`kubectl exec -it` gives the command a terminal of the size of this one, and a later size when it changes."""
+    """`kubectl exec -it` gives the command a terminal with the size of the local one, and updates the size."""
     if cluster.mode != "bubblewrap":
         pytest.skip(f"bubblewrap cannot run: {cluster.mode_reason}")
     ours, theirs = pty.openpty()
@@ -186,7 +186,7 @@ def test_exec_on_a_terminal(kubectl: Kubectl, cluster: DevCluster, pod: str) -> 
             while b"is first" not in shown:
                 shown += os.read(ours, 65_536)
             termios.tcsetwinsize(theirs, (40, 100))
-            # What the kernel tells whoever has a terminal as its own; here it is the test's.
+            # The signal that the kernel sends to a process on its controlling terminal; here the test has the terminal.
             running.send_signal(signal.SIGWINCH)
             while b"is second" not in shown:
                 shown += os.read(ours, 65_536)
@@ -198,7 +198,7 @@ def test_exec_on_a_terminal(kubectl: Kubectl, cluster: DevCluster, pod: str) -> 
 
 @pytest.mark.bubblewrap
 def test_cp(kubectl: Kubectl, cluster: DevCluster, pod: str, tmp_path: Path) -> None:
-    """`kubectl cp` brings a folder into the pod and back."""
+    """`kubectl cp` copies a folder into the pod and back."""
     if cluster.mode != "bubblewrap":
         pytest.skip(f"bubblewrap cannot run: {cluster.mode_reason}")
     source = tmp_path / "source"
@@ -212,7 +212,7 @@ def test_cp(kubectl: Kubectl, cluster: DevCluster, pod: str, tmp_path: Path) -> 
 
 
 def test_create_a_role(kubectl: Kubectl, cluster: DevCluster) -> None:
-    """`kubectl create -f` of a Role and its binding grants; `delete` takes it away again."""
+    """`kubectl create -f` of a Role and its binding grants access; `delete` removes it."""
     cluster.access.add_token("ada", Identity("ada", ("system:authenticated",)))
     may = ("auth", "can-i", "list", "pods", "--token", "ada")
     kubectl.run("create", "-f", "-", stdin=ROLE.encode())
@@ -220,15 +220,15 @@ def test_create_a_role(kubectl: Kubectl, cluster: DevCluster) -> None:
     kubectl.run("delete", "role/reader", "rolebinding/reader")
 
 
-def test_a_typing_error_is_told(kubectl: Kubectl) -> None:
-    """`kubectl create` has the server check the fields, and shows what it refuses."""
+def test_a_misspelt_field_is_refused(kubectl: Kubectl) -> None:
+    """`kubectl create` has the server check the fields, and prints what it refuses."""
     manifest = pod_manifest("typing-error", ["true"])
     manifest["spec"]["containers"][0]["comand"] = ["x"]
     kubectl.run("create", "-f", "-", stdin=json.dumps(manifest).encode(), code=1)
     assert 'unknown field "spec.containers[0].comand"' in kubectl.stderr
 
 
-def test_what_one_may(kubectl: Kubectl, cluster: DevCluster) -> None:
+def test_can_i(kubectl: Kubectl, cluster: DevCluster) -> None:
     """`kubectl auth can-i` answers yes and no."""
     token = ["--token", cluster.access.runner_token]
     assert kubectl.run("auth", "can-i", "create", "pods", *token) == "yes\n"
@@ -251,7 +251,7 @@ def test_a_client_certificate(kubectl: Kubectl, cluster: DevCluster) -> None:
 
 
 def test_labels_and_annotations(kubectl: Kubectl, pod: str) -> None:
-    """`kubectl label` and `annotate` change a pod's metadata."""
+    """`kubectl label` and `annotate` change the metadata of a pod."""
     kubectl.run("label", "pod", pod, "colour=green")
     kubectl.run("annotate", "pod", pod, "note=text")
     meta = kubectl.json("get", "pod", pod)["metadata"]
@@ -265,7 +265,7 @@ def test_delete(kubectl: Kubectl, client: Client, pod: str) -> None:
 
 
 def test_eviction_by_raw_post(kubectl: Kubectl, client: Client, pod: str) -> None:
-    """An Eviction posted raw, as a drain does it, takes the pod away with DisruptionTarget."""
+    """A raw POST of an Eviction, as a drain sends it, evicts the pod with a DisruptionTarget."""
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": "ci"}}
     path = f"/api/v1/namespaces/ci/pods/{pod}/eviction"
     kubectl.run("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction).encode())
@@ -276,7 +276,7 @@ def test_eviction_by_raw_post(kubectl: Kubectl, client: Client, pod: str) -> Non
 
 
 def test_namespaces(kubectl: Kubectl) -> None:
-    """A namespace is created with its default ServiceAccount, and deleted with everything in it."""
+    """A namespace is created with its default ServiceAccount, and deleted with all its objects."""
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "short-lived"}}
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "short-lived"}}
     for document in (namespace, secret):

@@ -1,4 +1,4 @@
-"""The table of known states against the data file of states beside this test, and each row as a pod that shows it."""
+"""Compares the table of known states with its data file, and shows each row as a pod."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.lib.verdict.observations import (
 FACTS = [
     fact
     for fact in json.loads((Path(__file__).parent / "facts" / "pod-states.json").read_text())
-    if fact["where"] != "observation"  # these are about sequences of states
+    if fact["where"] != "observation"  # about sequences of states, which no single field shows
 ]
 
 RUNC = "failed to create shim task: runc create failed: unable to start container process: "
@@ -40,15 +40,15 @@ RUNS = observation_of(pod_document(running()))
 DELETED = {"deletionTimestamp": "2026-11-29T10:00:40Z", "deletionGracePeriodSeconds": 30}
 
 
-def test_the_table_is_the_facts() -> None:
-    """The table has every state of the data file that one field shows, in its order and words, and no other."""
+def test_the_table_equals_the_data_file() -> None:
+    """The table has each state of the data file that one field shows, in order, and no other."""
     assert [(str(row.where), row.value) for row in ROWS] == [(fact["where"], fact["value"]) for fact in FACTS]
     assert [row.number for row in ROWS] == list(range(1, len(FACTS) + 1))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row.number))
-def test_every_row_has_its_reason(row: Row) -> None:
-    """Each row says why it is judged so: a sentence of its own, not a word."""
+def test_every_row_has_a_reason(row: Row) -> None:
+    """Each row has a reason of several words."""
     assert len(row.why.split()) >= 3
     assert not row.why.endswith(".")
 
@@ -62,7 +62,7 @@ def ended(code: int, phase: str = "Failed", **fields: Any) -> Observation:
 
 
 def lost(state: Mapping[str, Any], before: str = "") -> tuple[Observation, ...]:
-    """It ran, and shows this for twenty seconds."""
+    """Returns the observations of a pod that ran and then shows this state for twenty seconds."""
     container = {"lastState": terminated(137, reason=before, **NEVER_SEEN)} if before else {}
     document = pod_document(state, container=container)
     return (RUNS, observation_of(document, 1.0), observation_of(document, 21.0))
@@ -248,7 +248,7 @@ CASES = [(number, *case) for number, cases in SHOWN.items() for case in cases]
 
 
 NOT_TOLD = {26, 27, 39}
-"""What is told by another row: a token in a message, an image of a volume, a field."""
+"""Rows that another row shows: a token in a message, an image of a volume, a field."""
 
 
 def in_words(answer: Answer) -> str:
@@ -261,15 +261,15 @@ def in_words(answer: Answer) -> str:
             return type(answer).__name__.lower()
 
 
-def test_every_container_pod_and_condition_row_is_shown() -> None:
-    """No row of a container, a pod or a condition goes without a pod that shows it."""
+def test_every_container_pod_and_condition_row_has_an_example() -> None:
+    """Each row of a container, a pod or a condition has a pod that shows it."""
     wanted = {row.number for row in ROWS if row.where not in {Where.SCHEDULER, Where.EVENT}}
     assert set(SHOWN) == wanted
 
 
 @pytest.mark.parametrize(("number", "words", "seen"), CASES, ids=[f"{number}-{words}" for number, words, _ in CASES])
-def test_a_pod_that_shows_the_row(number: int, words: str, seen: Observation | tuple[Observation, ...]) -> None:
-    """A pod that shows a row comes to the row's answer, and who asks what it shows is told the row."""
+def test_an_example_matches_its_row(number: int, words: str, seen: Observation | tuple[Observation, ...]) -> None:
+    """A pod that shows a row is found to match it, and gets the row's answer."""
     observations = seen if isinstance(seen, tuple) else (seen,)
     assert in_words(last(*observations)) == words
     pod, row = observations[-1].pod, ROWS[number - 1]
@@ -279,8 +279,8 @@ def test_a_pod_that_shows_the_row(number: int, words: str, seen: Observation | t
 
 
 @pytest.mark.parametrize("number", SHOWN)
-def test_the_answer_is_the_tables(number: int) -> None:
-    """The first pod that shows a row comes to what the row says."""
+def test_the_answer_is_that_of_the_table(number: int) -> None:
+    """The first pod that shows a row gets the answer of the row."""
     means, words = ROWS[number - 1].means, SHOWN[number][0][0]
     kind = words.partition(":")[2]
     if isinstance(means, PendingKind):
@@ -308,7 +308,7 @@ SCHEDULER_WORDS = {
 
 @pytest.mark.parametrize("number", range(96, 112))
 def test_a_scheduler_message(number: int) -> None:
-    """Whatever the scheduler says, the step waits for a node, quotes it, and the reason in it is found."""
+    """The step waits for a node, the answer quotes the scheduler, and the reason in its message is found."""
     row = ROWS[number - 1]
     message = SCHEDULER_WORDS.get(number, f"0/1 nodes are available: 1 {row.value}.")
     seen = unscheduled("Unschedulable", message)
@@ -329,7 +329,7 @@ EVENT_WORDS = [(row, word) for row in ROWS if row.where is Where.EVENT for word 
 
 @pytest.mark.parametrize(("row", "word"), EVENT_WORDS, ids=[f"{row.number}-{word}" for row, word in EVENT_WORDS])
 def test_an_event(row: Row, word: str) -> None:
-    """An Event names the cause of a wait where its row says so, tells of an eviction, or changes no answer."""
+    """An Event gives the cause of a wait or an eviction if its row says so, and changes no other answer."""
     creating = pod_document(waiting_for(), phase="Pending")
     with_it = last(observation_of(creating, events=(event_with_reason(word),)))
     if isinstance(row.means, PendingKind):
@@ -348,6 +348,6 @@ def test_an_event(row: Row, word: str) -> None:
     assert row in rows_of(pod_from(creating), "step", (event_with_reason(word),))
 
 
-def test_the_deadline_is_ours() -> None:
-    """Row 72 is the step's timeout where the pod still has the deadline that was asked for."""
+def test_the_requested_deadline_is_a_timeout() -> None:
+    """Row 72 is a timeout if the pod has the deadline that senro requested."""
     assert last(failed("DeadlineExceeded", activeDeadlineSeconds=60), own_deadline=60) == TimedOut()

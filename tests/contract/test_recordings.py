@@ -1,9 +1,9 @@
-"""Every recorded exchange, replayed: what the adapter asks, and what comes out.
+"""Replays every recorded exchange through the adapter, and checks its requests and results.
 
-An exchange that a port has a call for goes through that call. The rest (`NO_CALL` says which, and why) goes through the
-REST layer, so that the decoding of every recorded answer is held.
+An exchange for which a port has a method goes through that method. The others (`NO_CALL` has the reasons) go through
+the REST layer, so that the decoding of every recorded answer is checked.
 
-More than 500 lines: how each kind of exchange is asked again stands beside the table that says which are not.
+More than 500 lines: the tests of each kind of exchange are next to the table of those without a method.
 """
 
 from __future__ import annotations
@@ -91,15 +91,15 @@ CALLS = {
 
 
 def test_every_exchange_is_replayed() -> None:
-    """Each recorded exchange is of a kind that one of the tests below takes, and no kind is listed in vain."""
+    """Each kind of recorded exchange has a test below, and no kind is listed without an exchange."""
     seen = Counter(kind_of(exchange) for _, _, exchange in ALL)
     assert not CALLS.keys() & NO_CALL.keys()
     assert set(seen) == CALLS.keys() | NO_CALL.keys()
     assert sum(seen.values()) == len(ALL) > 500
 
 
-def answered(exchange: Exchange) -> respx.Route:
-    """Let respx give the recorded answer to whatever is asked."""
+def answer_with_recording(exchange: Exchange) -> respx.Route:
+    """Makes respx answer any request with the recorded answer."""
     answer = exchange["response"]
     headers = {name: value for name, value in answer["headers"].items() if name != "content-length"}
     return respx.route().mock(
@@ -108,15 +108,15 @@ def answered(exchange: Exchange) -> respx.Route:
 
 
 def sent_request(route: respx.Route) -> httpx.Request:
-    """The one request that was sent."""
+    """Returns the only request that was sent."""
     assert route.call_count == 1
     request = route.calls.last.request
     assert request.headers["Authorization"] == "Bearer made-up-token"
     return request
 
 
-def assert_asked(route: respx.Route, exchange: Exchange, **added: str) -> httpx.Request:
-    """The adapter asked what the recorder did, and `added` parameters of its own."""
+def assert_request(route: respx.Route, exchange: Exchange, **added: str) -> httpx.Request:
+    """Checks that the adapter sent the recorded request, with additional parameters `added`."""
     request, recorded = sent_request(route), exchange["request"]
     assert (request.method, request.url.path) == (recorded["method"], recorded["path"])
     query = [(name, value) for name, value in recorded["query"] if name not in added]
@@ -124,8 +124,8 @@ def assert_asked(route: respx.Route, exchange: Exchange, **added: str) -> httpx.
     return request
 
 
-def assert_refused(caught: pytest.ExceptionInfo[ApiError], exchange: Exchange) -> None:
-    """The error is of the right class and quotes the cluster."""
+def assert_error(caught: pytest.ExceptionInfo[ApiError], exchange: Exchange) -> None:
+    """Checks that the error has the right class and quotes the cluster."""
     answer = exchange["response"]
     said = answer.get("json") or {"message": body_of(answer).decode().strip()}
     error = caught.value
@@ -142,18 +142,18 @@ def assert_refused(caught: pytest.ExceptionInfo[ApiError], exchange: Exchange) -
 @pytest.mark.parametrize("exchange", chosen(("GET", "")))
 @respx.mock
 async def test_version(exchange: Exchange) -> None:
-    """GET /version gives the cluster's own version."""
-    route = answered(exchange)
+    """GET /version returns the version of the cluster."""
+    route = answer_with_recording(exchange)
     async with cluster_under_respx() as cluster:
         assert await cluster.version() == "v1.36.2"
-    assert_asked(route, exchange)
+    assert_request(route, exchange)
 
 
 @pytest.mark.parametrize("exchange", chosen(("GET", "pods/*")))
 @respx.mock
 async def test_read_pod(exchange: Exchange) -> None:
-    """A pod is read as the apiserver sent it, a missing one is None, and anything else is the error that it says."""
-    route = answered(exchange)
+    """A pod is decoded, a missing pod is None, and any other answer is an error."""
+    route = answer_with_recording(exchange)
     namespace, name = namespace_and_name(exchange)
     status = exchange["response"]["status"]
     async with cluster_under_respx() as cluster:
@@ -163,18 +163,18 @@ async def test_read_pod(exchange: Exchange) -> None:
         else:
             with pytest.raises(ApiError) as caught:
                 await cluster.read_pod(namespace, name)
-            assert_refused(caught, exchange)
-    assert_asked(route, exchange)
+            assert_error(caught, exchange)
+    assert_request(route, exchange)
 
 
 @pytest.mark.parametrize("exchange", chosen(("POST", "pods")))
 @respx.mock
 async def test_create_pod(exchange: Exchange) -> None:
-    """A create sends the manifest once and strictly; the answer is the pod, or the refusal in the cluster's words."""
-    route = answered(exchange)
+    """A create sends the manifest once, with strict validation, and returns the pod or raises the refusal."""
+    route = answer_with_recording(exchange)
     manifest = exchange["request"].get("json")
     if not isinstance(manifest, dict):
-        # The recorder sent what no manifest encodes to; the refusal is held all the same.
+        # The recorder sent a body that no manifest encodes to; the refusal is checked nevertheless.
         manifest = {"metadata": {"namespace": "ci", "name": "r-not-json"}}
     namespace = namespace_and_name(exchange)[0]
     manifest = {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
@@ -184,9 +184,9 @@ async def test_create_pod(exchange: Exchange) -> None:
         else:
             with pytest.raises(ApiError) as caught:
                 await cluster.create_pod(manifest)
-            assert_refused(caught, exchange)
+            assert_error(caught, exchange)
             assert isinstance(caught.value, AlreadyExists) == (exchange["response"]["status"] == 409)
-    request = assert_asked(route, exchange, fieldValidation="Strict")
+    request = assert_request(route, exchange, fieldValidation="Strict")
     assert request.headers["Content-Type"] == "application/json"
     assert json.loads(request.content) == manifest
 
@@ -194,8 +194,8 @@ async def test_create_pod(exchange: Exchange) -> None:
 @pytest.mark.parametrize("exchange", chosen(("DELETE", "pods/*")))
 @respx.mock
 async def test_delete_pod(exchange: Exchange) -> None:
-    """A delete names the uid and the grace in its body, where the apiserver heeds both; the pod may still be there."""
-    route = answered(exchange)
+    """A delete has the uid and the grace in its body, which the apiserver respects; the pod may still exist."""
+    route = answer_with_recording(exchange)
     namespace, name = namespace_and_name(exchange)
     uid = exchange["response"]["json"]["metadata"]["uid"]
     async with cluster_under_respx() as cluster:
@@ -213,8 +213,8 @@ async def test_delete_pod(exchange: Exchange) -> None:
 @pytest.mark.parametrize("exchange", chosen(("GET", "pods/*/log")))
 @respx.mock
 async def test_log(exchange: Exchange) -> None:
-    """A log's bytes come out as they arrive, none for a pod that is not scheduled, and refusals come before any."""
-    route = answered(exchange)
+    """The bytes of a log are returned as they arrive, none for a pod without a node; a refusal comes before any."""
+    route = answer_with_recording(exchange)
     namespace, name = namespace_and_name(exchange)
     query = dict(exchange["request"]["query"])
     container, follow = query.get("container", "step"), "follow" in query
@@ -224,7 +224,7 @@ async def test_log(exchange: Exchange) -> None:
         else:
             with pytest.raises(ApiError) as caught:
                 await read_all(cluster, namespace, name, container, follow=follow)
-            assert_refused(caught, exchange)
+            assert_error(caught, exchange)
     request = sent_request(route)
     assert request.url.path == exchange["request"]["path"]
     expected = {"container": container, "timestamps": "true"} | ({"follow": "true"} if follow else {})
@@ -241,8 +241,8 @@ async def read_all(cluster: Cluster, namespace: str, name: str, container: str, 
 @pytest.mark.parametrize("exchange", chosen(("POST", "secrets")))
 @respx.mock
 async def test_create_secret(exchange: Exchange) -> None:
-    """A Secret is created once and strictly; what comes back is its uid alone."""
-    route = answered(exchange)
+    """A Secret is created once, with strict validation; only its uid is returned."""
+    route = answer_with_recording(exchange)
     manifest = exchange["request"]["json"]
     manifest = {**manifest, "metadata": {**manifest["metadata"], "namespace": "ci"}}
     async with cluster_under_respx() as cluster:
@@ -252,15 +252,15 @@ async def test_create_secret(exchange: Exchange) -> None:
         else:
             with pytest.raises(ApiError) as caught:
                 await cluster.create_secret(manifest)
-            assert_refused(caught, exchange)
-    assert_asked(route, exchange, fieldValidation="Strict")
+            assert_error(caught, exchange)
+    assert_request(route, exchange, fieldValidation="Strict")
 
 
 @pytest.mark.parametrize("exchange", chosen(("PATCH", "secrets/*")))
 @respx.mock
 async def test_own_secret(exchange: Exchange) -> None:
-    """The owner is set by a merge patch, and the answer must hold it."""
-    route = answered(exchange)
+    """A merge patch sets the owner, and the answer must contain it."""
+    route = answer_with_recording(exchange)
     namespace, name = namespace_and_name(exchange)
     created = next(e for e in recording("secret-lifecycle")["exchanges"] if kind_of(e) == ("POST", "pods"))
     owner = pod_from(created["response"]["json"])
@@ -270,8 +270,8 @@ async def test_own_secret(exchange: Exchange) -> None:
         else:
             with pytest.raises(ApiError) as caught:
                 await cluster.own_secret(namespace, name, owner=owner)
-            assert_refused(caught, exchange)
-    request = assert_asked(route, exchange, fieldValidation="Strict")
+            assert_error(caught, exchange)
+    request = assert_request(route, exchange, fieldValidation="Strict")
     assert request.headers["Content-Type"] == "application/merge-patch+json"
     reference = {"apiVersion": "v1", "kind": "Pod", "name": owner.name, "uid": owner.uid}
     assert json.loads(request.content) == {"metadata": {"ownerReferences": [reference]}}
@@ -280,10 +280,10 @@ async def test_own_secret(exchange: Exchange) -> None:
 
 
 @respx.mock
-async def test_own_secret_looks_at_the_answer() -> None:
-    """An answer that holds another owner is an error: the Secret would outlive its pod."""
+async def test_own_secret_checks_the_answer() -> None:
+    """An answer with another owner is an error, since the Secret would outlive its pod."""
     exchange = next(e for e in recording("secret-lifecycle")["exchanges"] if kind_of(e) == ("PATCH", "secrets/*"))
-    answered(exchange)
+    answer_with_recording(exchange)
     async with cluster_under_respx() as cluster:
         with pytest.raises(ProtocolError, match="expected the owner"):
             await cluster.own_secret("ci", "r-secret-pod-secrets", owner=Pod())
@@ -292,19 +292,19 @@ async def test_own_secret_looks_at_the_answer() -> None:
 @pytest.mark.parametrize("exchange", chosen(("DELETE", "secrets/*")))
 @respx.mock
 async def test_delete_secret(exchange: Exchange) -> None:
-    """A Secret that the garbage collector took before is no error."""
-    route = answered(exchange)
+    """A Secret that the garbage collector removed before is no error."""
+    route = answer_with_recording(exchange)
     namespace, name = namespace_and_name(exchange)
     async with cluster_under_respx() as cluster:
         await cluster.delete_secret(namespace, name)
-    assert_asked(route, exchange)
+    assert_request(route, exchange)
 
 
 @pytest.mark.parametrize("exchange", chosen(("GET", "leases/*")))
 @respx.mock
 async def test_read_lease(exchange: Exchange) -> None:
-    """A Lease is read with its state and its holder; a missing one is None."""
-    route = answered(exchange)
+    """A Lease is decoded with its state and its holder; a missing one is None."""
+    route = answer_with_recording(exchange)
     namespace, name = namespace_and_name(exchange, api=3)
     async with cluster_under_respx() as cluster:
         lease = await cluster.read_lease(namespace, name)
@@ -312,14 +312,14 @@ async def test_read_lease(exchange: Exchange) -> None:
         assert lease is None
     else:
         assert_lease(lease, exchange["response"]["json"])
-    assert_asked(route, exchange)
+    assert_request(route, exchange)
 
 
 @pytest.mark.parametrize("exchange", chosen(("POST", "leases"), ("PUT", "leases/*")))
 @respx.mock
 async def test_write_lease(exchange: Exchange) -> None:
-    """A Lease is written once and strictly; the answer is the Lease, or the refusal in the cluster's words."""
-    route = answered(exchange)
+    """A Lease is written once, with strict validation; the Lease is returned, or the refusal raised."""
+    route = answer_with_recording(exchange)
     manifest = exchange["request"]["json"]
     async with cluster_under_respx() as cluster:
         write = cluster.create_lease if exchange["request"]["method"] == "POST" else cluster.replace_lease
@@ -328,15 +328,15 @@ async def test_write_lease(exchange: Exchange) -> None:
         else:
             with pytest.raises(ApiError) as caught:
                 await write(manifest)
-            assert_refused(caught, exchange)
-    assert json.loads(assert_asked(route, exchange, fieldValidation="Strict").content) == manifest
+            assert_error(caught, exchange)
+    assert json.loads(assert_request(route, exchange, fieldValidation="Strict").content) == manifest
 
 
 @respx.mock
-async def test_write_lease_looks_at_the_answer() -> None:
-    """An answer that names another holder, or is no Lease, is an error: it would be taken for a lease that we have."""
+async def test_write_lease_checks_the_answer() -> None:
+    """An answer with another holder, or that is no Lease, is an error: it would count as acquired."""
     exchange = next(e for e in recording("lease-lifecycle")["exchanges"] if kind_of(e) == ("POST", "leases"))
-    route = answered(exchange)
+    route = answer_with_recording(exchange)
     manifest = exchange["request"]["json"]
     other = {**manifest, "spec": {**manifest["spec"], "holderIdentity": "somebody else"}}
     async with cluster_under_respx() as cluster:
@@ -351,16 +351,16 @@ async def test_write_lease_looks_at_the_answer() -> None:
 @pytest.mark.parametrize("exchange", chosen(("DELETE", "leases/*")))
 @respx.mock
 async def test_delete_lease(exchange: Exchange) -> None:
-    """A Lease is deleted in the state that was read and in no other; one that is gone is no error."""
-    route = answered(exchange)
+    """A Lease is deleted only in the state that was read; one that is gone is no error."""
+    route = answer_with_recording(exchange)
     namespace, name = namespace_and_name(exchange, api=3)
     async with cluster_under_respx() as cluster:
         await cluster.delete_lease(namespace, name, uid="u", version="7")
-    assert json.loads(assert_asked(route, exchange).content)["preconditions"] == {"uid": "u", "resourceVersion": "7"}
+    assert json.loads(assert_request(route, exchange).content)["preconditions"] == {"uid": "u", "resourceVersion": "7"}
 
 
 def assert_lease(lease: Lease | None, document: dict[str, Any]) -> None:
-    """The Lease is as it was answered."""
+    """Checks that the Lease equals the answer."""
     assert lease is not None
     assert lease.state == (document["metadata"]["uid"], document["metadata"]["resourceVersion"])
     spec = document["spec"]
@@ -370,9 +370,9 @@ def assert_lease(lease: Lease | None, document: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("exchange", chosen(*NO_CALL))
 @respx.mock
-async def test_answers_without_a_call(exchange: Exchange) -> None:
-    """What no port asks for decodes all the same: the whole body, or the error that it says."""
-    route = answered(exchange)
+async def test_answers_without_a_method(exchange: Exchange) -> None:
+    """Answers to requests that no port sends are decoded too: the whole body, or the error."""
+    route = answer_with_recording(exchange)
     recorded, answer = exchange["request"], exchange["response"]
     query = "&".join(f"{name}={value}" for name, value in recorded["query"])
     target = recorded["path"] + (f"?{query}" if query else "")
@@ -385,21 +385,21 @@ async def test_answers_without_a_call(exchange: Exchange) -> None:
         else:
             with pytest.raises(ApiError) as caught:
                 await rest.send(as_told, "replay", target, body=body)
-            assert_refused(caught, exchange)
+            assert_error(caught, exchange)
     assert sent_request(route).method == recorded["method"]
 
 
 @pytest.mark.parametrize("exchange", chosen(("GET", "pods/*/exec")))
 @respx.mock
 async def test_exec(exchange: Exchange) -> None:
-    """An exec asks for one subprotocol, sends whole masked messages, and comes to the recorded end."""
+    """An exec offers one subprotocol, sends whole masked messages, and ends as recorded."""
     namespace, name = namespace_and_name(exchange)
     query = exchange["request"]["query"]
     command = [value for word, value in query if word == "command"]
     container = dict(query).get("container", "step")
     stdin = ["stdin", "true"] in query
     stream = FakeNetworkStream(server_bytes(exchange), clock=(clock := FakeClock()))
-    route = respx.route().mock(side_effect=lambda request: upgraded(request, exchange, stream))
+    route = respx.route().mock(side_effect=lambda request: upgrade_answer(request, exchange, stream))
     got = {1: b"", 2: b""}
     end: ExecResult | ClusterError
     sent: list[bytes] = []
@@ -431,7 +431,7 @@ async def test_exec(exchange: Exchange) -> None:
 
 
 def server_bytes(exchange: Exchange) -> list[bytes | Exception]:
-    """What the server put on the wire, and how it ended. Bodies that were not kept are zeros behind their head."""
+    """Returns the bytes that the server sent, and how it ended. Bodies that were not recorded are zeros."""
     opcodes = {"binary": 2, "text": 1, "close": 8, "ping": 9, "pong": 10}
     pieces: list[bytes | Exception] = [
         server_frame(payload_of(frame), opcode=opcodes[frame["opcode"]], fin=frame["fin"])
@@ -447,8 +447,8 @@ def payload_of(frame: dict[str, Any]) -> bytes:
     return base64.b64decode(frame.get("base64") or frame["head_base64"]).ljust(frame["len"], b"\0")
 
 
-def upgraded(request: httpx.Request, exchange: Exchange, stream: FakeNetworkStream) -> httpx.Response:
-    """The recorded answer; a 101 for this key, with the one subprotocol that was offered."""
+def upgrade_answer(request: httpx.Request, exchange: Exchange, stream: FakeNetworkStream) -> httpx.Response:
+    """Returns the recorded answer; a 101 has the accept for this key and the offered subprotocol."""
     answer = exchange["response"]
     if answer["status"] != 101:
         headers = {name: value for name, value in answer["headers"].items() if name != "content-length"}
@@ -463,7 +463,7 @@ def upgraded(request: httpx.Request, exchange: Exchange, stream: FakeNetworkStre
 
 
 async def send_recorded(session: ExecSession, exchange: Exchange) -> list[bytes]:
-    """Send what the recorder sent, except the size of a terminal, which senro never asks for; the messages."""
+    """Sends what the recorder sent, except the size of a terminal, which senro never sends. Returns the messages."""
     sent = [frame for frame in exchange.get("frames", []) if frame["from"] == "client"]
     messages = [payload_of(frame) for frame in sent if frame["opcode"] == "binary"]
     messages = [message for message in messages if message[0] != 4]
@@ -485,7 +485,7 @@ async def receive_all(session: ExecSession, got: dict[int, bytes]) -> ExecResult
 
 
 def assert_end(end: ExecResult | ClusterError, exchange: Exchange) -> None:
-    """The end is the recorded one: a code, the server's words, a lost status, a broken stream, or a refusal."""
+    """Checks that the end is as recorded: a code, an error, a lost status, a broken stream or a refusal."""
     answer = exchange["response"]
     if answer["status"] == 403 and not body_of(answer):
         assert isinstance(end, ProtocolError)
@@ -511,6 +511,6 @@ def assert_end(end: ExecResult | ClusterError, exchange: Exchange) -> None:
 
 
 def namespace_and_name(exchange: Exchange, api: int = 2) -> tuple[str, str]:
-    """By the path, whose API has so many segments: `api/v1`, `apis/coordination.k8s.io/v1`."""
+    """Returns namespace and name from a path with an API like `api/v1` or `apis/coordination.k8s.io/v1`."""
     parts = exchange["request"]["path"].split("/")[api:]
     return parts[2], parts[4] if len(parts) > 4 else ""

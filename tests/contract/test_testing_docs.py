@@ -1,4 +1,4 @@
-"""docs/testing.md: its examples are run as they stand, by pytest in a project of their own."""
+"""Runs the examples of docs/testing.md with pytest, in a separate project."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _BLOCK = re.compile(r"```python\n# (\S+\.py)\n(.*?)```", re.DOTALL)
 
 @pytest.mark.slow
 @pytest.mark.bubblewrap
-def test_the_examples_pass_as_they_stand(tmp_path: Path) -> None:
-    """A project of the examples alone passes: the plugin is found by itself, and its fixtures do what is told."""
+def test_the_examples_pass(tmp_path: Path) -> None:
+    """A project of only the examples passes: pytest finds the plugin, and the fixtures work as described."""
     with DevClusterThread() as cluster:
         if cluster.mode != "bubblewrap":
             pytest.skip(f"bubblewrap cannot run: {cluster.mode_reason}")
@@ -39,8 +39,8 @@ def test_the_examples_pass_as_they_stand(tmp_path: Path) -> None:
     assert f"{tests} passed" in done.stdout
 
 
-def test_the_plugin_imports_next_to_nothing() -> None:
-    """Loading the plugin, as pytest does in every project that has senro, imports no client and no cluster."""
+def test_the_plugin_imports_only_pytest() -> None:
+    """Loading the plugin, as pytest does in every project with senro, imports no client and no cluster."""
     program = (
         "import sys, pytest\n"
         "before = set(sys.modules)\n"

@@ -1,4 +1,4 @@
-"""The bytes on the wire: TLS, ALPN, the handshake, frames, chunks; against a server that is told each byte."""
+"""The bytes on the wire: TLS, ALPN, the handshake, frames and chunks, with a scripted server."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ async def answer_http1(stream: TLSStream, body: bytes = VERSION) -> bytes:
     return head
 
 
-async def test_rest_speaks_http2() -> None:
-    """A request goes by HTTP/2 where the server has it, with the token and senro's name."""
+async def test_rest_uses_http2() -> None:
+    """A request uses HTTP/2 if the server supports it, with the token and senro's user agent."""
     server = Http2Server(VERSION)
     async with tls_server(server) as port, connect_to(configuration(port)) as cluster:
         assert await cluster.version() == "v1.36.2"
@@ -54,8 +54,8 @@ async def test_rest_speaks_http2() -> None:
     assert user_agent().startswith("senro")
 
 
-async def test_rest_speaks_http1_too() -> None:
-    """A server, or a proxy before it, without HTTP/2 is as good."""
+async def test_rest_uses_http1_without_http2() -> None:
+    """A server or proxy without HTTP/2 works too."""
 
     async def handler(stream: TLSStream) -> None:
         await answer_http1(stream)
@@ -66,7 +66,7 @@ async def test_rest_speaks_http1_too() -> None:
 
 
 async def test_exec_byte_by_byte() -> None:
-    """The handshake is this text and no other; frames are masked, whole, and end with the two bytes 255, 0."""
+    """The handshake is exactly this text; frames are masked and whole, and stdin ends with the bytes 255, 0."""
     heads: list[bytes] = []
     wire = b""
 
@@ -74,7 +74,7 @@ async def test_exec_byte_by_byte() -> None:
         nonlocal wire
         assert alpn_of(stream) == "http/1.1"
         heads.append(await read_head(stream))
-        # In one packet with the 101: the bytes behind the head must not be lost.
+        # In one packet with the 101: the bytes after the head must not be lost.
         await stream.send(SWITCHING.format(protocol="v5.channel.k8s.io").encode() + server_frame(b"\x01"))
         while len(wire) < 21:  # the two frames of the client
             wire += await stream.receive()
@@ -121,8 +121,8 @@ async def test_exec_byte_by_byte() -> None:
     assert client_frames(wire) == [(2, True, b"\x00hello\n"), (2, True, b"\xff\x00"), (8, True, b"\x03\xe8")]
 
 
-async def test_an_exec_that_is_cut() -> None:
-    """A connection that is reset in the middle of a frame is a broken stream with its counts."""
+async def test_a_reset_exec_is_a_broken_stream() -> None:
+    """A connection that is reset within a frame is a broken stream with its counts."""
 
     async def handler(stream: TLSStream) -> None:
         await read_head(stream)
@@ -143,9 +143,9 @@ async def test_an_exec_that_is_cut() -> None:
 
 
 @pytest.mark.parametrize("end", ["spoilt", "closed"])
-async def test_an_exec_whose_tls_ends(end: str) -> None:
-    """What came whole is given out; a record that does not decrypt, or the end of TLS, is a broken stream."""
-    spoilt = b"\x17\x03\x03\x00\x20" + bytes(32)  # application data, RFC 8446 section 5.2, without a key
+async def test_an_exec_whose_tls_ends_is_a_broken_stream(end: str) -> None:
+    """Complete data is delivered. A record that does not decrypt, or the end of TLS, breaks the stream."""
+    spoilt = b"\x17\x03\x03\x00\x20" + bytes(32)  # application data (RFC 8446 section 5.2) that is not encrypted
     first, second = server_frame(b"\x01" + b"a" * 20_000), server_frame(b"\x01" + b"b" * 30_000)
 
     async def handler(stream: TLSStream) -> None:
@@ -166,14 +166,14 @@ async def test_an_exec_whose_tls_ends(end: str) -> None:
         assert caught.value.received == 50_000
 
 
-async def test_an_exec_that_is_full_both_ways() -> None:
-    """Megabytes in both directions at once: whoever reads while writing is never stuck."""
+async def test_an_exec_transfers_megabytes_in_both_directions() -> None:
+    """Reading while writing never blocks, with megabytes in both directions at once."""
     size = 8 * 1024 * 1024
 
     async def handler(stream: TLSStream) -> None:
         await read_head(stream)
         await stream.send(SWITCHING.format(protocol="v5.channel.k8s.io").encode())
-        # All output before a byte of input is read: more than any buffer between the two holds.
+        # Sends all output before it reads input: more than the buffers between the two hold.
         for _ in range(size // 65_536):
             await stream.send(server_frame(b"\x01" + b"o" * 65_536))
         seen = 0
@@ -194,8 +194,8 @@ async def test_an_exec_that_is_full_both_ways() -> None:
         assert (got, event) == (size, Ended(ExitCode(0)))
 
 
-async def test_a_followed_log() -> None:
-    """A followed log has its own HTTP/1.1 connection; its pieces come when they are written."""
+async def test_a_followed_log_has_its_own_connection() -> None:
+    """It uses HTTP/1.1, and delivers pieces when they are written."""
     heads: list[bytes] = []
     go_on = anyio.Event()
 
@@ -222,8 +222,8 @@ async def test_a_followed_log() -> None:
     )
 
 
-async def test_a_hundred_follows_starve_nobody() -> None:
-    """While more logs are followed than any pool of short requests has room for, a poll is answered as ever."""
+async def test_a_hundred_followed_logs_block_no_poll() -> None:
+    """A poll is answered while more logs are followed than a pool of short requests could hold."""
     follows = 120
     asked = 0
 
@@ -255,8 +255,8 @@ async def test_a_hundred_follows_starve_nobody() -> None:
     assert rest.connections == 1
 
 
-async def test_a_quiet_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the head the short bound holds, behind it the long one: a quiet container is no trouble for a while."""
+async def test_a_quiet_log_has_a_long_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The short timeout applies before the head, and the long one after it, since a container may be quiet."""
     monkeypatch.setattr("senro.adapters.apiserver.logs.SILENCE_SECONDS", 0.05)
 
     async def handler(stream: TLSStream) -> None:
@@ -273,21 +273,21 @@ async def test_a_quiet_log(monkeypatch: pytest.MonkeyPatch) -> None:
             await anext(aiter(pieces))
 
 
-async def test_another_ca() -> None:
-    """A server that another CA signed for is refused at once, and the error says what to check."""
+async def test_a_certificate_of_another_ca_is_refused() -> None:
+    """The connection fails at once, and the error says what to check."""
     clock = FakeClock()
     async with tls_server(answer_nothing) as port:
         server = f"https://127.0.0.1:{port}"
         chosen = Configuration(server=server, ca=authority("other").cert.decode(), credential=Token("made-up"))
         async with connect(chosen, clock=clock, randomness=FakeRandomness()) as cluster:
-            # A repetition would sleep, for ever on this clock.
+            # A repetition would sleep, which never ends with this clock.
             with anyio.fail_after(5), pytest.raises(Unreachable, match="check SENRO_K8S_CA_FILE") as caught:
                 await cluster.version()
     assert caught.value.sent is False
 
 
-async def test_another_name() -> None:
-    """A certificate for another address is refused as well."""
+async def test_a_certificate_for_another_address_is_refused() -> None:
+    """A certificate for another address is refused too."""
     host = "127.0.0.2"
     async with tls_server(answer_nothing, host=host) as port, connect_to(configuration(port, host=host)) as cluster:
         with anyio.fail_after(5), pytest.raises(Unreachable, match="check SENRO_K8S_CA_FILE"):
@@ -308,8 +308,8 @@ def has_ipv6() -> bool:
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6 on loopback")
-async def test_ipv6() -> None:
-    """An IPv6 literal is as good as any address."""
+async def test_an_ipv6_literal() -> None:
+    """An IPv6 literal works as an address."""
 
     async def handler(stream: TLSStream) -> None:
         await answer_http1(stream)
@@ -321,7 +321,7 @@ async def test_ipv6() -> None:
         assert await cluster.version() == "v1.36.2"
 
 
-async def test_nobody_listens() -> None:
+async def test_a_refused_connection_is_unreachable() -> None:
     """A refused connection is `Unreachable`, and nothing was sent."""
     async with tls_server(answer_nothing) as port:
         pass
@@ -330,8 +330,8 @@ async def test_nobody_listens() -> None:
             await cluster.create_pod({"metadata": {"namespace": "ci", "name": "a"}})
 
 
-async def test_a_server_that_hangs_up() -> None:
-    """A connection that ends without an answer may have carried the request: `sent` says so."""
+async def test_a_connection_without_an_answer_may_have_been_sent() -> None:
+    """A connection that ends without an answer may have sent the request: `sent` is true."""
 
     async def handler(stream: TLSStream) -> None:
         await read_head(stream)
@@ -342,7 +342,7 @@ async def test_a_server_that_hangs_up() -> None:
 
 
 async def test_a_client_certificate(tmp_path: Path) -> None:
-    """A client certificate is shown to the server, and no token is sent."""
+    """A client certificate is sent to the server, and no token."""
     clients = authority("made-up-client-ca")
     pair = clients.issue("senro")
     (tmp_path / "cert").write_bytes(pair.cert)
@@ -365,7 +365,7 @@ async def test_a_client_certificate(tmp_path: Path) -> None:
 
 
 async def test_no_proxy_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Proxies and credentials of the environment are not for senro."""
+    """Proxies and credentials of the environment are not used."""
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login somebody password made-up\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     heads: list[bytes] = []
@@ -383,7 +383,7 @@ async def test_no_proxy_from_the_environment(monkeypatch: pytest.MonkeyPatch, tm
 
 
 async def test_a_proxy() -> None:
-    """With a proxy both clients go through its CONNECT; TLS and the upgrade are end to end."""
+    """Both clients use CONNECT of the proxy; TLS and the upgrade are end to end."""
 
     async def handler(stream: TLSStream) -> None:
         head = await read_head(stream)
@@ -403,8 +403,8 @@ async def test_a_proxy() -> None:
     assert all(b"Proxy-Authorization: Basic" in head for head in heads)
 
 
-async def test_a_proxy_that_refuses() -> None:
-    """A proxy that says no is `Unreachable`: nothing reached the apiserver."""
+async def test_a_refusing_proxy_is_unreachable() -> None:
+    """A refusal of the proxy is `Unreachable`, and nothing reached the apiserver."""
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
 
     async def refuse(stream: anyio.abc.SocketStream) -> None:
@@ -422,7 +422,7 @@ async def test_a_proxy_that_refuses() -> None:
 
 
 def test_tls_settings() -> None:
-    """TLS 1.2 or later, the certificate and the name checked, one CA and no other."""
+    """TLS 1.2 or later, with certificate and name checked against only the given CA."""
     context = tls_context(configuration(1))
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
     assert context.verify_mode is ssl.CERT_REQUIRED
@@ -431,13 +431,13 @@ def test_tls_settings() -> None:
 
 
 async def test_every_wait_is_bounded() -> None:
-    """No client has a timeout that is None, and a dead peer is noticed by TCP."""
+    """No client has a timeout of None, and TCP detects a dead peer."""
     async with stream_client(configuration(1)) as client:
         assert None not in client.timeout.as_dict().values()
 
 
-async def test_a_proxy_by_https() -> None:
-    """A proxy by https is verified with the system's own CAs, not with the cluster's."""
+async def test_an_https_proxy() -> None:
+    """A proxy with https is verified with the system's CAs, not with the cluster's."""
     async with connect_to(configuration(1, proxy="https://127.0.0.1:1")) as cluster:
         with pytest.raises(Unreachable, match="nothing was sent"):
             await cluster.create_pod({"metadata": {"namespace": "ci", "name": "a"}})
