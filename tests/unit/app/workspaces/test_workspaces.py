@@ -376,7 +376,7 @@ class Sticky(FolderContentStore):
         raise TreeError(folder, self.rule, "Permission denied")
 
 
-@pytest.mark.parametrize("how", ["prepare", "restore", "written_through"])
+@pytest.mark.parametrize("how", ["prepare", "restore", "undo_read_only_changes"])
 async def test_leftover_of_a_restore_is_noted(scene: Scene, how: str) -> None:
     """If the old content cannot be removed after a restore, that is noted, and the step starts."""
     await scene.open()
@@ -386,10 +386,10 @@ async def test_leftover_of_a_restore_is_noted(scene: Scene, how: str) -> None:
     calls: dict[str, Any] = {
         "prepare": lambda: scene.workspaces.prepare(scene.step, again=True),
         "restore": lambda: scene.workspaces.restore(scene.step),
-        "written_through": lambda: scene.workspaces.undo_read_only_changes(scene.step),
+        "undo_read_only_changes": lambda: scene.workspaces.undo_read_only_changes(scene.step),
     }
     await calls[how]()
-    put_right = {"prepare": [2], "restore": [0, 1], "written_through": [2]}[how]
+    put_right = {"prepare": [2], "restore": [0, 1], "undo_read_only_changes": [2]}[how]
     for index in put_right:
         assert "left" not in names(scene.folder_of(index))
     notes = [event.message for event in scene.app.ledger.events if isinstance(event, Noted)]
