@@ -1,4 +1,4 @@
-"""What every `Clock` and every `Randomness` must do."""
+"""The conformance suites of `senro.ports.clock`."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ pytestmark = pytest.mark.anyio
 
 
 class ClockSuite:
-    """Subclass it and give `clock`, whose time passes by itself."""
+    """A subclass has the fixture `clock`, whose time passes by itself."""
 
     @pytest.fixture
     def clock(self) -> Clock:
         raise NotImplementedError
 
-    async def test_now_has_its_zone(self, clock: Clock) -> None:
-        """The wall clock is in UTC and says so."""
+    async def test_now_is_in_utc(self, clock: Clock) -> None:
+        """The wall clock returns an aware datetime in UTC."""
         assert clock.now().utcoffset() == timedelta(0)
 
-    async def test_never_back(self, clock: Clock) -> None:
+    async def test_monotonic_never_goes_back(self, clock: Clock) -> None:
         """The monotonic clock never goes back."""
         times = [clock.monotonic() for _ in range(1000)]
         assert times == sorted(times)
 
-    async def test_sleep_takes_its_time(self, clock: Clock) -> None:
-        """After a sleep both clocks have moved on; the monotonic one by no less than was asked."""
+    async def test_sleep_lasts_as_long_as_requested(self, clock: Clock) -> None:
+        """After a sleep both clocks have advanced, the monotonic one by at least the requested time."""
         started, wall = clock.monotonic(), clock.now()
         await clock.sleep(0.01)
-        # The event loop may wake a sleeper early by its clock's resolution.
+        # The event loop may wake a sleeper early, by the resolution of its clock.
         assert clock.monotonic() - started >= 0.01 - 0.001
         assert clock.now() > wall
 
     @pytest.mark.parametrize("seconds", [0, -1.0])
-    async def test_no_time_is_a_turn_for_others(self, clock: Clock, seconds: float) -> None:
-        """A sleep of no time, or less, returns, and other tasks have had a turn."""
+    async def test_sleep_of_zero_yields(self, clock: Clock, seconds: float) -> None:
+        """A sleep of zero or less returns after other tasks had a turn."""
         turned = anyio.Event()
 
         async def other() -> None:
@@ -52,14 +52,14 @@ class ClockSuite:
 
     @pytest.mark.parametrize("seconds", [0, 3600])
     async def test_sleep_can_be_cancelled(self, clock: Clock, seconds: float) -> None:
-        """A sleep in a cancelled scope ends at once, however long it was meant to be."""
+        """A sleep in a cancelled scope ends at once."""
         with anyio.CancelScope() as scope:
             scope.cancel()
             await clock.sleep(seconds)
         assert scope.cancelled_caught
 
     async def test_sleepers_wake_in_order(self, clock: Clock) -> None:
-        """Who sleeps less wakes first, whoever began first."""
+        """The shorter of two sleeps ends first."""
         woken: list[float] = []
 
         async def sleeper(seconds: float) -> None:
@@ -72,15 +72,15 @@ class ClockSuite:
         assert woken == [0.0, 0.03, 0.06]
 
 
-class ChanceSuite:
-    """Subclass it and give `randomness`."""
+class RandomnessSuite:
+    """A subclass has the fixture `randomness`."""
 
     @pytest.fixture
     def randomness(self) -> Randomness:
         raise NotImplementedError
 
     def test_tokens(self, randomness: Randomness) -> None:
-        """A token is sixteen lower-case hexadecimal digits, and none comes twice."""
+        """A token is sixteen lower-case hexadecimal digits, and no two are equal."""
         tokens = [randomness.token() for _ in range(1000)]
         assert all(re.fullmatch(r"[0-9a-f]{16}", token) for token in tokens)
         assert len(set(tokens)) == len(tokens)

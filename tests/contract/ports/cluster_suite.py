@@ -1,6 +1,6 @@
-"""What every `Cluster` must do: an adapter against some cluster, or a fake.
+"""The conformance suite of `senro.ports.cluster`, for an adapter with some cluster, and for a fake.
 
-A subclass gives the fixture `site`: a cluster to use, a namespace in it, and an image with sh, cat, head and sleep.
+A subclass has the fixture `site`: a cluster to use, a namespace in it, and an image with sh, cat, head and sleep.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from senro.ports.pod_watch import PodWatch
 pytestmark = pytest.mark.anyio
 
 PATIENCE = 60.0
-"""Seconds that a pod may take for anything; a real cluster pulls an image in them."""
+"""The bound in seconds of every step of a test; a real cluster may have to pull an image."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """Where the suite runs. `unique` gives a name that nothing has; `watch` watches a pod."""
+    """The cluster, the namespace and the image of the suite. `unique` returns an unused name; `watch` watches a pod."""
 
     cluster: Cluster
     namespace: str
@@ -40,7 +40,7 @@ class Site:
     watch: Callable[[Pod], PodWatch]
 
     def pod(self, *command: str, volumes: Mapping[str, str] | None = None, **spec: Any) -> dict[str, Any]:
-        """A pod with one container, `step`; `volumes` are Secrets by mount path."""
+        """A pod with one container, `step`; `volumes` maps mount paths to Secrets."""
         secrets = list((volumes or {}).items())
         return {
             "apiVersion": "v1",
@@ -72,7 +72,7 @@ class Site:
         }
 
     def secret(self, **data: str) -> dict[str, Any]:
-        """A Secret with text in it."""
+        """A Secret with text values."""
         return {
             "apiVersion": "v1",
             "kind": "Secret",
@@ -84,7 +84,7 @@ class Site:
 
     @asynccontextmanager
     async def running(self, *command: str, **more: Any) -> AsyncIterator[Pod]:
-        """A pod whose container runs; it is deleted afterwards."""
+        """A pod whose container runs; it is deleted at the end."""
         pod = await self.cluster.create_pod(self.pod(*command, **more))
         try:
             yield await self.until(pod, lambda seen: state_of(seen) == "running")
@@ -94,7 +94,7 @@ class Site:
                 await self.until_gone(pod)
 
     async def until(self, pod: Pod, wanted: Callable[[Pod], bool]) -> Pod:
-        """Watch the pod until it is as wanted."""
+        """Watch the pod until `wanted` holds."""
         watch = self.watch(pod)
         with anyio.fail_after(PATIENCE):
             while True:
@@ -104,7 +104,7 @@ class Site:
                     return seen
 
     async def until_gone(self, pod: Pod) -> None:
-        """Watch the pod until it is no more."""
+        """Watch the pod until it is gone."""
         watch = self.watch(pod)
         with anyio.fail_after(PATIENCE):
             while await watch.next() is not None:
@@ -112,7 +112,7 @@ class Site:
 
 
 def state_of(pod: Pod) -> str:
-    """What the container `step` does."""
+    """Returns the state of the container `step`."""
     status = pod.container("step")
     if status is None:
         return "unknown"
@@ -121,7 +121,7 @@ def state_of(pod: Pod) -> str:
 
 
 async def drain(session: ExecSession) -> tuple[bytes, bytes, ExecResult]:
-    """stdout, stderr and the end of an exec."""
+    """Returns stdout, stderr and the end of an exec."""
     out, err = b"", b""
     while True:
         event = await session.receive()
@@ -138,19 +138,19 @@ class ClusterSuite:
     """The conformance suite of `senro.ports.cluster.Cluster` and of `senro.ports.pod_watch.PodWatch`."""
 
     async def run(self, site: Site, pod: Pod, *command: str) -> tuple[bytes, bytes, ExecResult]:
-        """An exec without stdin, to its end."""
+        """Run a command without stdin to its end."""
         async with site.cluster.exec(
             site.namespace, pod.name, "step", command, stdin=False, idle_seconds=PATIENCE
         ) as session:
             return await drain(session)
 
     async def test_version(self, site: Site) -> None:
-        """The version is the cluster's, and the address may be shown."""
+        """`version` returns that of the cluster, and the address has no credential."""
         assert (await site.cluster.version()).startswith("v1.")
         assert site.cluster.address.startswith("https://")
 
-    async def test_a_pod_from_start_to_end(self, site: Site) -> None:
-        """A pod is created with what was asked, runs, ends with its code, is deleted, and is gone."""
+    async def test_life_of_a_pod(self, site: Site) -> None:
+        """A pod is created as requested, runs, ends with its exit code, is deleted, and is gone."""
         manifest = site.pod("sh", "-c", "exit 3")
         created = await site.cluster.create_pod(manifest)
         assert (created.name, created.namespace) == (manifest["metadata"]["name"], site.namespace)
@@ -170,8 +170,8 @@ class ClusterSuite:
         assert await site.cluster.read_pod(site.namespace, created.name) is None
         assert await site.cluster.delete_pod(site.namespace, created.name, uid=created.uid) is True
 
-    async def test_a_name_is_taken_once(self, site: Site) -> None:
-        """A second create under a name is AlreadyExists, and the pod can be read back by its nonce."""
+    async def test_second_create_is_refused(self, site: Site) -> None:
+        """A second create of a name raises `AlreadyExists`, and the nonce of the stored pod can be read."""
         manifest = site.pod("sleep", "60")
         created = await site.cluster.create_pod(manifest)
         with pytest.raises(AlreadyExists):
@@ -182,8 +182,8 @@ class ClusterSuite:
         await site.cluster.delete_pod(site.namespace, created.name, uid=created.uid, grace_seconds=0)
         await site.until_gone(created)
 
-    async def test_only_the_pod_of_that_uid_is_deleted(self, site: Site) -> None:
-        """A delete with another uid is True, since ours is gone, and the pod under that name lives on."""
+    async def test_delete_with_another_uid(self, site: Site) -> None:
+        """A delete with another uid returns True, and the pod of that name is not deleted."""
         async with site.running("sleep", "60") as pod:
             other = "00000000-0000-0000-0000-000000000000"
             assert await site.cluster.delete_pod(site.namespace, pod.name, uid=other) is True
@@ -191,8 +191,8 @@ class ClusterSuite:
             assert read is not None
             assert read.metadata.deletion_timestamp is None
 
-    async def test_nothing_under_that_name(self, site: Site) -> None:
-        """A pod that never was is None, is deleted already, and has neither log nor exec."""
+    async def test_missing_pod(self, site: Site) -> None:
+        """A pod that does not exist is read as None and deleted as gone, and has neither log nor exec."""
         name = site.unique()
         assert await site.cluster.read_pod(site.namespace, name) is None
         assert await site.cluster.delete_pod(site.namespace, name, uid="00000000-0000-0000-0000-000000000000") is True
@@ -202,20 +202,20 @@ class ClusterSuite:
             async with site.cluster.exec(site.namespace, name, "step", ["true"], stdin=False, idle_seconds=10):
                 pass
 
-    async def test_a_field_that_nobody_knows(self, site: Site) -> None:
-        """A misspelt field is refused, not dropped."""
+    async def test_unknown_field_is_refused(self, site: Site) -> None:
+        """A misspelt field of a manifest is refused and not dropped."""
         manifest = site.pod("true")
         manifest["spec"]["containers"][0]["comand"] = ["true"]
         with pytest.raises(Rejected, match="comand"):
             await site.cluster.create_pod(manifest)
 
-    async def test_a_namespace_that_is_not_ours(self, site: Site) -> None:
-        """Where the identity may not look, the refusal says so in the cluster's words."""
+    async def test_forbidden_namespace(self, site: Site) -> None:
+        """A refusal by RBAC has the message of the cluster."""
         with pytest.raises(Forbidden, match="cannot get resource"):
             await site.cluster.read_pod("kube-system", "any")
 
-    async def test_leases_that_are_not_ours(self, site: Site) -> None:
-        """Neither read nor written where the identity may not, whatever is there."""
+    async def test_forbidden_leases(self, site: Site) -> None:
+        """An identity without the rights can neither read nor write Leases."""
         attempt, now = AttemptIdentity("run", "w.s", 1, "nonce"), datetime(2026, 11, 29, 12, tzinfo=UTC)
         ours = Terms(site.namespace, site.unique(), "claim", attempt)
         theirs = Terms("kube-system", ours.workspace, "claim", attempt)
@@ -231,8 +231,8 @@ class ClusterSuite:
             await site.cluster.delete_lease("kube-system", theirs.name, uid=uid, version=version)
         await site.cluster.delete_lease(site.namespace, ours.name, uid=uid, version=version)
 
-    async def test_a_log(self, site: Site) -> None:
-        """A followed log brings each line with its time, to the last one, and ends with the container."""
+    async def test_followed_log(self, site: Site) -> None:
+        """A followed log has each line with its time, and ends with the container."""
         async with site.running("sh", "-c", "for n in 1 2 3; do echo line $n; sleep 0.1; done; printf end") as pod:
             lines = LogLines()
             with anyio.fail_after(PATIENCE):
@@ -244,8 +244,8 @@ class ClusterSuite:
             whole = await site.cluster.read_log(site.namespace, pod.name, "step")
             assert [line.split(b" ", 1)[1] for line in whole.splitlines()] == [b"line 1", b"line 2", b"line 3", b"end"]
 
-    async def test_a_log_is_followed_again(self, site: Site) -> None:
-        """Followed again from the last time, a log repeats lines, which the fold drops: each comes once."""
+    async def test_log_followed_again(self, site: Site) -> None:
+        """A log that is followed again from its last time repeats lines, which `LogLines` drops."""
         async with site.running("sh", "-c", "for n in 1 2 3 4 5 6; do echo line $n; sleep 0.1; done") as pod:
             lines, got = LogLines(), list[bytes]()
             with anyio.fail_after(PATIENCE):
@@ -260,8 +260,8 @@ class ClusterSuite:
                         got += [line.text for line in lines.feed(piece) if isinstance(line, LogLine)]
             assert got == [f"line {number}".encode() for number in range(1, 7)]
 
-    async def test_a_log_too_early(self, site: Site) -> None:
-        """Before the container started there is no log: refused as a bad request, which may be asked again."""
+    async def test_log_before_the_start(self, site: Site) -> None:
+        """The log of a container that has not started is refused with 400."""
         manifest = site.pod("true")
         manifest["spec"]["initContainers"] = [
             {**manifest["spec"]["containers"][0], "name": "first", "command": ["sleep", "60"]}
@@ -276,7 +276,7 @@ class ClusterSuite:
             await site.until_gone(pod)
 
     async def test_exec_streams_and_codes(self, site: Site) -> None:
-        """stdout, stderr and the exit code of a command come apart; no shell reads its words."""
+        """Stdout, stderr and the exit code are separate, and no shell interprets the command."""
         async with site.running("sleep", "60") as pod:
             assert await self.run(site, pod, "true") == (b"", b"", ExitCode(0))
             assert await self.run(site, pod, "sh", "-c", "echo out; echo err >&2; exit 7") == (
@@ -288,15 +288,15 @@ class ClusterSuite:
             out, _, end = await self.run(site, pod, "sh", "-c", 'for w; do printf "<%s>" "$w"; done', "sh", *words)
             assert (out.decode(), end) == ("".join(f"<{word}>" for word in words), ExitCode(0))
 
-    async def test_exec_of_nothing(self, site: Site) -> None:
-        """A program that is missing is a failure in the server's words, or a code on runtimes that make it one."""
+    async def test_exec_of_a_missing_program(self, site: Site) -> None:
+        """A missing program is a failure with the server's message, or an exit code with some runtimes."""
         async with site.running("sleep", "60") as pod:
             _, _, end = await self.run(site, pod, "no-such-program")
             assert isinstance(end, ExecFailure | ExitCode)
             assert end != ExitCode(0)
 
     async def test_exec_with_stdin(self, site: Site) -> None:
-        """Stdin crosses byte for byte, is ended by closing it, and the command's answer comes back whole."""
+        """Stdin arrives byte for byte, closing it ends it, and the complete output comes back."""
         payload = bytes(range(256)) * 4_096
         async with (
             site.running("sleep", "60") as pod,
@@ -316,8 +316,8 @@ class ClusterSuite:
             with pytest.raises(StreamBroken):
                 await session.send(b"late")
 
-    async def test_exec_says_what_arrived(self, site: Site) -> None:
-        """`wait_until_received` returns once the server has read all that was sent, and raises if the exec ended."""
+    async def test_wait_until_received(self, site: Site) -> None:
+        """It returns once the server has read everything, and raises if the exec has ended."""
         async with (
             site.running("sleep", "60") as pod,
             site.cluster.exec(site.namespace, pod.name, "step", ["cat"], stdin=True, idle_seconds=PATIENCE) as session,
@@ -336,15 +336,15 @@ class ClusterSuite:
             with pytest.raises(StreamBroken):
                 await session.wait_until_received()
 
-    async def test_exec_output_is_whole(self, site: Site) -> None:
-        """Megabytes of output arrive to the last byte, also when they are read slowly."""
+    async def test_exec_output_is_complete(self, site: Site) -> None:
+        """Megabytes of output arrive completely, also for a slow reader."""
         size = 4 * 1024 * 1024
         async with site.running("sleep", "60") as pod:
             out, _, end = await self.run(site, pod, "head", "-c", str(size), "/dev/zero")
             assert (len(out), end) == (size, ExitCode(0))
 
-    async def test_exec_that_is_left(self, site: Site) -> None:
-        """Leaving a running exec is quick and harmless: the next one works."""
+    async def test_leaving_a_running_exec(self, site: Site) -> None:
+        """Leaving a running exec is quick, and the next one works."""
         async with site.running("sleep", "60") as pod:
             with anyio.fail_after(PATIENCE):
                 async with site.cluster.exec(
@@ -353,8 +353,8 @@ class ClusterSuite:
                     assert await session.receive() == Stdout(b"up\n")
             assert (await self.run(site, pod, "true"))[2] == ExitCode(0)
 
-    async def test_exec_that_is_silent(self, site: Site) -> None:
-        """An exec where nothing moves for its idle bound is a broken stream."""
+    async def test_idle_exec_breaks(self, site: Site) -> None:
+        """An exec without data for `idle_seconds` raises `StreamBroken`."""
         async with (
             site.running("sleep", "60") as pod,
             site.cluster.exec(
@@ -364,8 +364,8 @@ class ClusterSuite:
             with pytest.raises(StreamBroken, match="nothing moved"):
                 await session.receive()
 
-    async def test_exec_in_a_container_that_ended(self, site: Site) -> None:
-        """There is no exec in a container that does not run: an error or a failure, whoever says it, never a code."""
+    async def test_exec_in_an_ended_container(self, site: Site) -> None:
+        """It raises an error or ends with a failure, and has no exit code."""
         pod = await site.cluster.create_pod(site.pod("true"))
         await site.until(pod, lambda seen: state_of(seen) == "terminated")
         came_to: ExecResult | ClusterError
@@ -378,8 +378,8 @@ class ClusterSuite:
             await site.until_gone(pod)
         assert isinstance(came_to, ExecFailure | StatusLost | ClusterError)
 
-    async def test_a_secret(self, site: Site) -> None:
-        """A Secret is a file in the pod, belongs to it, and goes with it or is deleted; twice is once."""
+    async def test_life_of_a_secret(self, site: Site) -> None:
+        """A Secret is mounted as a file, belongs to the pod, and can be deleted twice."""
         manifest = site.secret(Token="made-up")
         name = manifest["metadata"]["name"]
         assert await site.cluster.create_secret(manifest)
@@ -393,8 +393,8 @@ class ClusterSuite:
         with pytest.raises(NotFound):
             await site.cluster.own_secret(site.namespace, name, owner=pod)
 
-    async def test_a_lease(self, site: Site) -> None:
-        """A Lease is created once, replaced and deleted in the state that was read and in no other, and is gone."""
+    async def test_life_of_a_lease(self, site: Site) -> None:
+        """A Lease is created once, and replaced and deleted only in the state that was read."""
         terms = Terms(site.namespace, site.unique(), "claim", AttemptIdentity("run", "w.s", 1, "nonce"), seconds=7)
         rival = Terms(site.namespace, terms.workspace, "claim", AttemptIdentity("other", "w.s", 1, "nonce"))
         now = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -422,8 +422,8 @@ class ClusterSuite:
             await site.cluster.replace_lease(rival.manifest_to_renew(taken, now))
         assert await site.cluster.read_lease(site.namespace, terms.name) is None
 
-    async def test_a_watch_that_is_nudged(self, site: Site) -> None:
-        """A watch looks at once when it is nudged, and says None for a pod of another uid."""
+    async def test_nudged_watch(self, site: Site) -> None:
+        """A nudged watch polls at once, and returns None for a pod with another uid."""
         async with site.running("sleep", "60") as pod:
             watch = site.watch(pod)
             for _ in range(3):

@@ -1,4 +1,4 @@
-"""What every `RunLedger` must do."""
+"""The conformance suite of `senro.ports.ledger`."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ pytestmark = pytest.mark.anyio
 NOW = datetime(2026, 11, 29, 23, 13, 8, tzinfo=UTC)
 
 Opening = Callable[[datetime, str], AbstractAsyncContextManager[RunLedger]]
-"""Opens a new run at a time, with sixteen random hexadecimal digits."""
+"""Opens a new run, of a time and sixteen random hexadecimal digits."""
 
 
 class RunLedgerSuite:
-    """Subclass it and give `opening`."""
+    """A subclass has the fixture `opening`."""
 
     @pytest.fixture
     def opening(self) -> Opening:
         raise NotImplementedError
 
-    async def test_name(self, opening: Opening) -> None:
-        """A run's name is its time in UTC and something random; its folder ends in it."""
+    async def test_run_id(self, opening: Opening) -> None:
+        """The id of a run is its time in UTC and a random part; its folder ends in it."""
         async with opening(NOW, "5f0c9a0123456789") as ledger:
             assert ledger.run_id == "20261129T231308Z-5f0c9a"
             assert Path(ledger.folder).name == ledger.run_id
             assert "events.jsonl" in names(Path(ledger.folder))
 
-    async def test_never_the_same(self, opening: Opening) -> None:
-        """Two runs never share a folder, also with one time and the first random digits alike; at worst one fails."""
+    async def test_runs_never_share_a_folder(self, opening: Opening) -> None:
+        """Two runs with the same time and the same first random digits get two folders, or one of them fails."""
         async with opening(NOW, "5f0c9a0123456789") as one, opening(NOW, "5f0c9abbbbbbbbbb") as other:
             assert one.run_id != other.run_id
         async with opening(NOW, "5f0c9a0123456789"), opening(NOW, "5f0c9a0123456789"):
@@ -47,8 +47,8 @@ class RunLedgerSuite:
                 async with opening(NOW, "5f0c9a0123456789"):
                     pass
 
-    async def test_plan_once(self, opening: Opening) -> None:
-        """The plan is written whole, and once."""
+    async def test_plan_is_written_once(self, opening: Opening) -> None:
+        """The plan is written completely, and a second call raises."""
         async with opening(NOW, "0" * 16) as ledger:
             await ledger.write_plan(b'{"a": 1}')
             assert (Path(ledger.folder) / "plan.json").read_bytes() == b'{"a": 1}'
@@ -57,7 +57,7 @@ class RunLedgerSuite:
             assert (Path(ledger.folder) / "plan.json").read_bytes() == b'{"a": 1}'
 
     async def test_events_in_order(self, opening: Opening) -> None:
-        """Events are lines in the order in which they were appended, each there when `append` returns."""
+        """Events are lines in the order of the calls, each in the file when `append` returns."""
         async with opening(NOW, "0" * 16) as ledger:
             events = Path(ledger.folder) / "events.jsonl"
             assert events.read_bytes() == b""
@@ -66,8 +66,8 @@ class RunLedgerSuite:
                 assert events.read_bytes().endswith(b'{"n": %d}\n' % number)
         assert events.read_bytes() == b"".join(b'{"n": %d}\n' % number for number in range(10))
 
-    async def test_events_at_once(self, opening: Opening) -> None:
-        """Events that are appended at once are whole lines, all of them, each once."""
+    async def test_concurrent_events(self, opening: Opening) -> None:
+        """Events that are appended concurrently are complete lines, each once."""
         async with opening(NOW, "0" * 16) as ledger:
             async with anyio.create_task_group() as tasks:
                 for number in range(50):
@@ -76,15 +76,15 @@ class RunLedgerSuite:
         assert sorted(lines) == sorted(b"%d " % number * 3000 for number in range(50))
 
     @pytest.mark.parametrize("line", [b"", b"a\nb", b"a\n"])
-    async def test_no_event(self, opening: Opening, line: bytes) -> None:
-        """What is not one line is no event, and a mistake of the caller."""
+    async def test_invalid_event_is_refused(self, opening: Opening, line: bytes) -> None:
+        """An event that is not one line is an error of the caller."""
         async with opening(NOW, "0" * 16) as ledger:
             with pytest.raises(ValueError, match="one line"):
                 await ledger.append(line)
             assert (Path(ledger.folder) / "events.jsonl").read_bytes() == b""
 
     async def test_log(self, opening: Opening) -> None:
-        """A log is there, empty, once it is opened, and holds what was written when `write` returns."""
+        """A log exists once it is opened, and has the data when `write` returns."""
         async with opening(NOW, "0" * 16) as ledger:
             async with ledger.open_log("make", 2) as log:
                 path = Path(ledger.folder) / "logs" / "make" / "2.log"
@@ -98,8 +98,8 @@ class RunLedgerSuite:
                 await log.write(b"late")
             assert path.read_bytes() == b"one\n\xff half"
 
-    async def test_log_once(self, opening: Opening) -> None:
-        """An attempt has one log: opening it again is an error and keeps what there is; other attempts have theirs."""
+    async def test_log_is_opened_once(self, opening: Opening) -> None:
+        """Opening the log of an attempt twice raises and keeps it; other attempts have their own."""
         async with opening(NOW, "0" * 16) as ledger:
             async with ledger.open_log("make", 1) as log:
                 await log.write(b"kept")
@@ -109,8 +109,8 @@ class RunLedgerSuite:
                 pass
             assert (Path(ledger.folder) / "logs" / "make" / "1.log").read_bytes() == b"kept"
 
-    async def test_workspace(self, opening: Opening) -> None:
-        """A workspace's folder is not made, but its parent is, for this user alone; it stays after the run."""
+    async def test_workspace_folder(self, opening: Opening) -> None:
+        """The parent of a workspace's folder exists and is private; the folder stays after the run."""
         async with opening(NOW, "0" * 16) as ledger:
             folder = ledger.workspace("src")
             assert not exists(folder)
@@ -119,8 +119,8 @@ class RunLedgerSuite:
             assert ledger.workspace("src") == folder != ledger.workspace("other")
         assert exists(folder)
 
-    async def test_scratch(self, opening: Opening) -> None:
-        """A scratch folder is made for this user alone, is the same for the same name, and is gone after the run."""
+    async def test_scratch_folder(self, opening: Opening) -> None:
+        """A scratch folder is private, is the same for the same name, and is removed after the run."""
         async with opening(NOW, "0" * 16) as ledger:
             folder = Path(ledger.scratch("func"))
             assert mode_of(folder) == 0o700
@@ -131,8 +131,8 @@ class RunLedgerSuite:
         assert "events.jsonl" in names(Path(ledger.folder))
 
     @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a", "a\0"])
-    async def test_no_name(self, opening: Opening, name: str) -> None:
-        """A name that could lead out of the run's folder is refused."""
+    async def test_invalid_name_is_refused(self, opening: Opening, name: str) -> None:
+        """A name that leads out of the run's folder is refused."""
         async with opening(NOW, "0" * 16) as ledger:
             for call in (ledger.workspace, ledger.scratch):
                 with pytest.raises(StoreError):
@@ -140,15 +140,15 @@ class RunLedgerSuite:
             with pytest.raises(StoreError):
                 await ledger.open_log(name, 1).__aenter__()
 
-    async def test_closed(self, opening: Opening) -> None:
-        """After its end a ledger takes no event."""
+    async def test_closed_ledger_refuses_events(self, opening: Opening) -> None:
+        """A ledger refuses events after its end."""
         async with opening(NOW, "0" * 16) as ledger:
             await ledger.append(b"{}")
         with pytest.raises(StoreError):
             await ledger.append(b"{}")
         assert (Path(ledger.folder) / "events.jsonl").read_bytes() == b"{}\n"
 
-    async def test_scratch_goes_on_every_path(self, opening: Opening) -> None:
+    async def test_scratch_folders_are_always_removed(self, opening: Opening) -> None:
         """A run that fails or is cancelled removes its scratch folders too."""
         folders = []
 

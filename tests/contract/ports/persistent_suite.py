@@ -1,4 +1,4 @@
-"""What every `PersistentStore` must do."""
+"""The conformance suite of `senro.ports.persistent`."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ RECORD = PersistentRecord(name="deps", made=1.5, max_age=60, max_size=1000, run=
 
 
 async def kept(lock: WorkspaceLock) -> PersistentRecord | None:
-    """The record, once it is known that there is content."""
+    """Returns the record, after checking that there is content."""
     assert await lock.repair()
     return await lock.record()
 
 
 def fill(folder: str, name: str = "file", size: int = 3) -> None:
-    """Put content there, as a run does with its first one."""
+    """Create the content, as a first run does."""
     Path(folder).mkdir()
     (Path(folder) / name).write_bytes(b"x" * size)
 
 
 class PersistentStoreSuite:
-    """Subclass it and give `store`, which is empty, and `second`, another one of the same place."""
+    """A subclass has the fixtures `store`, which is empty, and `second`, another one of the same folder."""
 
     @pytest.fixture
     def store(self) -> PersistentStore:
@@ -40,8 +40,8 @@ class PersistentStoreSuite:
     def second(self) -> PersistentStore:
         raise NotImplementedError
 
-    async def test_new(self, store: PersistentStore) -> None:
-        """A new one has no content and no record; its folder can be made."""
+    async def test_new_workspace(self, store: PersistentStore) -> None:
+        """A new workspace has no content and no record, and its folder can be created."""
         assert list(await store.records()) == []
         async with store.lock("deps", since=SINCE) as lock:
             assert lock.name == "deps"
@@ -51,8 +51,8 @@ class PersistentStoreSuite:
             assert await lock.repair()
         assert list(await store.records()) == []
 
-    async def test_from_run_to_run(self, store: PersistentStore, second: PersistentStore) -> None:
-        """Content and record are there for the next one, in the same place."""
+    async def test_content_stays_from_run_to_run(self, store: PersistentStore, second: PersistentStore) -> None:
+        """The next holder of the lock finds the content and the record in the same folder."""
         async with store.lock("deps", since=SINCE) as lock:
             fill(lock.folder)
             await lock.write(RECORD)
@@ -64,8 +64,8 @@ class PersistentStoreSuite:
             await lock.write(msgspec.structs.replace(RECORD, changing=True))
             assert await lock.record() == msgspec.structs.replace(RECORD, changing=True)
 
-    async def test_one_at_a_time(self, store: PersistentStore, second: PersistentStore) -> None:
-        """A second one is refused at once, naming who has it and since when; afterwards it is free again."""
+    async def test_lock_excludes_another_run(self, store: PersistentStore, second: PersistentStore) -> None:
+        """A second lock is refused at once, with the holder and the time, until the first is released."""
         async with store.lock("deps", since=SINCE) as lock:
             for other in (store, second):
                 with pytest.raises(ConfigurationError, match="is starting") as caught:
@@ -84,8 +84,8 @@ class PersistentStoreSuite:
         async with second.lock("deps", since=SINCE):
             pass
 
-    async def test_measured(self, store: PersistentStore) -> None:
-        """All files count, in folders and hidden ones too; a link does not count what it leads to."""
+    async def test_measure(self, store: PersistentStore) -> None:
+        """All files count, hidden ones and those in folders too; a link counts without its target."""
         async with store.lock("deps", since=SINCE) as lock:
             fill(lock.folder, size=1000)
             (Path(lock.folder) / "a" / ".git").mkdir(parents=True)
@@ -93,15 +93,15 @@ class PersistentStoreSuite:
             (Path(lock.folder) / "a" / "link").symlink_to("../file")
             assert await lock.measure() == 1005
 
-    async def test_looked_at(self, store: PersistentStore) -> None:
-        """What there is can be had without a change to it: nothing, or the size of the content."""
+    async def test_inspect_changes_nothing(self, store: PersistentStore) -> None:
+        """`inspect` returns the size of the content, or that there is none."""
         async with store.lock("deps", since=SINCE) as lock:
             assert await lock.inspect() == Inspection(None, 0)
             fill(lock.folder, size=7)
             assert await lock.inspect() == Inspection(7, 0)
 
-    async def test_unsettled(self, store: PersistentStore) -> None:
-        """One that has a record and no content is to be seen to; one that has both, and one that has neither, not."""
+    async def test_names_to_repair(self, store: PersistentStore) -> None:
+        """A workspace with a record and no content is listed; one with both or neither is not."""
         async with store.lock("deps", since=SINCE) as lock:
             assert list(await store.names_to_repair()) == []
             await lock.write(RECORD)
@@ -109,8 +109,8 @@ class PersistentStoreSuite:
             fill(lock.folder)
             assert list(await store.names_to_repair()) == []
 
-    async def test_evicted(self, store: PersistentStore) -> None:
-        """Neither content nor record is left, and a new content can be put there; nothing there is fine too."""
+    async def test_evict(self, store: PersistentStore) -> None:
+        """Neither content nor record is left, and new content can be created; a second call does nothing."""
         async with store.lock("deps", since=SINCE) as lock:
             await lock.evict()
             fill(lock.folder)

@@ -1,7 +1,7 @@
-"""What every `PodWatch` must do: a watch of some cluster's pod, or a fake that shows what a test puts in.
+"""The conformance suite of `senro.ports.pod_watch`, for a watch of a cluster's pod, and for fakes.
 
-A subclass gives the fixture `scene`: a watch over a pod that runs, and the means to change it. What a fake cannot show
-is set to None in its subclass, by name and with the reason.
+A subclass has the fixture `scene`: a watch of a running pod, and functions that change the pod. The subclass of a fake
+sets the tests to None that it cannot pass, with the reason.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from senro.ports.pod_watch import PodWatch
 pytestmark = pytest.mark.anyio
 
 PATIENCE = 60.0
-"""Seconds within which anything is seen; a bound against a watch that hangs."""
+"""The bound in seconds of each wait, so that a watch that hangs fails the test."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """One pod that runs, and its watch, which nobody has asked yet.
+    """A running pod and its watch, before the first poll.
 
-    `end` asks for the pod's end, so that it is seen with a deletionTimestamp; `vanish` takes it away; `usurp` takes it
-    away and gives its name to another one; `trouble` lets the next looks fail in a way that passes.
+    `end` requests the deletion of the pod, which then has a deletionTimestamp; `vanish` removes it; `usurp` removes it
+    and creates another pod of that name; `trouble` lets the next polls fail for a while.
     """
 
     uid: str
@@ -37,12 +37,12 @@ class Scene:
     trouble: Callable[[], Awaitable[None]]
 
     async def next(self) -> Pod | None:
-        """The next observation, within the bound."""
+        """Returns the next observation, within the bound."""
         with anyio.fail_after(PATIENCE):
             return await self.watch.next()
 
     async def until(self, wanted: Callable[[Pod | None], bool]) -> Pod | None:
-        """Look until something is seen."""
+        """Call `next` until `wanted` holds."""
         with anyio.fail_after(PATIENCE):
             while not wanted(seen := await self.watch.next()):
                 pass
@@ -52,8 +52,8 @@ class Scene:
 class WatcherSuite:
     """The conformance suite of `senro.ports.pod_watch.PodWatch`."""
 
-    async def test_the_pod_as_it_is(self, scene: Scene) -> None:
-        """The first observation is the pod of that uid, with what its container does."""
+    async def test_first_observation(self, scene: Scene) -> None:
+        """The first observation is the pod with that uid and the state of its container."""
         seen = await scene.next()
         assert seen is not None
         assert seen.uid == scene.uid
@@ -61,16 +61,16 @@ class WatcherSuite:
         assert status is not None
         assert status.state.running is not None
 
-    async def test_a_change_is_seen(self, scene: Scene) -> None:
-        """What happens to the pod is seen without anybody's nudge, and the pod is still that one."""
+    async def test_change_is_observed(self, scene: Scene) -> None:
+        """A change of the pod is observed without a nudge."""
         await scene.next()
         await scene.end()
         seen = await scene.until(lambda pod: pod is None or pod.metadata.deletion_timestamp is not None)
         assert seen is not None
         assert seen.uid == scene.uid
 
-    async def test_a_change_while_it_waits(self, scene: Scene) -> None:
-        """Who waits in `next` while the pod changes sees the change, now or with a later call."""
+    async def test_change_during_the_wait(self, scene: Scene) -> None:
+        """A change during `next` is observed by this call or a later one."""
         await scene.next()
         async with anyio.create_task_group() as group:
 
@@ -81,22 +81,22 @@ class WatcherSuite:
             await anyio.lowlevel.checkpoint()
             await scene.end()
 
-    async def test_gone(self, scene: Scene) -> None:
-        """A pod that is no more is None, and stays None: a name is not watched, a pod is."""
+    async def test_pod_is_gone(self, scene: Scene) -> None:
+        """A pod that does not exist any more is None in every call."""
         await scene.next()
         await scene.vanish()
         assert await scene.until(lambda pod: pod is None) is None
         scene.watch.nudge()
         assert await scene.next() is None
 
-    async def test_another_under_its_name(self, scene: Scene) -> None:
-        """Another pod of the same name is not ours: None, as if there were none."""
+    async def test_another_pod_of_that_name(self, scene: Scene) -> None:
+        """Another pod of the same name is observed as None."""
         await scene.next()
         await scene.usurp()
         assert await scene.until(lambda pod: pod is None) is None
 
-    async def test_a_nudge_brings_a_look(self, scene: Scene) -> None:
-        """Whoever nudges, before or while somebody waits, once or often, the pod is seen and nothing is raised."""
+    async def test_nudge_polls_at_once(self, scene: Scene) -> None:
+        """After nudges before or during `next` the pod is observed, and nothing is raised."""
         await scene.next()
         for times in (1, 2, 3):
             for _ in range(times):
@@ -107,13 +107,13 @@ class WatcherSuite:
             await anyio.lowlevel.checkpoint()
             scene.watch.nudge()
 
-    async def test_a_nudge_before_the_first_look(self, scene: Scene) -> None:
-        """A log may end before anybody has asked for the pod: the nudge does no harm."""
+    async def test_nudge_before_the_first_poll(self, scene: Scene) -> None:
+        """A nudge before the first call has no bad effect: a log may end early."""
         scene.watch.nudge()
         assert await scene.next() is not None
 
-    async def test_a_look_that_is_given_up(self, scene: Scene) -> None:
-        """A `next` that is cancelled raises nothing but that, and the watch goes on as if nobody had asked."""
+    async def test_cancelled_next(self, scene: Scene) -> None:
+        """A cancelled `next` raises only the cancellation, and the watch goes on."""
         with anyio.CancelScope() as scope:
             scope.cancel()
             await scene.watch.next()
@@ -122,8 +122,8 @@ class WatcherSuite:
         assert seen is not None
         assert seen.uid == scene.uid
 
-    async def test_trouble_that_passes(self, scene: Scene) -> None:
-        """Looks that fail in a way that may pass are not told: the next thing that is seen is the pod."""
+    async def test_failed_polls_are_ignored(self, scene: Scene) -> None:
+        """Polls that fail for a while are not reported; the next observation is the pod."""
         await scene.next()
         await scene.trouble()
         scene.watch.nudge()

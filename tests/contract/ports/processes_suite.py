@@ -1,4 +1,4 @@
-"""What every `Processes` must do. `PROGRAMS` tells each program twice: as a command line and as a script."""
+"""The conformance suite of `senro.ports.processes`. `PROGRAMS` has each program as a command line and as a script."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.lib.fakes.processes import Action, Env, Exit, Handler, Hang, Out
 
 pytestmark = pytest.mark.anyio
 
-BIG = 300_000  # several pipes full
+BIG = 300_000  # larger than several pipes
 
 PROGRAMS: dict[str, tuple[tuple[str, ...], list[Action]]] = {
     "two streams": (
@@ -60,7 +60,7 @@ COORDINATOR = {
     "SENRO_SECRET_A": "not-for-children-either",
     "SENRO_RUN": "run-1",
 }
-"""The environment that the factory gives the coordinator."""
+"""The environment of the coordinator."""
 
 
 def command(program: str, *, timeout: float | None = None, grace: float = 30.0, **env: str) -> Command:
@@ -69,7 +69,7 @@ def command(program: str, *, timeout: float | None = None, grace: float = 30.0, 
 
 @dataclass
 class Sink:
-    """Keeps what comes, and sets `ready` at the first piece."""
+    """Collects the output, and sets `ready` at the first piece."""
 
     stdout: bytes = b""
     stderr: bytes = b""
@@ -84,36 +84,36 @@ class Sink:
 
 
 class ProcessesSuite:
-    """Subclass it and give `processes`, with `COORDINATOR` as the coordinator's environment."""
+    """A subclass has the fixture `processes`, with `COORDINATOR` as the coordinator's environment."""
 
     @pytest.fixture
     def processes(self) -> Processes:
         raise NotImplementedError
 
-    async def test_streams_stay_apart(self, processes: Processes) -> None:
-        """The code and both streams arrive, each in its order."""
+    async def test_streams_are_separate(self, processes: Processes) -> None:
+        """The exit code and both streams arrive, each stream in order."""
         sink = Sink()
         end = await processes.run(command("two streams"), sink)
         assert end == ProcessEnd(code=3)
         assert (sink.stdout, sink.stderr) == (b"one\ntwo\n", b"bad\n")
 
-    async def test_silence(self, processes: Processes) -> None:
-        """A command without output is a success and calls the sink never."""
+    async def test_command_without_output(self, processes: Processes) -> None:
+        """A command without output succeeds, and the sink is not called."""
 
         async def never(stream: str, data: bytes) -> None:
             raise AssertionError((stream, data))
 
         assert await processes.run(command("silent"), never) == ProcessEnd(code=0)
 
-    async def test_every_byte(self, processes: Processes) -> None:
-        """Output larger than any pipe arrives whole on both streams."""
+    async def test_large_output_is_complete(self, processes: Processes) -> None:
+        """Output larger than a pipe arrives completely on both streams."""
         sink = Sink()
         assert await processes.run(command("big"), sink) == ProcessEnd(code=0)
         assert sink.stdout == bytes(BIG) + b"end"
         assert sink.stderr == bytes(BIG)
 
-    async def test_one_call_at_a_time(self, processes: Processes) -> None:
-        """The sink is never called again before it has returned, whatever the stream."""
+    async def test_sink_is_called_one_at_a_time(self, processes: Processes) -> None:
+        """The sink is not called again before it has returned, for either stream."""
         inside = 0
         most = 0
 
@@ -129,33 +129,33 @@ class ProcessesSuite:
         assert most == 1
 
     async def test_signals_count_from_128(self, processes: Processes) -> None:
-        """A command that a signal ended has the code 128 plus its number."""
+        """A command that a signal ended has the code 128 plus the signal's number."""
         assert await processes.run(command("killed"), Sink()) == ProcessEnd(code=137)
 
     async def test_missing_program(self, processes: Processes) -> None:
-        """A program that is not there is an end without a code, which names it."""
+        """A missing program is an end without a code, and the error names it."""
         end = await processes.run(Command(argv=["senro-no-such-program"], cwd="/", env={}), Sink())
         assert end.code is None
         assert not end.timed_out
         assert "'senro-no-such-program'" in end.error
 
-    @pytest.mark.slow  # the shell needs time to come up on a busy machine
-    async def test_timeout_terminates(self, processes: Processes) -> None:
+    @pytest.mark.slow  # the shell needs time to start on a busy machine
+    async def test_timeout_sends_sigterm(self, processes: Processes) -> None:
         """At the timeout SIGTERM ends a command that does not handle it."""
         end = await processes.run(command("hangs", timeout=1.0), Sink())
         assert end == ProcessEnd(code=143, timed_out=True)
 
-    @pytest.mark.slow  # the shell needs time to come up on a busy machine
-    async def test_timeout_lets_it_say_goodbye(self, processes: Processes) -> None:
-        """What a command prints while it handles SIGTERM arrives, and its own code counts."""
+    @pytest.mark.slow  # the shell needs time to start on a busy machine
+    async def test_output_after_the_timeout_arrives(self, processes: Processes) -> None:
+        """The output of a SIGTERM handler arrives, and its exit code counts."""
         sink = Sink()
         end = await processes.run(command("says goodbye", timeout=1.0), sink)
         assert end == ProcessEnd(code=7, timed_out=True)
         assert sink.stdout == b"ready\nbye\n"
 
-    @pytest.mark.slow  # the shell needs time to come up on a busy machine
+    @pytest.mark.slow  # the shell needs time to start on a busy machine
     async def test_kill_all(self, processes: Processes) -> None:
-        """Whoever asks twice does not wait for a grace: what ignores SIGTERM is gone at once. It may be repeated."""
+        """It kills a command that ignores SIGTERM without waiting for the grace, and may be called twice."""
         sink = Sink()
         with anyio.fail_after(60):
             async with anyio.create_task_group() as group:
@@ -168,8 +168,8 @@ class ProcessesSuite:
                     processes.kill_all()
         processes.kill_all()
 
-    async def test_kill_all_ends_what_nobody_cancelled(self, processes: Processes) -> None:
-        """Each group that runs is killed, with the code of SIGKILL."""
+    async def test_kill_all_kills_every_group(self, processes: Processes) -> None:
+        """Every running group is killed, with the code of SIGKILL."""
         ends: list[ProcessEnd] = []
 
         async def run(sink: Sink) -> None:
@@ -185,14 +185,14 @@ class ProcessesSuite:
                 processes.kill_all()
         assert ends == [ProcessEnd(code=137)] * 2
 
-    async def test_grace_ends(self, processes: Processes) -> None:
-        """A command that ignores SIGTERM is killed once the grace is over."""
+    async def test_sigkill_after_the_grace(self, processes: Processes) -> None:
+        """A command that ignores SIGTERM is killed after the grace."""
         end = await processes.run(command("ignores TERM", timeout=1.0, grace=0.05), Sink())
         assert end == ProcessEnd(code=137, timed_out=True)
 
     @pytest.mark.parametrize("program", ["hangs", "says goodbye", "ignores TERM"])
-    async def test_cancelled_while_it_runs(self, processes: Processes, program: str) -> None:
-        """A cancelled run ends its command, whatever that does with SIGTERM, and then is cancelled."""
+    async def test_cancellation_ends_the_command(self, processes: Processes, program: str) -> None:
+        """A cancelled run ends its command, whether or not that handles SIGTERM."""
         sink = Sink()
         returned: list[ProcessEnd] = []
 
@@ -207,8 +207,8 @@ class ProcessesSuite:
         assert returned == []
         assert sink.stdout.startswith(b"ready\n")
 
-    async def test_cancelled_it_may_say_goodbye(self, processes: Processes) -> None:
-        """What a command prints while it is ended by a cancellation arrives, however much that is."""
+    async def test_output_after_a_cancellation_arrives(self, processes: Processes) -> None:
+        """The output of a command that a cancellation ends arrives completely."""
         sink = Sink()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(processes.run, command("says a long goodbye"), sink)
@@ -217,15 +217,15 @@ class ProcessesSuite:
             tasks.cancel_scope.cancel()
         assert sink.stdout == b"ready\n" + bytes(BIG) + b"bye\n"
 
-    async def test_cancelled_before_it_starts(self, processes: Processes) -> None:
-        """A run in a scope that is cancelled already returns by cancellation."""
+    async def test_cancellation_before_the_start(self, processes: Processes) -> None:
+        """A run in a scope that is already cancelled is cancelled."""
         with anyio.CancelScope() as scope:
             scope.cancel()
             await processes.run(command("hangs", grace=0.05), Sink())
         assert scope.cancelled_caught
 
-    async def test_a_sink_that_fails(self, processes: Processes) -> None:
-        """What the sink raises ends the command and comes out as it is."""
+    async def test_exception_of_the_sink(self, processes: Processes) -> None:
+        """An exception of the sink ends the command and is raised by `run`."""
 
         async def full(_stream: str, _data: bytes) -> None:
             raise OSError(28, "No space left on device")
@@ -234,7 +234,7 @@ class ProcessesSuite:
             await processes.run(command("hangs", grace=0.05), full)
 
     async def test_environment(self, processes: Processes) -> None:
-        """A child has the coordinator's variables and the command's, but no credential and no secret."""
+        """A child has the variables of the coordinator and of the command, but no credential and no secret."""
         sink = Sink()
         told = command("tells its environment", ADDED="added", SENRO_SECRET_A="nor-from-the-command")
         assert (await processes.run(told, sink)).code == 0

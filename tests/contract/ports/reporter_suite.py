@@ -1,4 +1,4 @@
-"""What every `Reporter` must do, whatever it shows."""
+"""The conformance suite of `senro.ports.reporter`, for reporters of any output."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ Call = tuple[object, ...]
 
 @st.composite
 def legal_runs(draw: st.DrawFn) -> list[Call]:
-    """The calls of one run in the order that the port promises; a run may break, before its start too."""
+    """The calls of one run in an order that the port allows; the run may raise, also before its start."""
     calls: list[Call] = []
     if draw(st.integers(0, 9)):
         calls = [draw(STARTS), *draw(st.lists(BETWEEN, max_size=12)), *draw(st.lists(ENDS, max_size=1))]
@@ -79,7 +79,7 @@ def call(reporter: Reporter, clock: FakeClock, told: Call) -> None:
         case ("run_started", list(steps)):
             reporter.run_started(RUN, FOLDER, steps)
         case ("step_state", str(step), state, int(attempt), str(phase)):
-            reporter.step_state(step, state, attempt=attempt, phase=phase)  # type: ignore[arg-type]  # drawn from its words
+            reporter.step_state(step, state, attempt=attempt, phase=phase)  # type: ignore[arg-type]  # one of its values
         case ("transfer", str(step), direction, int(done), (int() | None) as total):
             reporter.transfer(step, direction, done, total)  # type: ignore[arg-type]  # as above
         case ("log_line", str(step), stream, str(text)):
@@ -97,7 +97,7 @@ def call(reporter: Reporter, clock: FakeClock, told: Call) -> None:
 
 
 def commands_in(written: str) -> list[str]:
-    """What a terminal would obey instead of showing it, newlines apart; lone surrogates, which no stream takes."""
+    """Returns the control sequences in a text, without newlines; also lone surrogates, which no stream accepts."""
     return re.findall(r"[^\n -~\u00a0-\U0010ffff]|[\u202a-\u202e\u2066-\u2069\ud800-\udfff]", written)
 
 
@@ -105,7 +105,8 @@ def commands_in(written: str) -> list[str]:
 class Subject:
     """A new reporter on a stream, and its clock.
 
-    `written` gives what it has written in all, `drawn` what it would draw now; without its own commands to a terminal.
+    `written` returns everything that it has written, `drawn` what it would draw now, both without the control sequences
+    that it uses itself.
     """
 
     reporter: Reporter
@@ -115,38 +116,38 @@ class Subject:
 
 
 class ReporterSuite:
-    """The conformance suite of `senro.ports.reporter.Reporter`. Subclass it and give `subject`."""
+    """The conformance suite of `senro.ports.reporter.Reporter`. A subclass has the fixture `subject`."""
 
     def subject(self, stream: TextIO) -> Subject:
-        """A reporter on this stream; one that shows nothing leaves it alone."""
+        """A reporter on this stream; one that shows nothing does not use it."""
         raise NotImplementedError
 
-    def test_a_run(self) -> None:
-        """A whole run as the engine tells it, with a retry, a failure and a skipped step, raises nothing."""
+    def test_complete_run(self) -> None:
+        """The calls of a run with a retry, a failure and a skipped step raise nothing."""
         subject = self.subject(Terminal())
         looks: list[str] = []
         report_run(subject.reporter, subject.clock, lambda _: looks.append(subject.drawn()))
         assert commands_in("".join(looks) + subject.written()) == []
 
     def test_any_legal_run(self) -> None:
-        """Every order that the port promises, with any text, raises nothing and commands no terminal."""
+        """Every allowed order of calls, with any texts, raises nothing and sends no control sequences."""
         given(legal_runs())(self._tell)()
 
-    def test_any_calls(self) -> None:
-        """Nor does any other order: no mistake of a caller's may end a run."""
+    def test_any_order_of_calls(self) -> None:
+        """No other order of calls raises either: a mistake of a caller must not end a run."""
         given(ANY_CALLS)(self._tell)()
 
-    def test_a_run_that_broke(self) -> None:
-        """`close` is all that is needed: before the start, after it, and once more."""
+    def test_close_alone_is_enough(self) -> None:
+        """`close` works before the start, after it, and twice."""
         runs: list[list[Call]] = [[CLOSE], [CLOSE, CLOSE], [("run_started", []), CLOSE, CLOSE]]
         for calls in runs:
             self._tell(calls)
 
-    def test_nothing_is_answered(self) -> None:
-        """A reporter decides nothing: no call gives anything back that somebody might wait for."""
+    def test_calls_return_nothing(self) -> None:
+        """A reporter decides nothing, so every call returns None."""
         reporter = self.subject(Terminal()).reporter
         answers: list[object] = [
-            reporter.run_started(RUN, FOLDER, []),  # type: ignore[func-returns-value]  # that is what is tested
+            reporter.run_started(RUN, FOLDER, []),  # type: ignore[func-returns-value]  # the test asserts it
             reporter.step_state("a", "running", attempt=1),  # type: ignore[func-returns-value]  # as above
             reporter.transfer("a", "upload", 1, None),  # type: ignore[func-returns-value]  # as above
             reporter.log_line("a", "stdout", "x"),  # type: ignore[func-returns-value]  # as above
@@ -157,8 +158,8 @@ class ReporterSuite:
         assert set(answers) == {None}
 
     @pytest.mark.parametrize("closed", [False, True])
-    def test_a_stream_that_is_gone(self, closed: bool) -> None:
-        """A pipe that nobody reads, or a stream that was closed, ends no run."""
+    def test_closed_stream_does_not_end_a_run(self, closed: bool) -> None:
+        """A pipe without a reader and a closed stream raise nothing."""
         stream = BrokenPipeStream()
         if closed:
             stream.close()

@@ -1,4 +1,4 @@
-"""What every `Runs` must do."""
+"""The conformance suite of `senro.ports.runs`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OPENED = WorkspaceOpened(at=AT, workspace="src", digest="sha256:1", files=1, byt
 
 
 class RunsSuite:
-    """Subclass it and give `runs`, which has none, and `write`, which makes one of events."""
+    """A subclass has the fixtures `runs`, which is empty, and `write`, which makes a run of events."""
 
     @pytest.fixture
     def runs(self) -> Runs:
@@ -26,25 +26,25 @@ class RunsSuite:
     def write(self, run: str, *events: Event) -> None:
         raise NotImplementedError
 
-    async def test_none(self, runs: Runs) -> None:
-        """Where nothing ever ran there is no run."""
+    async def test_no_runs(self, runs: Runs) -> None:
+        """There are no ids before the first run."""
         assert list(await runs.ids()) == []
 
-    async def test_in_order(self, runs: Runs) -> None:
-        """The oldest first, whichever was written first."""
+    async def test_ids_are_in_order(self, runs: Runs) -> None:
+        """The oldest run is first, in whatever order they were written."""
         self.write(NEW, STARTED)
         self.write(OLD, STARTED)
         assert list(await runs.ids()) == [OLD, NEW]
 
-    async def test_what_is_told(self, runs: Runs) -> None:
-        """What the run's own ledger says, and nobody else's."""
+    async def test_history_is_of_one_run(self, runs: Runs) -> None:
+        """The history has the events of this run and no others."""
         self.write(OLD, STARTED, OPENED, RunEnded(at=AT, state="failed"))
         self.write(NEW, STARTED)
         known = await runs.history(OLD)
         assert (known.pipeline, known.state, list(known.workspaces)) == ("release", "failed", ["src"])
         assert (await runs.history(NEW)).state is None
 
-    async def test_not_there(self, runs: Runs) -> None:
-        """A run that is not there has no ledger to read, and is named."""
+    async def test_missing_run(self, runs: Runs) -> None:
+        """A run that does not exist is an error that names it."""
         with pytest.raises(StoreError, match=OLD):
             await runs.history(OLD)

@@ -5,7 +5,7 @@ import pytest
 
 from senro.adapters.clock import SystemClock, SystemRandomness
 from senro.ports.clock import Clock, Randomness
-from tests.contract.ports.clock_suite import ChanceSuite, ClockSuite
+from tests.contract.ports.clock_suite import ClockSuite, RandomnessSuite
 from tests.lib.fakes.clock import FakeClock, FakeRandomness
 
 pytestmark = pytest.mark.anyio
@@ -23,25 +23,25 @@ class TestFakeClock(ClockSuite):
         return FakeClock(auto=True)
 
 
-class TestSystemChance(ChanceSuite):
+class TestSystemRandomness(RandomnessSuite):
     @pytest.fixture
     def randomness(self) -> Randomness:
         return SystemRandomness()
 
 
-class TestFakeChance(ChanceSuite):
+class TestFakeRandomness(RandomnessSuite):
     @pytest.fixture
     def randomness(self) -> Randomness:
         return FakeRandomness(0.0, 0.25, 0.999)
 
 
 def test_two_sources_differ() -> None:
-    """Two coordinators started at the same moment draw different tokens."""
+    """Two coordinators that start at the same moment draw different tokens."""
     assert SystemRandomness().token() != SystemRandomness().token()
 
 
-async def test_the_fake_stands_still() -> None:
-    """Without `auto`, a sleeper wakes when the test says, neither earlier nor later."""
+async def test_fake_clock_stands_still() -> None:
+    """Without `auto`, a sleeper wakes when the test advances the clock, neither earlier nor later."""
     clock = FakeClock()
     woken: list[float] = []
 
@@ -61,8 +61,8 @@ async def test_the_fake_stands_still() -> None:
     assert clock.monotonic() == 1110
 
 
-async def test_auto_hours_cost_nothing() -> None:
-    """With `auto`, tasks that sleep for hours take turns in virtual time, and a cancelled one holds nobody."""
+async def test_auto_clock_skips_time() -> None:
+    """With `auto`, tasks that sleep for hours take turns in virtual time, and a cancelled one delays none."""
     clock = FakeClock(auto=True)
     seen: list[tuple[str, float]] = []
 
@@ -82,7 +82,7 @@ async def test_auto_hours_cost_nothing() -> None:
 
 
 def test_move_is_synchronous() -> None:
-    """`move` lets time pass for code that only reads the clocks."""
+    """`move` advances the clocks for code that only reads them."""
     clock = FakeClock()
     before = clock.now()
     clock.move(61.5)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 @asynccontextmanager
 async def site_of(env: Mapping[str, str], namespace: str, image: str) -> AsyncIterator[Site]:
-    """The adapter, connected as `env` says."""
+    """The adapter, connected by the variables of `env`."""
     clock = SystemClock()
     async with connect(read_configuration(env, now=clock.now()), clock=clock, randomness=SystemRandomness()) as cluster:
         yield Site(
@@ -34,7 +34,7 @@ def unique_name() -> str:
 
 
 REAL = ("SENRO_K8S_SERVER", "SENRO_TEST_IMAGE", "SENRO_TEST_NAMESPACE")
-"""Where all of these are set, the same suite runs against a real cluster too."""
+"""If all of these are set, the suite runs against a real cluster too."""
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 def course(manifest: Manifest) -> Sequence[Mapping[str, Any]]:
-    """What a kubelet would make of the commands that the suite uses."""
+    """The statuses that a kubelet would set for the commands of the suite."""
     if "initContainers" in manifest["spec"]:
         inits = [{"name": "first", "state": {"running": {}}}]
         return [waiting(), {**waiting("PodInitializing"), "initContainerStatuses": inits}]
@@ -32,7 +32,7 @@ def course(manifest: Manifest) -> Sequence[Mapping[str, Any]]:
 
 
 class ScriptedCluster(FakeCluster):
-    """Plays what the suite's commands do, by their first word."""
+    """Executes the commands of the suite, by their first word."""
 
     async def create_pod(self, manifest: Manifest) -> Pod:
         pod = await super().create_pod(manifest)
@@ -74,13 +74,13 @@ class ScriptedCluster(FakeCluster):
 
 
 class TestFakeCluster(ClusterSuite):
-    """The fake keeps the contract in all that needs no kubelet.
+    """The fake passes everything that needs no kubelet.
 
-    Left out by name: an exec's idle bound, which is the transport's, and what a runtime says of a container that ended.
+    It has no idle timeout of an exec, which the transport has, and no messages of a runtime about an ended container.
     """
 
-    test_exec_that_is_silent = None  # type: ignore[assignment]  # see the class
-    test_exec_in_a_container_that_ended = None  # type: ignore[assignment]  # see the class
+    test_idle_exec_breaks = None  # type: ignore[assignment]  # see the class
+    test_exec_in_an_ended_container = None  # type: ignore[assignment]  # see the class
 
     @pytest.fixture
     async def site(self) -> AsyncIterator[Site]:

@@ -1,4 +1,4 @@
-"""`open_run_folder` keeps the contract of `RunLedger`, and what else must hold on a real disk."""
+"""`open_run_folder` passes the suite of `RunLedger`, and handles the errors of a disk."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class TestRunFolder(RunLedgerSuite):
         return lambda now, token: open_run_folder(str(tmp_path / "deep" / "runs"), now=now, token=token)
 
 
-async def test_layout(tmp_path: Path) -> None:
-    """A run's folder holds what the ledger says, and its files are closed at its end."""
+async def test_files_of_a_run(tmp_path: Path) -> None:
+    """The folder of a run has the files that the ledger names, and they are closed at its end."""
     opened = open_files()
     async with open_run_folder(str(tmp_path), now=NOW, token="0" * 16) as ledger:
         await ledger.write_plan(b"{}")
@@ -36,8 +36,8 @@ async def test_layout(tmp_path: Path) -> None:
     assert open_files() == opened
 
 
-async def test_short_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line of which the system takes a part at a time is completed."""
+async def test_partial_writes_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that the system writes in parts is completed."""
     write = os.write
     async with open_run_folder(str(tmp_path), now=NOW, token="0" * 16) as ledger:
         monkeypatch.setattr("senro.adapters.fs.copying.os.write", lambda opened, data: write(opened, data[:3]))
@@ -46,8 +46,8 @@ async def test_short_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert (Path(ledger.folder) / "events.jsonl").read_bytes() == b"a whole line\n"
 
 
-async def test_half_a_line_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line of which a full disk took a part is an error that says so, and the next line stands on its own."""
+async def test_incomplete_line_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that a full disk cuts is removed and raises; the next line is complete."""
     write = os.write
     taken = 0
 
@@ -69,8 +69,8 @@ async def test_half_a_line_is_taken_back(tmp_path: Path, monkeypatch: pytest.Mon
         assert (Path(ledger.folder) / "events.jsonl").read_bytes() == b"first\nsecond\n"
 
 
-async def test_nowhere(tmp_path: Path) -> None:
-    """A folder that cannot be made is named."""
+async def test_folder_that_cannot_be_created(tmp_path: Path) -> None:
+    """The error names the folder."""
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StoreError) as caught:
         async with open_run_folder(str(tmp_path / "file" / "runs"), now=NOW, token="0" * 16):
@@ -78,8 +78,8 @@ async def test_nowhere(tmp_path: Path) -> None:
     assert caught.value.path == str(tmp_path / "file" / "runs")
 
 
-async def test_scratch_nowhere(tmp_path: Path) -> None:
-    """A scratch folder that cannot be made is named."""
+async def test_scratch_folder_that_cannot_be_created(tmp_path: Path) -> None:
+    """The error names the folder."""
     async with open_run_folder(str(tmp_path), now=NOW, token="0" * 16) as ledger:
         (Path(ledger.folder) / "scratch").write_bytes(b"")
         with pytest.raises(StoreError, match="scratch"):
@@ -87,8 +87,8 @@ async def test_scratch_nowhere(tmp_path: Path) -> None:
         (Path(ledger.folder) / "scratch").unlink()
 
 
-async def test_plan_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan that cannot be written leaves nothing, and may be written again."""
+async def test_failed_plan_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan that cannot be written leaves no file, and may be written again."""
 
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

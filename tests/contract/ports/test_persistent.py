@@ -1,4 +1,4 @@
-"""`FolderPersistentStore` keeps the contract of `PersistentStore`, and what killed processes leave is mended."""
+"""`FolderPersistentStore` passes the suite of `PersistentStore`, and repairs what killed processes leave."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def store(tmp_path: Path) -> FolderPersistentStore:
     return FolderPersistentStore(str(tmp_path))
 
 
-async def test_two_processes(store: FolderPersistentStore, tmp_path: Path) -> None:
-    """Another process that has it is named with its number, and one that was killed has it no more."""
+async def test_lock_excludes_another_process(store: FolderPersistentStore, tmp_path: Path) -> None:
+    """The refusal names the pid of another holder; a killed process has no lock any more."""
     async with await anyio.open_process([sys.executable, "-c", HOLDING, str(tmp_path)], cwd=ROOT) as other:
         try:
             assert other.stdout is not None
@@ -67,8 +67,8 @@ async def test_two_processes(store: FolderPersistentStore, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("moment", ["built", "between", "swapped", "discarding"])
-async def test_a_swap_that_was_cut(store: FolderPersistentStore, moment: str) -> None:
-    """Killed at any moment of a swap, the content is the one before or the one after, whole; nothing lies beside."""
+async def test_killed_swap_is_repaired(store: FolderPersistentStore, moment: str) -> None:
+    """After a kill at any moment of a swap the content is the old or the new one, and no sibling is left."""
     async with store.lock("deps", since=SINCE) as lock:
         fill(lock.folder, "old")
         staged = StagedDirectory(lock.folder)
@@ -95,8 +95,8 @@ async def test_a_swap_that_was_cut(store: FolderPersistentStore, moment: str) ->
         assert names(Path(lock.folder).parent) == ["content", "holder.json", "lock"]
 
 
-async def test_a_first_content_that_was_cut(store: FolderPersistentStore) -> None:
-    """Where there was no content before, half of a first one is none."""
+async def test_killed_first_content_is_removed(store: FolderPersistentStore) -> None:
+    """An incomplete first content counts as none."""
     async with store.lock("deps", since=SINCE) as lock:
         staged = StagedDirectory(lock.folder)
         os.close(staged.root)
@@ -104,8 +104,8 @@ async def test_a_first_content_that_was_cut(store: FolderPersistentStore) -> Non
         assert names(Path(lock.folder).parent) == ["holder.json", "lock"]
 
 
-async def test_an_eviction_that_was_cut(store: FolderPersistentStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed while it removes, an eviction has left nothing where the content was, and the rest goes with the next."""
+async def test_killed_eviction_is_completed(store: FolderPersistentStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A killed eviction leaves no content, and the next repair removes the rest."""
 
     def cut(_: Path) -> None:
         raise KeyboardInterrupt
@@ -126,8 +126,8 @@ async def test_an_eviction_that_was_cut(store: FolderPersistentStore, monkeypatc
         assert names(Path(lock.folder).parent) == ["holder.json", "lock"]
 
 
-async def test_measured_however_deep(store: FolderPersistentStore) -> None:
-    """A tree whose paths are longer than the system takes in one call is measured, and evicted."""
+async def test_measure_of_very_long_paths(store: FolderPersistentStore) -> None:
+    """A tree with paths longer than one system call accepts is measured and evicted."""
     async with store.lock("deps", since=SINCE) as lock:
         fill(lock.folder, size=4)
         deep_folder(Path(lock.folder), 10_000)
@@ -139,10 +139,10 @@ async def test_measured_however_deep(store: FolderPersistentStore) -> None:
 
 
 @pytest.mark.parametrize(("closed", "size"), [("content", 0), ("in", 4), ("below", 9)])
-async def test_measured_as_far_as_we_may_read(
+async def test_measure_of_unreadable_files(
     store: FolderPersistentStore, monkeypatch: pytest.MonkeyPatch, closed: str, size: int
 ) -> None:
-    """What a step took our rights from counts nothing, at any depth; all else counts."""
+    """Files that this user may not read count as 0, at any depth."""
     opening = os.open
 
     def refusing(path: str | Path, flags: int, *more: int, dir_fd: int | None = None) -> int:
@@ -158,8 +158,8 @@ async def test_measured_as_far_as_we_may_read(
         assert await lock.measure() == size
 
 
-async def test_evicted_whatever_rights_are_left(store: FolderPersistentStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A content that a step shut against everybody goes as any other, as this user, who is not root, can have it."""
+async def test_evict_without_rights(store: FolderPersistentStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Content without any permission bits is removed, as far as a user who is not root can."""
     opening = os.open
 
     def as_user(path: str | Path, flags: int, *more: int, dir_fd: int | None = None) -> int:
@@ -182,8 +182,8 @@ async def test_evicted_whatever_rights_are_left(store: FolderPersistentStore, mo
         assert names(Path(lock.folder).parent) == ["holder.json", "lock"]
 
 
-async def test_what_cannot_be_understood(store: FolderPersistentStore, tmp_path: Path) -> None:
-    """A record that is none is nothing; a holder that is none is told as another run."""
+async def test_invalid_record_and_holder(store: FolderPersistentStore, tmp_path: Path) -> None:
+    """An invalid record counts as none, an invalid holder as an unnamed run."""
     async with store.lock("deps", since=SINCE) as lock:
         (tmp_path / "persistent" / "deps" / "record.json").write_bytes(b"{")
         assert await lock.record() is None
@@ -193,8 +193,8 @@ async def test_what_cannot_be_understood(store: FolderPersistentStore, tmp_path:
                 pass
 
 
-async def test_no_folder(tmp_path: Path) -> None:
-    """A cache folder that cannot be is named, with the system's words."""
+async def test_folder_that_cannot_be_created(tmp_path: Path) -> None:
+    """The error names the folder and has the text of the operating system."""
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StoreError, match="SENRO_CACHE_DIR"):
         async with FolderPersistentStore(str(tmp_path / "file")).lock("deps", since=SINCE):
@@ -202,7 +202,7 @@ async def test_no_folder(tmp_path: Path) -> None:
 
 
 async def test_errors_name_the_workspace(store: FolderPersistentStore) -> None:
-    """What the system refuses is an error of ours, with its words."""
+    """An error of the operating system is raised as senro's, with the workspace and the text."""
 
     async def refused(lock: WorkspaceLock) -> None:
         with pytest.raises(StoreError, match="the persistent workspace cannot be used: No such file"):

@@ -20,11 +20,11 @@ from tests.lib.harness.app import STARTED, ScriptedWatch, SteadyWatch
 pytestmark = pytest.mark.anyio
 
 STEADY = ("sh", "-c", "trap '' TERM; while :; do sleep 1; done")
-"""Runs until it is killed: SIGTERM leaves it as it is, so that its end can be asked for and watched."""
+"""A command that ignores SIGTERM, so that its pod can be observed between the request of its deletion and its end."""
 
 
 def scene_of(site: Site, pod: Pod, trouble: Callable[[], None]) -> Scene:
-    """A scene of a pod that runs in a cluster."""
+    """A scene with a running pod of a cluster."""
 
     async def end() -> None:
         assert not await site.cluster.delete_pod(site.namespace, pod.name, uid=pod.uid, grace_seconds=20)
@@ -47,7 +47,7 @@ def scene_of(site: Site, pod: Pod, trouble: Callable[[], None]) -> Scene:
 
 
 async def delete_pod(site: Site, name: str) -> None:
-    """Delete what has the name now, whoever it is."""
+    """Delete the pod that has the name now, whatever its uid is."""
     there = await site.cluster.read_pod(site.namespace, name)
     if there is not None:
         await site.cluster.delete_pod(site.namespace, name, uid=there.uid, grace_seconds=0)
@@ -56,7 +56,7 @@ async def delete_pod(site: Site, name: str) -> None:
 
 @pytest.mark.slow
 class TestApiserver(WatcherSuite):
-    """The poll over the adapter, against the embedded cluster and the one that the environment names, if it does."""
+    """The poll through the adapter, against the embedded cluster and a cluster that the environment names."""
 
     @pytest.fixture(params=["devcluster", *(["cluster"] if all(name in os.environ for name in REAL) else [])])
     async def scene(self, request: pytest.FixtureRequest) -> AsyncIterator[Scene]:
@@ -79,7 +79,7 @@ class TestApiserver(WatcherSuite):
 
 
 class TestFakeCluster(WatcherSuite):
-    """The poll over the cluster in memory, in virtual time."""
+    """The poll of the cluster in memory, in virtual time."""
 
     @pytest.fixture
     async def scene(self) -> AsyncIterator[Scene]:
@@ -105,7 +105,7 @@ class TestFakeCluster(WatcherSuite):
             await delete_pod(site, pod.name)
 
 
-def shown(**metadata: Any) -> Pod:
+def running_pod(**metadata: Any) -> Pod:
     """A pod whose step runs."""
     status = {"phase": "Running", "containerStatuses": [{"name": "step", "state": STARTED}]}
     return pod_from(
@@ -117,7 +117,7 @@ ENDING: Mapping[str, Any] = {"deletionTimestamp": "2026-11-29T10:00:30Z", "delet
 
 
 def scripted(watch: ScriptedWatch | SteadyWatch, show: Callable[[Pod | None], None]) -> Scene:
-    """A scene of a watch that shows what it is told."""
+    """A scene of a watch that returns scripted observations."""
 
     def showing(pod: Pod | None) -> Callable[[], Awaitable[None]]:
         async def do() -> None:
@@ -125,34 +125,34 @@ def scripted(watch: ScriptedWatch | SteadyWatch, show: Callable[[Pod | None], No
 
         return do
 
-    return Scene("uid-1", watch, showing(shown(**ENDING)), showing(None), showing(None), showing(shown()))
+    return Scene("uid-1", watch, showing(running_pod(**ENDING)), showing(None), showing(None), showing(running_pod()))
 
 
 class TestScriptedWatch(WatcherSuite):
-    """The fake that shows one thing after the other, each once.
+    """The fake that returns one scripted observation after the other, each once.
 
-    A nudge is counted and brings nothing new, a name is not its business, and what fails is put in by the test.
+    It counts nudges, ignores names, and fails only where the script says so.
     """
 
-    test_gone = None  # type: ignore[assignment]  # what it shows is used up; a test puts each None in
-    test_another_under_its_name = None  # type: ignore[assignment]  # see the class
-    test_a_nudge_brings_a_look = None  # type: ignore[assignment]  # see the class
-    test_trouble_that_passes = None  # type: ignore[assignment]  # see the class
+    test_pod_is_gone = None  # type: ignore[assignment]  # its observations are used up; a script contains each None
+    test_another_pod_of_that_name = None  # type: ignore[assignment]  # see the class
+    test_nudge_polls_at_once = None  # type: ignore[assignment]  # see the class
+    test_failed_polls_are_ignored = None  # type: ignore[assignment]  # see the class
 
     @pytest.fixture
     def scene(self) -> Scene:
-        watch = ScriptedWatch(shown())
+        watch = ScriptedWatch(running_pod())
         return scripted(watch, watch.put)
 
 
 class TestSteadyWatch(WatcherSuite):
-    """The fake over a pod that stays as it is until the test shows another; it knows no names and no failures."""
+    """The fake of a pod that changes only when the test says so; it knows no names and no failures."""
 
-    test_another_under_its_name = None  # type: ignore[assignment]  # see the class
-    test_trouble_that_passes = None  # type: ignore[assignment]  # see the class
+    test_another_pod_of_that_name = None  # type: ignore[assignment]  # see the class
+    test_failed_polls_are_ignored = None  # type: ignore[assignment]  # see the class
 
     @pytest.fixture
     def scene(self) -> Scene:
         watch = SteadyWatch(None)
-        watch.show(shown())
+        watch.show(running_pod())
         return scripted(watch, watch.show)

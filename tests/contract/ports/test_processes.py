@@ -34,7 +34,7 @@ class TestLocalProcesses(ProcessesSuite):
 
 
 def runs(pid: int) -> bool:
-    """Whether a process runs; a zombie that its parent has not reaped does not."""
+    """Returns whether a process runs; a zombie does not."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -43,7 +43,7 @@ def runs(pid: int) -> bool:
 
 
 def open_files() -> set[int]:
-    """The file descriptors of this process that are open now."""
+    """Returns the open file descriptors of this process."""
     return {int(entry.name) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()}
 
 
@@ -58,7 +58,7 @@ echo $! > child
 while [ ! -s grandchild ]; do sleep 0.01; done
 echo ready
 """
-"""A child, and a grandchild that ignores SIGTERM; `ready` once both run. They hold stdout and stderr open."""
+"""A child, and a grandchild that ignores SIGTERM; it prints `ready` once both run. They keep stdout and stderr open."""
 
 
 def family(folder: Path) -> list[int]:
@@ -67,7 +67,7 @@ def family(folder: Path) -> list[int]:
 
 @asynccontextmanager
 async def running(processes: Processes, command: Command) -> AsyncIterator[Callable[[], None]]:
-    """Run the command in a task until its first output; gives what cancels it, and waits for it at the end."""
+    """Run the command in a task until its first output; yields what cancels it, and waits for it at the end."""
     sink = Sink()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(processes.run, command, sink)
@@ -76,24 +76,24 @@ async def running(processes: Processes, command: Command) -> AsyncIterator[Calla
         yield tasks.cancel_scope.cancel
 
 
-@pytest.mark.slow  # the family needs time to come up on a busy machine
+@pytest.mark.slow  # the processes need time to start on a busy machine
 async def test_timeout_ends_the_whole_group(tmp_path: Path) -> None:
-    """At the timeout no child and no grandchild of the group stays, a deaf one included."""
+    """At the timeout every child and grandchild of the group ends, also one that ignores SIGTERM."""
     end = await LocalProcesses().run(shell(FAMILY + "wait", tmp_path, timeout=1.0), Sink())
     assert end.timed_out
     assert [pid for pid in family(tmp_path) if runs(pid)] == []
 
 
 async def test_cancelling_ends_the_whole_group(tmp_path: Path) -> None:
-    """When a cancelled run returns, no child and no grandchild of the group is left."""
+    """When a cancelled run returns, every child and grandchild of the group has ended."""
     async with running(LocalProcesses(), shell(FAMILY + "wait", tmp_path)) as cancel:
         assert all(runs(pid) for pid in family(tmp_path))
         cancel()
     assert [pid for pid in family(tmp_path) if runs(pid)] == []
 
 
-async def test_what_a_command_leaves_behind_is_ended(tmp_path: Path) -> None:
-    """A command that ends before its children has its own code, and they are ended."""
+async def test_children_of_an_ended_command_are_ended(tmp_path: Path) -> None:
+    """A command that ends before its children has its own code, and the children are ended."""
     sink = Sink()
     end = await LocalProcesses(linger=0.05).run(shell(FAMILY + "exit 4", tmp_path), sink)
     assert end == ProcessEnd(code=4)
@@ -101,23 +101,23 @@ async def test_what_a_command_leaves_behind_is_ended(tmp_path: Path) -> None:
     assert [pid for pid in family(tmp_path) if runs(pid)] == []
 
 
-async def test_what_a_command_leaves_behind_may_finish(tmp_path: Path) -> None:
-    """A child that writes out what it holds soon after the command ended is heard."""
+async def test_children_of_an_ended_command_may_finish(tmp_path: Path) -> None:
+    """The output of a child that ends soon after the command arrives."""
     sink = Sink()
     end = await LocalProcesses().run(shell("(sleep 0.05; echo late) & exit 0", tmp_path), sink)
     assert end == ProcessEnd(code=0)
     assert sink.stdout == b"late\n"
 
 
-async def test_cancelled_while_it_lingers(tmp_path: Path) -> None:
-    """Cancelling after the command itself ended still ends what it left."""
+async def test_cancellation_after_the_command_ended(tmp_path: Path) -> None:
+    """A cancellation after the command ended still ends its children."""
     async with running(LocalProcesses(linger=60), shell(FAMILY + "exit 0", tmp_path)) as cancel:
         cancel()
     assert [pid for pid in family(tmp_path) if runs(pid)] == []
 
 
 async def test_a_daemon_does_not_hang_the_call(tmp_path: Path) -> None:
-    """A process that left the group lives on, and the output that it holds open is not waited for."""
+    """A process that left the group lives on, and the call does not wait for the output that it keeps open."""
     sink = Sink()
     script = "setsid sh -c 'echo $$ > daemon; exec sleep 1000' & while [ ! -s daemon ]; do sleep 0.01; done; echo hi"
     try:
@@ -132,7 +132,7 @@ async def test_a_daemon_does_not_hang_the_call(tmp_path: Path) -> None:
 
 
 async def test_a_daemon_that_writes_for_ever_does_not_hang_the_call(tmp_path: Path) -> None:
-    """Once the group has ended, what the pipe holds then is delivered, and no more."""
+    """Once the group has ended, the content of the pipe is delivered, and no more."""
     script = "setsid sh -c 'echo $$ > daemon; exec yes' & while [ ! -s daemon ]; do sleep 0.01; done"
     try:
         with anyio.fail_after(20):
@@ -142,8 +142,8 @@ async def test_a_daemon_that_writes_for_ever_does_not_hang_the_call(tmp_path: Pa
             os.kill(int((tmp_path / "daemon").read_text()), signal.SIGKILL)
 
 
-async def test_cancelled_while_the_sink_is_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sink that never returns does not hold a cancelled run."""
+async def test_cancellation_while_the_sink_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sink that never returns does not delay a cancellation."""
     monkeypatch.setattr("senro.adapters.process.local.DRAIN_SECONDS", 0.05)
     called = anyio.Event()
 
@@ -159,8 +159,10 @@ async def test_cancelled_while_the_sink_is_stuck(tmp_path: Path, monkeypatch: py
     assert [pid for pid in family(tmp_path) if runs(pid)] == []
 
 
-async def test_cancelled_after_the_end_while_the_sink_is_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sink may take its time for the last output, until the run is cancelled."""
+async def test_cancellation_after_the_end_while_the_sink_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sink may take any time for the last output, until the run is cancelled."""
     monkeypatch.setattr("senro.adapters.process.local.DRAIN_SECONDS", 0.05)
     called = anyio.Event()
 
@@ -178,8 +180,8 @@ async def test_cancelled_after_the_end_while_the_sink_is_stuck(tmp_path: Path, m
 
 
 @pytest.mark.parametrize("turns", range(12))
-async def test_cancelled_at_any_turn(tmp_path: Path, turns: int) -> None:
-    """Cancelled after any number of turns of the event loop, a run leaves no process and no open file."""
+async def test_cancellation_at_any_turn(tmp_path: Path, turns: int) -> None:
+    """A run that is cancelled after any number of turns of the event loop leaves no process and no open file."""
     before = open_files()
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
@@ -193,8 +195,8 @@ async def test_cancelled_at_any_turn(tmp_path: Path, turns: int) -> None:
     assert open_files() == before
 
 
-async def test_what_a_pipe_holds_at_the_end() -> None:
-    """A pump that is closed before it ran delivers what the pipe holds, though others keep it open."""
+async def test_content_of_the_pipe_at_the_end() -> None:
+    """A pump that is closed before it ran delivers the content of the pipe, although others keep it open."""
     ours, theirs = os.pipe()
     os.set_blocking(ours, False)
     sink = Sink()
@@ -210,8 +212,8 @@ async def test_what_a_pipe_holds_at_the_end() -> None:
     assert pump.done.is_set()
 
 
-async def test_after_the_sink_failed(tmp_path: Path) -> None:
-    """A sink that failed is not called again, though the command says more before it ends."""
+async def test_failed_sink_is_not_called_again(tmp_path: Path) -> None:
+    """A sink that raised is not called again, although the command writes more."""
     calls = 0
 
     async def full(_stream: str, _data: bytes) -> None:
@@ -225,8 +227,8 @@ async def test_after_the_sink_failed(tmp_path: Path) -> None:
     assert calls == 1
 
 
-async def test_what_cannot_be_ended_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process of another user in the group is told beside the code, with how to find it."""
+async def test_error_names_a_process_that_cannot_be_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names a process of another user in the group, and how to find it."""
 
     def refused(_group: int, _number: int) -> None:
         raise PermissionError(errno.EPERM, "Operation not permitted")
@@ -245,7 +247,7 @@ async def test_what_cannot_be_ended_is_named(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("proc", ["missing", "empty"])
 async def test_without_proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proc: str) -> None:
-    """Where there is no /proc, what killpg says decides: a group is ended, one of another user is given up."""
+    """Without /proc, killpg decides: a group is ended, one of another user is given up."""
     (tmp_path / "empty").mkdir()
     monkeypatch.setattr("senro.adapters.process.group._PROC", tmp_path / proc)
     monkeypatch.setattr("senro.adapters.process.group.KILL_SECONDS", 0.05)
@@ -264,12 +266,12 @@ async def test_without_proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pro
 
 
 def test_a_process_that_nothing_ends_counts_as_killed() -> None:
-    """A leader that the kernel holds has the code of the signal that it did not obey."""
+    """A leader that is blocked in the kernel has the code of SIGKILL."""
     assert _exit_code(None) == 137
 
 
 async def test_back_pressure(tmp_path: Path) -> None:
-    """While the sink does not return, the command waits: what it has written is bounded by pipe and piece."""
+    """While the sink does not return, the command blocks: its output is bounded by the pipe and one piece."""
     go_on = anyio.Event()
     called = anyio.Event()
     held = 0
@@ -293,8 +295,8 @@ async def test_back_pressure(tmp_path: Path) -> None:
     assert held == 1_000_000
 
 
-async def test_env_for_real(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """`env`, run for real from the environment of this process, shows no credential and no secret."""
+async def test_env_of_a_real_child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The output of `env` in a real child shows no credential and no secret."""
     monkeypatch.setenv("SENRO_K8S_SERVER", "https://127.0.0.1:6443")
     monkeypatch.setenv("SENRO_K8S_TOKEN", "not-for-children")
     monkeypatch.setenv("SENRO_SECRET_KUBECONFIG", "not-for-children")
@@ -313,7 +315,7 @@ async def test_env_for_real(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 
 def test_withheld_prefixes() -> None:
-    """Only the three prefixes are withheld, from the coordinator's variables and from the command's."""
+    """Only variables with the three prefixes are withheld, both of the coordinator and of the command."""
     own = {"SENRO_K8S_": "1", "SENRO_K8": "2", "XSENRO_K8S_A": "3", "senro_secret_a": "4", "SENRO_SECRETS": "5"}
     remote = {"SENRO_REMOTE_SCRATCH": "8", "SENRO_REMOTE_SCRATCH_TIMEOUT": "9", "SENRO_REMOTE": "10"}
     assert child_environment(own | remote, {"SENRO_SECRET_X": "6", "A": "7"}) == {
@@ -327,14 +329,14 @@ def test_withheld_prefixes() -> None:
 
 
 async def test_stdin_is_empty(tmp_path: Path) -> None:
-    """A command that reads its stdin finds its end at once."""
+    """A command that reads its stdin gets end of file at once."""
     sink = Sink()
     assert (await LocalProcesses().run(shell("cat; echo done", tmp_path), sink)).code == 0
     assert sink.stdout == b"done\n"
 
 
-async def test_it_leads_a_session_of_its_own(tmp_path: Path) -> None:
-    """A terminal's Ctrl-C does not reach the command: its session is not the coordinator's."""
+async def test_command_has_its_own_session(tmp_path: Path) -> None:
+    """Ctrl-C in a terminal does not reach the command, whose session is not the coordinator's."""
     sink = Sink()
     script = "cut -d' ' -f1,5,6 /proc/$$/stat"
     assert (await LocalProcesses().run(shell(script, tmp_path), sink)).code == 0
@@ -348,8 +350,8 @@ async def refusal(argv: list[str], cwd: Path, **env: str) -> str:
     return end.error
 
 
-async def test_sentences_of_what_cannot_start(tmp_path: Path) -> None:
-    """Every way not to start has its own sentence, with what to do."""
+async def test_errors_of_commands_that_cannot_start(tmp_path: Path) -> None:
+    """Each reason has its own message, with what to do."""
     (tmp_path / "plain").write_text("echo hi\n")
     script = tmp_path / "orphan"
     script.write_text("#!/no/such/interpreter\n")
@@ -386,8 +388,8 @@ async def test_sentences_of_what_cannot_start(tmp_path: Path) -> None:
     )
 
 
-def test_a_folder_that_may_not_be_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder without the right to enter it is named, and not the program."""
+def test_error_of_a_folder_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A working directory that may not be entered is named, and not the program."""
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)
     command = Command(argv=["true"], cwd=str(tmp_path), env={})
     assert start_error_message(command, PermissionError(errno.EACCES, "Permission denied")) == (
@@ -403,13 +405,13 @@ def test_a_folder_that_may_not_be_entered(tmp_path: Path, monkeypatch: pytest.Mo
         (errno.EPERM, "Operation not permitted; check that this user can run it by hand in '/'"),
     ],
 )
-def test_sentences_of_what_a_machine_refuses(number: int, expected: str) -> None:
-    """What the kernel refuses for want of room or rights says so."""
+def test_errors_of_the_kernel(number: int, expected: str) -> None:
+    """A refusal of the kernel for lack of memory or rights has a message of its own."""
     command = Command(argv=["true"], cwd="/", env={})
     assert expected in start_error_message(command, OSError(number, os.strerror(number)))
 
 
-async def test_no_value_of_a_variable_in_a_sentence(tmp_path: Path) -> None:
-    """A variable that no program can be given is refused without its value."""
+async def test_error_has_no_value_of_a_variable(tmp_path: Path) -> None:
+    """A variable that a program cannot have is refused without its value."""
     error = await refusal(["true"], tmp_path, SETTING="hunter2\0")
     assert "hunter2" not in error

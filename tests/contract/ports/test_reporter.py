@@ -16,19 +16,19 @@ from tests.lib.harness.app import RecordingReporter
 from tests.lib.harness.reporters import render_table
 
 WIDTH = 60
-"""Columns: as many as it takes for every column of the table."""
+"""The width of the terminal: enough for every column of the table."""
 
 _OF_RICH = r"\x1b\[(\d*[AK]|\?25[lh]|[\d;]*m)|\r"
-"""rich's own: cursor up, erase line, hide and show the cursor, styles, and a return before each drawing."""
+"""The control sequences of rich: cursor up, erase line, hide and show the cursor, styles, carriage return."""
 
 
 def _text(stream: TextIO) -> str:
-    """What was written; a stream that is closed has lost it."""
-    return "" if stream.closed else stream.getvalue()  # type: ignore[attr-defined]  # the suite's streams are StringIOs
+    """Returns what was written; a closed stream has lost it."""
+    return "" if stream.closed else stream.getvalue()  # type: ignore[attr-defined]  # the streams of the suite are StringIOs
 
 
 class Partial(Reporter):
-    """A library user's own, who cares about notes alone."""
+    """A reporter of a library user that overrides one method."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -45,7 +45,7 @@ class TestBase(ReporterSuite):
 
 
 class TestPartial(ReporterSuite):
-    """One method overridden, the others as they are."""
+    """One overridden method, the others empty."""
 
     def subject(self, stream: TextIO) -> Subject:
         del stream
@@ -53,7 +53,7 @@ class TestPartial(ReporterSuite):
         return Subject(reporter, FakeClock(), lambda: "\n".join(map(ascii, reporter.notes)))
 
 
-class TestTold(ReporterSuite):
+class TestRecordingReporter(ReporterSuite):
     """The reporter of the application's tests, which shows nothing."""
 
     def subject(self, stream: TextIO) -> Subject:
@@ -72,12 +72,12 @@ class TestQuiet(ReporterSuite):
 
 
 class TestLive(ReporterSuite):
-    """The table, drawn when the suite looks instead of by rich's thread."""
+    """The table, drawn when the suite reads it instead of by rich's thread."""
 
     def subject(self, stream: TextIO) -> Subject:
         clock = FakeClock()
         console = Console(
-            file=SafeStream(stream),  # type: ignore[arg-type]  # a stream in all that rich uses
+            file=SafeStream(stream),  # type: ignore[arg-type]  # it has the methods that rich uses
             width=WIDTH,
             height=20,
             force_terminal=True,

@@ -1,4 +1,4 @@
-"""`FolderRuns` keeps the contract of `Runs`, and what else must hold of folders."""
+"""`FolderRuns` passes the suite of `Runs`, and handles folders that are not runs."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ class TestFolderRuns(RunsSuite):
         (self.folder / run).mkdir(parents=True)
         (self.folder / run / "events.jsonl").write_bytes(b"".join(encode_event(event) + b"\n" for event in events))
 
-    async def test_half_a_line(self, runs: Runs) -> None:
-        """Of a run whose coordinator was killed in the middle of a line, the lines before it are told."""
+    async def test_incomplete_line_is_ignored(self, runs: Runs) -> None:
+        """The history of a run whose coordinator was killed has the complete lines."""
         self.write(OLD, STARTED)
         with (self.folder / OLD / "events.jsonl").open("ab") as ledger:
             ledger.write(encode_event(OPENED)[:-3])
         assert (await runs.history(OLD)).pipeline == "release"
 
-    async def test_what_is_no_run(self, runs: Runs) -> None:
-        """Files, and folders without a ledger, are none."""
+    async def test_other_files_are_no_runs(self, runs: Runs) -> None:
+        """Files, and folders without a ledger, are no runs."""
         self.write(OLD, STARTED)
         (self.folder / "notes").mkdir()
         (self.folder / "file").write_bytes(b"")
         assert list(await runs.ids()) == [OLD]
 
-    async def test_no_folder(self, tmp_path: Path) -> None:
-        """A file in its place is an error that names the option."""
+    async def test_file_in_place_of_the_folder(self, tmp_path: Path) -> None:
+        """A file in place of the folder is an error that names the option."""
         (tmp_path / "file").write_bytes(b"")
         with pytest.raises(StoreError, match="--run-dir"):
             await FolderRuns(str(tmp_path / "file")).ids()
