@@ -21,7 +21,7 @@ from senro.devcluster.apiserver.http import History
 from senro.devcluster.apiserver.resources import SERVICE_ACCOUNTS
 from senro.devcluster.apiserver.serving import listen, serve
 from senro.devcluster.apiserver.status import CLAIMS, EVENTS, LEASES, NAMESPACES, NODES, PODS, SECRETS
-from senro.devcluster.apiserver.strategies import strategy_of
+from senro.devcluster.apiserver.strategies import prepare
 from senro.devcluster.clock import SystemClock, VirtualClock
 from senro.devcluster.containers.log import LOG_LIMIT
 from senro.devcluster.containers.memory import Cgroups
@@ -276,7 +276,7 @@ class DevCluster:
     ) -> None:
         """Create a PersistentVolumeClaim of the class `standard`, bound when this returns. From any thread."""
         spec = {"accessModes": [access_mode], "resources": {"requests": {"storage": storage}}}
-        claim = strategy_of(CLAIMS).create({"metadata": {"namespace": namespace, "name": name}, "spec": spec})
+        claim = prepare(CLAIMS, {"metadata": {"namespace": namespace, "name": name}, "spec": spec})
         self._call(lambda: self._kubelet.claims.bind(self._storage.create(CLAIMS, claim)))
 
     def claim_folder(self, namespace: str, name: str) -> Path:

@@ -11,17 +11,6 @@ NODE_NAME = "senro-node"
 """The one node of the cluster, named as in the recordings."""
 
 
-def metadata(document: Object) -> Object:
-    """An object's metadata; every stored object has it."""
-    meta: Object = document["metadata"]
-    return meta
-
-
-def name_of(document: Object) -> str:
-    """An object's name."""
-    return str(document["metadata"]["name"])
-
-
 def key_of(document: Object) -> tuple[str, str]:
     """An object's namespace ("" where it has none) and name."""
     meta = document["metadata"]

@@ -6,7 +6,6 @@ Objects are never changed in place: a change stores a new one. So whoever holds 
 from __future__ import annotations
 
 import copy
-import secrets
 import uuid
 from collections import deque
 from typing import TYPE_CHECKING
@@ -64,11 +63,6 @@ class Storage:
         """The resourceVersion of the last change."""
         return self._version
 
-    @staticmethod
-    def suffix() -> str:
-        """Five characters for a generateName (docs/design/api-rules.md#generatename)."""
-        return "".join(secrets.choice("bcdfghjklmnpqrstvwxz2456789") for _ in range(5))
-
     def create(self, resource: Resource, document: Object, *, dry_run: bool = False) -> Object:
         """Store a new object with uid, resourceVersion and creationTimestamp; 409 where the name is taken.
 
@@ -87,7 +81,7 @@ class Storage:
         if resource == PODS:
             meta["generation"] = 1
         meta["creationTimestamp"] = now_text(self._clock)
-        for field in ("generateName", "labels", "annotations", "ownerReferences", "finalizers", "managedFields"):
+        for field in ("labels", "annotations", "ownerReferences", "finalizers"):
             if given.get(field):
                 meta[field] = given[field]
         rest = {field: value for field, value in document.items() if field not in {"kind", "apiVersion", "metadata"}}
@@ -130,7 +124,6 @@ class Storage:
         change: Callable[[Object], None],
         *,
         version: str = "",
-        dry_run: bool = False,
     ) -> Object:
         """Apply `change` to a copy and store it; nothing is stored where nothing changed.
 
@@ -146,7 +139,7 @@ class Storage:
             )
         changed = copy.deepcopy(current)
         change(changed)
-        if changed == current or dry_run:
+        if changed == current:
             return changed
         kept = self._keep(resource, (namespace, name), changed, "MODIFIED")
         if kept["metadata"]["uid"] in self._released and not kept["metadata"].get("finalizers"):

@@ -55,6 +55,7 @@ _ALWAYS: dict[str, tuple[Key, ...]] = {
     ),
     "senro sends no SelfSubjectRulesReview, so it is not served": (("connection", 8),),
     "senro always offers a subprotocol; a client that offers none is refused": (("exec-basics", 11),),
+    "senro watches nothing, and kubectl lists where initial events are refused": (("watch", 3),),
     _NODE: (("nodes", 0), ("nodes", 1), ("nodes", 3)),
     (
         "a Memory volume is a folder of this machine: its sizeLimit is checked from time to time, as for others, and "

@@ -250,28 +250,9 @@ def test_a_client_certificate(kubectl: Kubectl, cluster: DevCluster) -> None:
     kubectl.run("delete", "clusterrole/auditor", "clusterrolebinding/auditor")
 
 
-def test_labels_and_annotations(kubectl: Kubectl, pod: str) -> None:
-    """`kubectl label` and `annotate` change the metadata of a pod."""
-    kubectl.run("label", "pod", pod, "colour=green")
-    kubectl.run("annotate", "pod", pod, "note=text")
-    meta = kubectl.json("get", "pod", pod)["metadata"]
-    assert (meta["labels"]["colour"], meta["annotations"]["note"]) == ("green", "text")
-
-
 def test_delete(kubectl: Kubectl, client: Client, pod: str) -> None:
     """`kubectl delete` waits until the pod is gone."""
     assert kubectl.run("delete", "pod", pod, "--grace-period=5") == f'pod "{pod}" deleted from ci namespace\n'
-    assert client.pod(pod) is None
-
-
-def test_eviction_by_raw_post(kubectl: Kubectl, client: Client, pod: str) -> None:
-    """A raw POST of an Eviction, as a drain sends it, evicts the pod with a DisruptionTarget."""
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": "ci"}}
-    path = f"/api/v1/namespaces/ci/pods/{pod}/eviction"
-    kubectl.run("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction).encode())
-    kubectl.run("wait", "--for=delete", f"pod/{pod}", "--timeout=20s")
-    last = kubectl.cluster.states("ci", pod)[-1]
-    assert last["status"]["conditions"][0]["reason"] == "EvictionByEvictionAPI"
     assert client.pod(pod) is None
 
 

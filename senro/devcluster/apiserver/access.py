@@ -12,7 +12,7 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from senro.devcluster.apiserver.rbac import PUBLIC_PATHS, SELF_RULES, Grant, Rule, cluster_grants, namespace_grants
+from senro.devcluster.apiserver.rbac import SELF_RULES, Grant, Rule, cluster_grants, namespace_grants
 from senro.devcluster.apiserver.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from senro.devcluster.apiserver.status import Refused, forbidden, unauthorized
 
@@ -86,10 +86,6 @@ class Access:
     def add_token(self, token: str, identity: Identity) -> None:
         """Let a bearer of this token be that user."""
         self._tokens[token] = identity
-
-    def revoke_token(self, token: str) -> None:
-        """Answer 401 to this token from now on, as after its expiry; nothing happens for one that is not known."""
-        self._tokens.pop(token, None)
 
     def bootstrap(self, storage: Storage) -> None:
         """Store the runner's role, and decide from what is stored from now on."""
@@ -168,14 +164,6 @@ class Access:
     def may(self, identity: Identity, asked: Asked) -> bool:
         """Whether any rule allows it."""
         return self.why(identity, asked) is not None
-
-    def may_path(self, identity: Identity, verb: str, path: str) -> bool:
-        """Whether a path that is no resource may be asked; the public ones by anybody."""
-        if identity.may_everything:
-            return True
-        return verb == "get" and any(
-            path == known or (known.endswith("*") and path.startswith(known[:-1])) for known in PUBLIC_PATHS
-        )
 
 
 def service_account(namespace: str, name: str) -> Identity:

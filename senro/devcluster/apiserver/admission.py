@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from senro.devcluster.apiserver.pod_security import LEVEL_LABEL, refusal, violations
+from senro.devcluster.apiserver.pod_security import ENFORCE, violations
 from senro.devcluster.apiserver.resources import QUOTAS, SERVICE_ACCOUNTS
 from senro.devcluster.apiserver.status import NAMESPACES, PODS, PRIORITY_CLASSES, forbidden
 
@@ -37,25 +37,18 @@ def check_namespace(storage: Storage, resource: Resource, namespace: str, name: 
     return found
 
 
-def admit_pod(storage: Storage, namespace: Object, name: str, spec: Object) -> list[str]:
-    """Let a pod in or answer 403; the warnings that PodSecurity gives."""
+def admit_pod(storage: Storage, namespace: Object, name: str, spec: Object) -> None:
+    """Raises 403 for a pod without a ServiceAccount, or that PodSecurity or a quota of its namespace refuses."""
     where = namespace["metadata"]["name"]
     account = spec["serviceAccountName"]
     if storage.find(SERVICE_ACCOUNTS, where, account) is None:
         words = f'error looking up service account {where}/{account}: serviceaccount "{account}" not found'
         raise forbidden(PODS, name, words)
     labels = namespace["metadata"].get("labels") or {}
-    level, version = (labels.get(LEVEL_LABEL.format(key), default) for key, default in _ENFORCED)
-    if refused := refusal(spec, level, version):
-        raise forbidden(PODS, name, refused)
+    level, version = labels.get(ENFORCE, "privileged"), labels.get(f"{ENFORCE}-version", "latest")
+    if found := violations(spec, level):
+        raise forbidden(PODS, name, f'violates PodSecurity "{level}:{version}": {", ".join(found)}')
     check_quota(storage, where, name)
-    warned, version = (labels.get(LEVEL_LABEL.format(key), default) for key, default in _WARNED)
-    found = violations(spec, warned)
-    return [f'would violate PodSecurity "{warned}:{version}": {", ".join(found)}'] if found else []
-
-
-_ENFORCED = (("enforce", "privileged"), ("enforce-version", "latest"))
-_WARNED = (("warn", "privileged"), ("warn-version", "latest"))
 
 
 def priority_of(storage: Storage, name: str, spec: Object) -> tuple[int, str]:

@@ -11,15 +11,13 @@ from senro.devcluster.apiserver.exec import open_exec
 from senro.devcluster.apiserver.http import Response, json_response, text_response
 from senro.devcluster.apiserver.logs import read_log
 from senro.devcluster.apiserver.paths import parse_target, verb_of
-from senro.devcluster.apiserver.request_decoding import decode_body, decode_object, is_dry_run
+from senro.devcluster.apiserver.request_decoding import decode_body
 from senro.devcluster.apiserver.resources import REVIEWS
 from senro.devcluster.apiserver.reviews import review
-from senro.devcluster.apiserver.schema import ANY, DELETE_OPTIONS, TEXT, wrong_type
-from senro.devcluster.apiserver.selectors import name_of_selector
 from senro.devcluster.apiserver.status import PODS, Refused, bad_request, failure, method_not_allowed
 from senro.devcluster.apiserver.table import table, wants_table
 from senro.devcluster.apiserver.watching import list_or_watch
-from senro.devcluster.apiserver.writing import Writer, check_preconditions_of
+from senro.devcluster.apiserver.writing import Writer
 
 if TYPE_CHECKING:
     from senro.devcluster.apiserver.access import Access, Identity
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from senro.devcluster.storage import Storage
 
 _LOG = logging.getLogger("senro.devcluster")
-_EVICTION = {"kind": TEXT, "apiVersion": TEXT, "metadata": ANY, "deleteOptions": DELETE_OPTIONS}
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 
 
@@ -97,11 +94,13 @@ class Api:
         if target.subresource:
             return self._subresource(request, identity, target)
         verb = verb_of(request, target)
-        # A list or watch of one name is authorized for that name (docs/design/api-rules.md#lists-of-one-name).
-        named = target.name or (name_of_selector(request) if verb in {"list", "watch"} else "")
-        authorize(self._access, identity, verb, target.resource, namespace=target.namespace, name=named)
+        authorize(self._access, identity, verb, target.resource, namespace=target.namespace, name=target.name)
+        if request.parameters("dryRun") and verb != "create":
+            raise bad_request("the embedded cluster serves dryRun for creates only")
         if target.resource in REVIEWS:
-            return self._review(request, identity, target.resource, verb)
+            if verb != "create":
+                raise method_not_allowed()
+            return json_response(201, review(decode_body(request, target.resource), self._access, identity))
         handler = {
             "create": self.writer.create,
             "get": self._get,
@@ -136,21 +135,12 @@ class Api:
     def _list(self, request: Request, _identity: Identity, target: Target) -> Answer:
         return list_or_watch(request, target.resource, target.namespace, self._storage)
 
-    def _review(self, request: Request, identity: Identity, resource: Resource, verb: str) -> Answer:
-        if verb != "create":
-            raise method_not_allowed()
-        warnings: list[str] = []
-        asked = decode_body(request, resource, warnings)
-        return json_response(201, review(resource, asked, self._access, identity), (), warnings)
-
     def _subresource(self, request: Request, identity: Identity, target: Target) -> Answer:
-        if target.resource != PODS or target.subresource not in {"log", "exec", "eviction"}:
+        if target.resource != PODS or target.subresource not in {"log", "exec"}:
             return text_response(404, "404 page not found\n")
         verb = {"GET": "get", "POST": "create"}.get(request.method, request.method.lower())
         where = {"namespace": target.namespace, "name": target.name}
         authorize(self._access, identity, verb, PODS, subresource=target.subresource, **where)
-        if target.subresource == "eviction":
-            return self._evict(request, target)
         if target.subresource == "log":
             if request.method != "GET":
                 raise method_not_allowed()
@@ -162,26 +152,6 @@ class Api:
         if identity != ANONYMOUS:
             authorize_exec_create(self._access, identity, PODS, **where)
         return open_exec(request, pod, self._kubelet, self._faults)
-
-    def _evict(self, request: Request, target: Target) -> Answer:
-        if request.method != "POST":
-            raise method_not_allowed()
-        pod = self._storage.get(PODS, target.namespace, target.name)
-        body = decode_object(request, PODS) if request.body else {}
-        if problem := wrong_type(body, _EVICTION):
-            raise bad_request(problem)
-        options = body.get("deleteOptions") or {}
-        check_preconditions_of(options, PODS, target.name, pod["metadata"])
-        dry_run = is_dry_run([*(options.get("dryRun") or []), *request.parameters("dryRun")])
-        if not dry_run:
-            self._kubelet.evict(
-                target.namespace,
-                target.name,
-                reason="Evicted",
-                grace_seconds=options.get("gracePeriodSeconds"),
-            )
-        status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-        return json_response(201, status)
 
     def _authorize_write(self, identity: Identity, verb: str, resource: Resource, namespace: str) -> None:
         authorize(self._access, identity, verb, resource, namespace=namespace)

@@ -77,15 +77,8 @@ def _resource_list(version: str, group: str) -> Object:
     ]
     if not group:
         resources += [
-            {
-                "name": name,
-                "singularName": "",
-                "namespaced": True,
-                **({"group": kind_group, "version": kind_version} if kind_group else {}),
-                "kind": kind,
-                "verbs": verbs,
-            }
-            for name, kind, verbs, kind_group, kind_version in SUBRESOURCES
+            {"name": name, "singularName": "", "namespaced": True, "kind": kind, "verbs": verbs}
+            for name, kind, verbs in SUBRESOURCES
         ]
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources}
 

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from anyio.streams.tls import TLSStream
 
@@ -127,21 +127,15 @@ def audited() -> Headers:
     )
 
 
-def json_response(status: int, document: Any, headers: Headers = (), warnings: Iterable[str] = ()) -> Response:
-    """A JSON answer, with its warnings as RFC 7234 section 5.5 writes them."""
+def json_response(status: int, document: Any, headers: Headers = ()) -> Response:
+    """A JSON answer; a header `connection: close` ends the connection after it."""
     body = msgspec.json.encode(document) + b"\n"
-    headers = (*headers, *(("warning", f'299 - "{_quoted(text)}"') for text in warnings))
-    closes = any(name == "connection" and value == "close" for name, value in headers)
     return Response(
         status,
         (*audited(), ("content-type", "application/json"), *headers, ("content-length", str(len(body)))),
         body,
-        close=closes,
+        close=("connection", "close") in headers,
     )
-
-
-def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def text_response(status: int, text: str, headers: Headers = ()) -> Response:

@@ -20,12 +20,7 @@ _RESOURCE: _Fields = {
     number: (name, None)
     for number, name in enumerate(("namespace", "verb", "group", "version", "resource", "subresource", "name"), 1)
 }
-_REVIEW: _Fields = {
-    2: (
-        "spec",
-        {1: ("resourceAttributes", _RESOURCE), 2: ("nonResourceAttributes", {1: ("path", None), 2: ("verb", None)})},
-    )
-}
+_REVIEW: _Fields = {2: ("spec", {1: ("resourceAttributes", _RESOURCE)})}
 
 
 class UnreadableError(Exception):

@@ -43,18 +43,3 @@ def parse_quantity(value: object) -> Fraction | None:
     if exponent or suffix not in _SUFFIXES:
         return None
     return Fraction(number) * _SUFFIXES[suffix]
-
-
-def canonical(amount: Fraction, *, binary: bool = False) -> str:
-    """The shortest way to write an amount: whole, with Ki to Ei where it is `binary` and divides, else in thousandths.
-
-    Anything finer is rounded up to a thousandth, as the apiserver rounds up (docs/design/api-rules.md#quantities).
-    """
-    if amount.denominator != 1:
-        return f"{-(-amount * 1000 // 1)}m"
-    number = int(amount)
-    if binary and number:
-        for suffix in ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki"):
-            if number % int(_SUFFIXES[suffix]) == 0:
-                return f"{number // int(_SUFFIXES[suffix])}{suffix}"
-    return str(number)

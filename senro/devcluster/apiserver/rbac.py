@@ -47,12 +47,6 @@ class Rule:
 SELF_RULES = (Rule("authorization.k8s.io", ("selfsubjectaccessreviews",), ("create",)),)
 """What every authenticated caller may ask about itself (system:basic-user)."""
 
-PUBLIC_PATHS = (
-    *("/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", "/readyz"),
-    *("/version", "/version/"),
-)
-"""What anybody may get here. A real cluster lets the anonymous see health and version alone."""
-
 
 @dataclass(frozen=True, slots=True)
 class Grant:

@@ -60,9 +60,5 @@ SHORT_NAMES = {
     PRIORITY_CLASSES: ["pc"],
 }
 
-SUBRESOURCES = (
-    ("pods/log", "Pod", ["get"], "", ""),
-    ("pods/exec", "PodExecOptions", ["create", "get"], "", ""),
-    ("pods/eviction", "Eviction", ["create"], "policy", "v1"),
-)
-"""Name, kind, verbs, and the group and version of the kind where they are not the resource's own."""
+SUBRESOURCES = (("pods/log", "Pod", ["get"]), ("pods/exec", "PodExecOptions", ["create", "get"]))
+"""Name, kind and verbs of each subresource."""

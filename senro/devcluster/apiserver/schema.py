@@ -119,7 +119,7 @@ _POD_SPEC: dict[str, Schema] = {
 _DOCUMENT: dict[str, Schema] = {**_fields(TEXT, "kind apiVersion"), "metadata": OBJECT_META}
 _REFERENCE = _fields(TEXT, "apiGroup kind name")
 _RULES: Schema = [_fields([TEXT], "verbs apiGroups resources resourceNames nonResourceURLs")]
-_ROLE: dict[str, Schema] = {**_DOCUMENT, "rules": _RULES, "aggregationRule": ANY}
+_ROLE: dict[str, Schema] = {**_DOCUMENT, "rules": _RULES}
 _BINDING: dict[str, Schema] = {
     **_DOCUMENT,
     "subjects": [{**_REFERENCE, "namespace": TEXT}],
@@ -127,12 +127,7 @@ _BINDING: dict[str, Schema] = {
 }
 SCHEMAS: dict[str, dict[str, Schema]] = {
     "Pod": {**_DOCUMENT, "spec": _POD_SPEC, "status": ANY},
-    "Secret": {
-        **_DOCUMENT,
-        **_fields({"*": TEXT}, "data stringData"),
-        "type": TEXT,
-        "immutable": BOOLEAN,
-    },
+    "Secret": {**_DOCUMENT, **_fields({"*": TEXT}, "data stringData"), "type": TEXT, "immutable": BOOLEAN},
     "Lease": {
         **_DOCUMENT,
         "spec": {
@@ -151,36 +146,15 @@ SCHEMAS: dict[str, dict[str, Schema]] = {
         "status": ANY,
     },
     "ConfigMap": {**_DOCUMENT, **_fields({"*": TEXT}, "data binaryData"), "immutable": BOOLEAN},
-    "ServiceAccount": {
-        **_DOCUMENT,
-        "secrets": ANY,
-        "imagePullSecrets": [{"name": TEXT}],
-        "automountServiceAccountToken": BOOLEAN,
-    },
-    "Namespace": {**_DOCUMENT, "spec": {"finalizers": [TEXT]}, "status": ANY},
-    "Node": {
-        **_DOCUMENT,
-        "spec": {"taints": [{**_fields(TEXT, "key value effect"), "timeAdded": ANY}], "unschedulable": BOOLEAN},
-        "status": ANY,
-    },
-    "Event": {
-        **_DOCUMENT,
-        **_fields(ANY, "involvedObject related source series eventTime firstTimestamp lastTimestamp"),
-        **_fields(TEXT, "reason message type action reportingComponent reportingInstance"),
-        "count": NUMBER,
-    },
-    "ResourceQuota": {**_DOCUMENT, "spec": ANY, "status": ANY},
+    "ServiceAccount": {**_DOCUMENT, **_fields(ANY, "secrets imagePullSecrets automountServiceAccountToken")},
+    "Namespace": {**_DOCUMENT, **_fields(ANY, "spec status")},
+    "ResourceQuota": {**_DOCUMENT, **_fields({"*": ANY}, "spec status")},
     **_fields(_ROLE, "Role ClusterRole"),
     **_fields(_BINDING, "RoleBinding ClusterRoleBinding"),
-    "PriorityClass": {
-        **_DOCUMENT,
-        "value": NUMBER,
-        "globalDefault": BOOLEAN,
-        **_fields(TEXT, "description preemptionPolicy"),
-    },
-    "SelfSubjectAccessReview": {**_DOCUMENT, "spec": ANY, "status": ANY},
+    "PriorityClass": {**_DOCUMENT, "value": NUMBER, **_fields(TEXT, "description preemptionPolicy")},
+    "SelfSubjectAccessReview": {**_DOCUMENT, "spec": {"resourceAttributes": {"*": TEXT}}, "status": ANY},
 }
-"""By kind: every kind that can be sent."""
+"""By kind: every kind that can be created."""
 
 DELETE_OPTIONS: dict[str, Schema] = {
     **_fields(TEXT, "kind apiVersion propagationPolicy"),
@@ -249,21 +223,10 @@ def _mismatch(document: Any, path: str, expected: str) -> str:
     return f"json: cannot unmarshal {names[type(document)]} into Go struct field {path} of type {expected}"
 
 
-def without_nulls(document: Any, schema: Schema) -> Any:
-    """The document as Go decodes its nulls: a field is absent, what a map or a list holds has its type's zero value."""
-    if isinstance(schema, list) and isinstance(document, list):
-        return [_zero(schema[0]) if item is None else without_nulls(item, schema[0]) for item in document]
-    if not isinstance(schema, dict) or not isinstance(document, dict):
-        return document
-    if "*" in schema:
-        held = schema["*"]
-        return {key: _zero(held) if value is None else without_nulls(value, held) for key, value in document.items()}
-    return {
-        field: without_nulls(value, schema.get(field, ANY)) for field, value in document.items() if value is not None
-    }
-
-
-def _zero(schema: Schema) -> Any:
-    if isinstance(schema, dict | list):
-        return type(schema)()
-    return {TEXT: "", NUMBER: 0, BOOLEAN: False, QUANTITY: "0"}.get(schema)
+def without_nulls(document: Any) -> Any:
+    """Returns the document without fields and items that are null, which Go decodes as absent or as zero values."""
+    if isinstance(document, list):
+        return [without_nulls(item) for item in document if item is not None]
+    if isinstance(document, dict):
+        return {field: without_nulls(value) for field, value in document.items() if value is not None}
+    return document

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from senro.devcluster.apiserver.status import Resource
     from senro.devcluster.objects import Object
 
-_MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 _UNITS = ((365 * 86_400, "y"), (86_400, "d"), (3_600, "h"), (60, "m"))
 
 
@@ -92,10 +91,6 @@ def _age(document: Object) -> str:
     return _age_of(document["metadata"].get("creationTimestamp"))
 
 
-def _created(document: Object) -> Any:
-    return document["metadata"].get("creationTimestamp", "<unknown>")
-
-
 def _ready(pod: Object) -> str:
     statuses: list[Object] = pod["status"].get("containerStatuses") or []
     return f"{sum(bool(item.get('ready')) for item in statuses)}/{len(pod['spec']['containers'])}"
@@ -124,20 +119,17 @@ def _pod_status(pod: Object) -> str:
             told = (state.get("waiting") or {}).get("reason") or (state.get("terminated") or {}).get("reason")
             if told:
                 word = str(told)
-        if word == "Completed" and any(item.get("ready") for item in status.get("containerStatuses") or []):
-            word = "NotReady"
     return "Terminating" if pod["metadata"].get("deletionTimestamp") else word
 
 
 def _data(document: Object) -> int:
-    return len(document.get("data") or {}) + len(document.get("binaryData") or {})
+    return len(document.get("data") or {})
 
 
 def _node_status(node: Object) -> str:
     conditions: list[Object] = node["status"].get("conditions") or []
     ready = any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
-    word = "Ready" if ready else "NotReady"
-    return f"{word},SchedulingDisabled" if (node.get("spec") or {}).get("unschedulable") else word
+    return "Ready" if ready else "NotReady"
 
 
 def _field(*path: str, absent: str = "<none>") -> Callable[[Object], Any]:
@@ -158,7 +150,6 @@ def _involved(event: Object) -> str:
 Column = tuple[str, str, int, "Callable[[Object], Any]"]
 _NAME: Column = ("Name", "string", 0, _name)
 _AGE: Column = ("Age", "string", 0, _age)
-_CREATED: Column = ("Created At", "date", 0, _created)
 _PLAIN: tuple[Column, ...] = (_NAME, _AGE)
 
 _COLUMNS: dict[Resource, tuple[Column, ...]] = {
@@ -170,8 +161,6 @@ _COLUMNS: dict[Resource, tuple[Column, ...]] = {
         _AGE,
         ("IP", "string", 1, _field("status", "podIP")),
         ("Node", "string", 1, _field("spec", "nodeName")),
-        ("Nominated Node", "string", 1, _field("status", "nominatedNodeName")),
-        ("Readiness Gates", "string", 1, lambda _: "<none>"),
     ),
     SECRETS: (_NAME, ("Type", "string", 0, _field("type")), ("Data", "string", 0, _data), _AGE),
     LEASES: (_NAME, ("Holder", "string", 0, _field("spec", "holderIdentity", absent="")), _AGE),

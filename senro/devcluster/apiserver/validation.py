@@ -339,13 +339,6 @@ def _decode_micro_time(resource: Resource, text: str | None) -> None:
     )
 
 
-def refuse_unknown(resource: Resource, unknown: Iterable[str]) -> None:
-    """400 for fields that are not known, which `fieldValidation=Strict` asks for (recording refused)."""
-    told = [f'unknown field "{field}"' for field in unknown]
-    if told:
-        raise undecodable(resource, f"strict decoding error: {', '.join(told)}")
-
-
 def undecodable_json(resource: Resource, body: bytes) -> Exception:
     """400 for a body that is no JSON object, in the words of Go's decoder where it is the first letter that fails."""
     shown = body[:64].decode("utf-8", "replace")

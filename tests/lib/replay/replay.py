@@ -281,8 +281,9 @@ class Replay:
         ]
         with client.http.stream("GET", request["path"], params=query) as answer:
             started.set()
-            seen = [_event(json.loads(line)) for line in answer.iter_lines()]
-        return {"status": answer.status_code, "events": seen}
+            if answer.status_code != 200:
+                return _shown(answer.status_code, answer.headers.get("content-type", ""), answer.read())
+            return {"status": answer.status_code, "events": _events(answer.iter_lines())}
 
     def _exec(self, client: Client, exchange: Object, started: threading.Event) -> Any:
         request = exchange["request"]
@@ -437,9 +438,14 @@ def _shown(status: int, content_type: str, body: bytes) -> Any:
     return {"status": status, "type": kind, "body": normalise_text(body.decode("utf-8", "replace"))}
 
 
+def _events(lines: Iterable[str | bytes]) -> list[Any]:
+    """The events of a watch, without its bookmarks: an apiserver may leave them out, and the embedded one does."""
+    return [_event(event) for event in map(json.loads, lines) if event["type"] != "BOOKMARK"]
+
+
 def _event(event: Object) -> Any:
     document = event["object"]
-    if document.get("kind") == "Pod" and event["type"] != "BOOKMARK":
+    if document.get("kind") == "Pod":
         return [event["type"], comparable_state(document)]
     shown = normalise(document)
     if event["type"] == "ERROR":
@@ -449,7 +455,7 @@ def _event(event: Object) -> Any:
 
 def _watch_expected(exchange: Object) -> Any:
     lines = _body_of(exchange["response"]).splitlines()
-    return {"status": exchange["response"]["status"], "events": [_event(json.loads(line)) for line in lines]}
+    return {"status": exchange["response"]["status"], "events": _events(lines)}
 
 
 def _payload(frame: Object) -> bytes:

@@ -192,13 +192,7 @@ class World:
 
     def _evict(self, name: str) -> None:
         self._until_output(name)
-        eviction = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"name": name, "namespace": "ci"},
-        }
-        answer = self.administrator.post(f"/api/v1/namespaces/ci/pods/{name}/eviction", json=eviction)
-        assert answer.status_code == 201, answer.text
+        self.cluster.evict("ci", name)
 
     def _exec_verbs(self, listed: str) -> None:
         verbs = re.findall(r"'(\w+)'", listed)
