@@ -276,14 +276,12 @@ class Replay:
 
     def _watch(self, client: Client, exchange: Object, started: threading.Event) -> Any:
         request = exchange["request"]
-        query: list[tuple[str, Any]] = [
-            (key, self.world.watch_parameter(key, value)) for key, value in request["query"]
-        ]
+        query = {key: self.world.watch_parameter(key, value) for key, value in request["query"]}
         with client.http.stream("GET", request["path"], params=query) as answer:
             started.set()
-            if answer.status_code != 200:
-                return _shown(answer.status_code, answer.headers.get("content-type", ""), answer.read())
-            return {"status": answer.status_code, "events": _events(answer.iter_lines())}
+            if answer.is_success:
+                return {"status": answer.status_code, "events": _events(answer.iter_lines())}
+            return _shown(answer.status_code, answer.headers.get("content-type", ""), answer.read())
 
     def _exec(self, client: Client, exchange: Object, started: threading.Event) -> Any:
         request = exchange["request"]
@@ -439,7 +437,7 @@ def _shown(status: int, content_type: str, body: bytes) -> Any:
 
 
 def _events(lines: Iterable[str | bytes]) -> list[Any]:
-    """The events of a watch, without its bookmarks: an apiserver may leave them out, and the embedded one does."""
+    """The events of a watch without its bookmarks, which are optional: the embedded cluster sends none."""
     return [_event(event) for event in map(json.loads, lines) if event["type"] != "BOOKMARK"]
 
 
@@ -454,8 +452,7 @@ def _event(event: Object) -> Any:
 
 
 def _watch_expected(exchange: Object) -> Any:
-    lines = _body_of(exchange["response"]).splitlines()
-    return {"status": exchange["response"]["status"], "events": _events(lines)}
+    return {"status": exchange["response"]["status"], "events": _events(_body_of(exchange["response"]).splitlines())}
 
 
 def _payload(frame: Object) -> bytes:
