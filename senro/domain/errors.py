@@ -244,4 +244,4 @@ class RunBroken(SenroError):
         self.cause = cause
 
     def __str__(self) -> str:
-        return f"the run broke: {self.cause}; what it did until then is told in {self.folder}"
+        return f"the run broke: {self.cause}; its ledger is in {self.folder}"

@@ -117,7 +117,7 @@ def _parse(text: str) -> KeyTemplate | _Problem:
     if not length:
         return _Problem(None, "is empty", f"write a text such as gomod-{_EXAMPLE}")
     if length > LONGEST:
-        words = f"comes to {length} characters, a hash counting {HASH_LENGTH}"
+        words = f"has {length} characters, counting {HASH_LENGTH} for each hash"
         return _Problem(None, words, f"{LONGEST} are the most")
     return template
 

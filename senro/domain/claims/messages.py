@@ -55,8 +55,8 @@ def failure_message(infra: Infra, claims: Sequence[str]) -> str:
     """The message of a step that failed in a pod that mounts `claims`."""
     message = add_claim_advice(infra.message, claims)
     if claims and message == infra.message and infra.kind is InfraKind.START_TIMEOUT:
-        told = _silent(claims)
-        return _and(message, told[0].upper() + told[1:] + ".")
+        hint = _silent(claims)
+        return _and(message, f"{hint[0].upper()}{hint[1:]}.")
     return message
 
 

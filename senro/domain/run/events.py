@@ -1,4 +1,4 @@
-"""The events of a run, as `events.jsonl` holds them: one JSON document a line, told apart by its field `event`.
+"""The events of a run, as in `events.jsonl`: one JSON document per line, whose field `event` is its kind.
 
 Every event has `at`, the coordinator's wall clock as RFC 3339 in UTC with microseconds. The events of a step have its
 id as `step` and count its attempts from 1 as `attempt`. Fields that have their default value are left out of the JSON.

@@ -13,7 +13,7 @@ path        a name that is absolute or has `..`, an empty segment or a NUL
 link        a link whose target is empty or holds a NUL
 hardlink    a hard link to another tree
 type        a sparse file, or a member of a kind that no Linux file system has
-size        a size past `MAX_SIZE`, or content where there can be none
+size        a size past `MAX_SIZE`, or content of a member that can have none
 end         something other than zeros after the end, or a lone zero block
 truncated   the bytes ended before the end blocks did
 ==========  =====================================================================================================
@@ -237,7 +237,7 @@ class ArchiveReader:
             what = _NAMES.get(kind, f"of the unknown kind {kind!r}")
             raise TreeError(_shown(name), "type", f"the member is {what}; only what a file system has may come back")
         if size > MAX_SIZE:
-            raise TreeError(_shown(name), "size", f"the member claims {size} bytes; at most {MAX_SIZE} are taken")
+            raise TreeError(_shown(name), "size", f"the member claims {size} bytes; at most {MAX_SIZE} are allowed")
         index, path = self._place(name, directory=kind == b"5", shown=name)
         if kind in _FILES:
             executable, lost = bool(header.mode & EXECUTABLE), lost_bits(header.mode)

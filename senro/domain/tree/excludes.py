@@ -34,7 +34,7 @@ IGNORE_FILE = ".senroignore"
 IGNORE_BYTES = 64 * 1024
 """The size limit of such a file in bytes: every name of the workspace is compared with every pattern."""
 
-_FAR_NAME = re.compile(r"(?:\*[^*]+|[^*]+\*?)\Z")
+_REMOTE_NAME = re.compile(r"(?:\*[^*]+|[^*]+\*?)\Z")
 
 _WORD = re.compile(r"\*\*/|\*\*|\*|\?|[^*?]+")
 
@@ -108,19 +108,19 @@ def remote_excludes(excludes: Sequence[Collection[str]], roots: Collection[str])
     """
     first = excludes[0] if excludes else ()
     common = [pattern for pattern in dict.fromkeys(first) if all(pattern in others for others in excludes)]
-    told = []
+    found = []
     for pattern in common:
         name = pattern.removeprefix("**/")
         if name != pattern and _means_the_same(name):
             excludes_it = compile_excludes([pattern])
             if not any(excludes_it.matches(root, directory=True) for root in roots):
-                told.append(name)
-    return tuple(told)
+                found.append(name)
+    return tuple(found)
 
 
 def _means_the_same(name: str) -> bool:
     plain = name.isascii() and name.isprintable() and not set(name) & set("/?[]\\")
-    return plain and _FAR_NAME.match(name) is not None
+    return plain and _REMOTE_NAME.match(name) is not None
 
 
 def pattern_problem(pattern: str) -> str:

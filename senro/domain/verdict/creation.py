@@ -59,7 +59,7 @@ class GiveUp:
     """Trying again changes nothing.
 
     `kind`: what failed the step.
-    `hint`: the option that satisfies the refusal, empty where there is none.
+    `hint`: the option that satisfies the refusal, empty if there is none.
     """
 
     kind: InfraKind

@@ -132,12 +132,12 @@ def raises(error: BaseException) -> int:
         (
             RunBroken("runs/1", StoreError("events.jsonl", "No space left on device")),
             1,
-            "senro: the run broke: events.jsonl: No space left on device; what it did until then is told in runs/1\n",
+            "senro: the run broke: events.jsonl: No space left on device; its ledger is in runs/1\n",
         ),
         (
             ExceptionGroup("", [ExceptionGroup("", [RunBroken("runs/1", SenroError("no"))])]),
             1,
-            "senro: the run broke: no; what it did until then is told in runs/1\n",
+            "senro: the run broke: no; its ledger is in runs/1\n",
         ),
         (ExceptionGroup("", [SenroError("no")]), 2, "senro: no\n"),
         (KeyboardInterrupt(), 130, ""),

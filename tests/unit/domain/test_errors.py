@@ -112,7 +112,7 @@ SENTENCES: list[tuple[SenroError, str]] = [
     (StoreUnavailable("s3://b/p", "the connection failed"), "s3://b/p: the connection failed"),
     (
         RunBroken(".senro/runs/1", StoreError("events.jsonl", "No space left on device")),
-        "the run broke: events.jsonl: No space left on device; what it did until then is told in .senro/runs/1",
+        "the run broke: events.jsonl: No space left on device; its ledger is in .senro/runs/1",
     ),
 ]
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from senro.domain.kube.event import ClusterEvent
     from senro.domain.kube.pod import Condition, ContainerStatus, Pod
 
-_TOLD_CONDITIONS = ("DisruptionTarget", "PodScheduled", "Ready")
+_CONDITIONS = ("DisruptionTarget", "PodScheduled", "Ready")
 
 
 def evidence_lines(pod: Pod, step: str, *, ours: bool = False, events: Iterable[ClusterEvent] = ()) -> tuple[str, ...]:
@@ -23,7 +23,7 @@ def evidence_lines(pod: Pod, step: str, *, ours: bool = False, events: Iterable[
     status = pod.status
     return (
         *_of_phase(pod),
-        *(_of_condition(condition) for condition in status.conditions if _tells(condition)),
+        *(_of_condition(condition) for condition in status.conditions if _is_evidence(condition)),
         *_of_deletion(pod, ours=ours),
         *(f"init container {each.name}: {_of_state(each)}" for each in status.init_container_statuses),
         *(
@@ -42,10 +42,10 @@ def _of_phase(pod: Pod) -> Iterator[str]:
         yield "no node yet"
 
 
-def _tells(condition: Condition) -> bool:
+def _is_evidence(condition: Condition) -> bool:
     if condition.type == "DisruptionTarget":
         return condition.status == "True"
-    return condition.type in _TOLD_CONDITIONS and condition.status == "False"
+    return condition.type in _CONDITIONS and condition.status == "False"
 
 
 def _of_condition(condition: Condition) -> str:
@@ -70,14 +70,14 @@ def _of_state(status: ContainerStatus) -> str:
         end = state.terminated
         words = f", {end.message.strip()}" if end.message.strip() else ""
         times = f"started {end.started_at or '(unknown)'}, finished {end.finished_at or '(unknown)'}"
-        told = f"terminated, code {end.exit_code}, reason {end.reason or '(none)'}, {times}{words}"
+        line = f"terminated, code {end.exit_code}, reason {end.reason or '(none)'}, {times}{words}"
     elif state.running is not None:
-        told = f"running since {state.running.started_at or '(unknown)'}"
+        line = f"running since {state.running.started_at or '(unknown)'}"
     elif state.waiting is not None:
         words = f", {state.waiting.message}" if state.waiting.message else ""
-        told = f"waiting, reason {state.waiting.reason or '(none)'}{words}"
+        line = f"waiting, reason {state.waiting.reason or '(none)'}{words}"
     else:
-        told = "no state"
+        line = "no state"
     if before is not None:
-        told += f"; before that terminated, code {before.exit_code}, reason {before.reason or '(none)'}"
-    return told
+        line += f"; before that terminated, code {before.exit_code}, reason {before.reason or '(none)'}"
+    return line

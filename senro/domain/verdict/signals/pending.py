@@ -90,8 +90,8 @@ def _of_reason(waiting: ContainerStateWaiting) -> tuple[PendingKind, str]:
         return kind, waiting.message or waiting.reason
     if waiting.reason in _CREATE_FAILURES:
         return _create_failure(waiting.message), waiting.message or waiting.reason
-    told = waiting.message and waiting.message != waiting.reason
-    return PendingKind.RUNTIME, f"{waiting.reason}: {waiting.message}" if told else waiting.reason
+    has_message = waiting.message and waiting.message != waiting.reason
+    return PendingKind.RUNTIME, f"{waiting.reason}: {waiting.message}" if has_message else waiting.reason
 
 
 def _create_failure(message: str) -> PendingKind:

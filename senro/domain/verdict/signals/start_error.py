@@ -36,8 +36,8 @@ def cause(message: str) -> str:
 
 def start_failure(message: str) -> InfraKind | None:
     """What failed the start; None if the command did: no such file, no permission, a wrong workdir."""
-    told = _NAMES.sub(" ", f" {cause(message)}").lower()
-    return next((kind for kind, words in _INFRA if words in told), None)
+    text = _NAMES.sub(" ", f" {cause(message)}").lower()
+    return next((kind for kind, words in _INFRA if words in text), None)
 
 
 def missing_for_staging(terminated: ContainerStateTerminated) -> str | None:

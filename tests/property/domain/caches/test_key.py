@@ -94,8 +94,8 @@ def test_any_text_is_a_key_or_is_refused(text: str) -> None:
             "has the pattern '../a' at character 15; it has an empty, `.` or `..` segment and would match nothing",
         ),
         ("{{ hash_files('') }}", "has the pattern '' at character 15; it is empty; leave it out"),
-        ("a" * 201, "comes to 201 characters, a hash counting 64; 200 are the most"),
-        ("{{ hash_files('a') }}" * 4, "comes to 256 characters, a hash counting 64; 200 are the most"),
+        ("a" * 201, "has 201 characters, counting 64 for each hash; 200 are the most"),
+        ("{{ hash_files('a') }}" * 4, "has 256 characters, counting 64 for each hash; 200 are the most"),
     ],
 )
 def test_what_is_refused_and_where(text: str, problem: str) -> None:
