@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 import msgspec
 
 from senro.domain.kube.pod import decode_object, parse_time
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 
 class ObjectReference(msgspec.Struct, frozen=True, rename="camel"):

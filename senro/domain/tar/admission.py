@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Generator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from senro.domain.errors import TreeError
+from senro.domain.tar.reader import Member
 from senro.domain.text.printable import printable
 from senro.domain.tree.content_rules import DEFAULT_RULES, ContentRules
 from senro.domain.tree.excludes import compile_excludes
 from senro.domain.tree.follow_links import COPIES_FACTOR, COPIES_FREE, resolve_links
 from senro.domain.tree.tree import Entry, Tree, check_links
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Mapping
-
-    from senro.domain.tar.reader import Member
 
 
 class Placement(Struct, frozen=True, gc=False):

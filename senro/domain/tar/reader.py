@@ -23,8 +23,9 @@ truncated   the bytes ended before the end blocks did
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
@@ -32,9 +33,6 @@ from senro.domain.errors import TreeError
 from senro.domain.tar.header import BLOCK, Header, read_header, read_pax
 from senro.domain.tree.paths import MAX_NAME, check_path, check_target, raw, text
 from senro.domain.tree.tree import EXECUTABLE, lost_bits
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 MAX_EXTENSION = 1 << 20
 """Bytes of an extension header. Linux limits an extended attribute to 64 KiB, and a name to 4 KiB."""

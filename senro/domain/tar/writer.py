@@ -8,17 +8,13 @@ busybox does not read sizes in PAX headers. Owner and time are constant, and so 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from senro.domain.errors import TreeError
 from senro.domain.tar.header import byte_sum
 from senro.domain.tree.paths import MAX_NAME, raw
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from senro.domain.tree.tree import Entry
+from senro.domain.tree.tree import Entry
 
 BLOCK = 512
 """Bytes of a block: a header is one block, and contents are padded to whole blocks."""

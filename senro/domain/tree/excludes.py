@@ -15,14 +15,11 @@ Matches are case-sensitive.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from senro.domain.errors import PlanError, Refusal
 from senro.domain.tree.paths import text
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
 
 DEFAULT_EXCLUDES = ("**/.git", "**/node_modules")
 """What every workspace excludes, at any depth, since submodules and monorepos nest them. The `.git` of a worktree is a

@@ -6,18 +6,14 @@ Links are resolved like the kernel does (path_resolution(7)), but never out of t
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Mapping
 
 from msgspec.structs import replace
 
 from senro.domain.errors import TreeError
+from senro.domain.tree.excludes import Excludes
 from senro.domain.tree.paths import MAX_PATH, raw, refused_links, shortened
 from senro.domain.tree.tree import Entry, Tree
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
-
-    from senro.domain.tree.excludes import Excludes
 
 COPIES_FREE = 16 << 30
 """Bytes that hard and symbolic links may repeat in any tree. They become copies, so that a few kilobytes of archive

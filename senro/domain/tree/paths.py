@@ -7,12 +7,9 @@ not UTF-8 become surrogates (`surrogateescape`), as elsewhere in Python.
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING
+from collections.abc import Container, Sequence
 
 from senro.domain.errors import TreeError
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
 
 MAX_NAME = 4095
 """Bytes of a path or a link's target: Linux' PATH_MAX without the final NUL."""

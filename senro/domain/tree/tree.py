@@ -17,18 +17,16 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
 from senro.domain.errors import TreeError
 from senro.domain.pipeline.workspace import Links
 from senro.domain.tree.paths import check_path, check_target, link_problem, raw, refused_links, text
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
 
 _HEAD = b"senro tree 2\n"
 # At most 18 digits, so that int() is cheap for a damaged file too.

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
-from senro.domain.kube.pod import parse_time
+from senro.domain.kube.event import ClusterEvent
+from senro.domain.kube.pod import Condition, Pod, parse_time
 from senro.domain.verdict.kinds import InfraKind
+from senro.domain.verdict.observation import Observation
 from senro.domain.verdict.signals.known_states import Where, infra_kinds
 from senro.domain.verdict.signals.pod_reason import DEADLINE_EXCEEDED, evicted_kind, reason_kind
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from senro.domain.kube.event import ClusterEvent
-    from senro.domain.kube.pod import Condition, Pod
-    from senro.domain.verdict.observation import Observation
 
 KUBELET_ENDS = frozenset({"PodFailed", "PodCompleted"})
 """The reasons of Ready that announce the final phase (docs/design/pod-states.md#row-83-containersready)."""

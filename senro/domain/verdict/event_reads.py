@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from senro.domain.kube.pod import Pod
 from senro.domain.verdict.answers import Answer, Exited, Pending
 from senro.domain.verdict.kind_table import PENDING_KINDS
 from senro.domain.verdict.kinds import Note
-
-if TYPE_CHECKING:
-    from senro.domain.kube.pod import Pod
-    from senro.domain.verdict.memory import Memory
+from senro.domain.verdict.memory import Memory
 
 EVENTS_AFTER = 5.0
 """Seconds of the same wait before senro reads Events: most starts take less."""

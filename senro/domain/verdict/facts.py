@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from senro.domain.kube.pod import Condition, ContainerStatus
-from senro.domain.verdict.answers import Answer, Infra, Pending
-from senro.domain.verdict.disruption import disruption_of, merge
-from senro.domain.verdict.kinds import DidRun
+from senro.domain.kube.event import ClusterEvent
+from senro.domain.kube.pod import Condition, ContainerStatus, Pod
+from senro.domain.verdict.answers import Answer, Exited, Infra, Pending
+from senro.domain.verdict.disruption import Disruption, disruption_of, merge
+from senro.domain.verdict.kinds import DidRun, InfraKind, Note
 from senro.domain.verdict.memory import Memory
+from senro.domain.verdict.observation import Observation
 from senro.domain.verdict.signals.container_state import has_container, last_words, shows_run
-
-if TYPE_CHECKING:
-    from senro.domain.kube.event import ClusterEvent
-    from senro.domain.kube.pod import Pod
-    from senro.domain.verdict.answers import Exited
-    from senro.domain.verdict.disruption import Disruption
-    from senro.domain.verdict.kinds import InfraKind, Note
-    from senro.domain.verdict.observation import Observation
 
 _NO_STATUS = ContainerStatus()
 _NO_CONDITION = Condition()

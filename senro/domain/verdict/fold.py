@@ -5,19 +5,14 @@ The first row that matches decides: rows 0 to 2 are here, 3 to 10 in `rules_ende
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from senro.domain.verdict.answers import Answer, Infra, TimedOut
-from senro.domain.verdict.facts import gather_facts
+from senro.domain.verdict.facts import Facts, gather_facts
 from senro.domain.verdict.kinds import DidRun, InfraKind
+from senro.domain.verdict.memory import Memory
+from senro.domain.verdict.observation import Observation
 from senro.domain.verdict.rules_ended import failed_start, finished, past_deadline, without_end
 from senro.domain.verdict.rules_running import alive
 from senro.domain.verdict.signals.container_state import end_of, failed_init
-
-if TYPE_CHECKING:
-    from senro.domain.verdict.facts import Facts
-    from senro.domain.verdict.memory import Memory
-    from senro.domain.verdict.observation import Observation
 
 
 def observe(memory: Memory, observation: Observation) -> tuple[Answer, Memory]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from senro.domain.kube.event import ClusterEvent
 from senro.domain.verdict.answers import Answer, Exited, Pending
+from senro.domain.verdict.disruption import Disruption
 from senro.domain.verdict.kinds import PendingKind
-
-if TYPE_CHECKING:
-    from senro.domain.kube.event import ClusterEvent
-    from senro.domain.verdict.disruption import Disruption
 
 
 class Memory(NamedTuple):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from senro.domain.kube.event import ClusterEvent
-    from senro.domain.kube.pod import Pod
+from senro.domain.kube.event import ClusterEvent
+from senro.domain.kube.pod import Pod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

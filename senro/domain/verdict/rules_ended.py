@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
-from senro.domain.kube.pod import parse_time
+from senro.domain.kube.pod import ContainerStateTerminated, Pod, parse_time
 from senro.domain.transfer.replies import missing_program_message
-from senro.domain.verdict.answers import Exited, Running, TimedOut
+from senro.domain.verdict.answers import Answer, Exited, Infra, Running, TimedOut
+from senro.domain.verdict.disruption import Disruption
+from senro.domain.verdict.facts import Facts
 from senro.domain.verdict.kinds import DidRun, InfraKind, Note
 from senro.domain.verdict.signals.container_state import OOM_KILLED, exit_notes, is_invented
 from senro.domain.verdict.signals.start_error import START_REASONS, missing_for_staging, start_failure
-
-if TYPE_CHECKING:
-    from senro.domain.kube.pod import ContainerStateTerminated, Pod
-    from senro.domain.verdict.answers import Answer, Infra
-    from senro.domain.verdict.disruption import Disruption
-    from senro.domain.verdict.facts import Facts
 
 TIE = timedelta(seconds=5)
 """How far the clocks of node and apiserver may differ. An end that is closer before a disruption proves nothing."""

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from senro.domain.verdict.answers import Ending, Running
+from senro.domain.verdict.answers import Answer, Ending, Running
+from senro.domain.verdict.facts import Facts
 from senro.domain.verdict.kinds import DidRun, InfraKind
 from senro.domain.verdict.rules_ended import HOLD
 from senro.domain.verdict.signals.events import with_events
 from senro.domain.verdict.signals.pending import pending
-
-if TYPE_CHECKING:
-    from senro.domain.verdict.answers import Answer
-    from senro.domain.verdict.facts import Facts
 
 SILENT_PATIENCE = 360.0
 """Seconds that a node may be silent. The cluster deletes the pods of such a node after 300."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from senro.domain.kube.pod import Pod
 from senro.domain.verdict import (
     Answer,
     Ending,
@@ -14,6 +15,7 @@ from senro.domain.verdict import (
     InfraKind,
     Memory,
     Note,
+    Observation,
     Pending,
     PendingKind,
     Running,
@@ -26,12 +28,6 @@ from senro.domain.verdict.explain.sentences import RULES, hint, sentence
 from senro.domain.verdict.kind_table import INFRA_KINDS, PENDING_KINDS
 from senro.domain.verdict.signals.container_state import failed_init
 from senro.domain.verdict.signals.known_states import Row, Where
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from senro.domain.kube.pod import Pod
-    from senro.domain.verdict import Observation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
+from senro.domain.kube.event import ClusterEvent
+from senro.domain.kube.pod import Condition, ContainerStatus, Pod
 from senro.domain.verdict.disruption import deletion_asked_at
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from senro.domain.kube.event import ClusterEvent
-    from senro.domain.kube.pod import Condition, ContainerStatus, Pod
 
 _CONDITIONS = ("DisruptionTarget", "PodScheduled", "Ready")
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
+from senro.domain.kube.event import ClusterEvent
+from senro.domain.kube.pod import ContainerStatus, Pod
 from senro.domain.verdict.disruption import KUBELET_ENDS
 from senro.domain.verdict.signals.container_state import own_inits
 from senro.domain.verdict.signals.known_states import ROWS, Row, Where
 from senro.domain.verdict.signals.pod_reason import REJECTED_PREFIX
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from senro.domain.kube.event import ClusterEvent
-    from senro.domain.kube.pod import ContainerStatus, Pod
 
 _BY_WORD = {(row.where, word): row for row in ROWS for word in row.words}
 

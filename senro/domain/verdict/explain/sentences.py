@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 from senro.domain.verdict.answers import Answer, Ending, Exited, Infra, Pending, Running, TimedOut
 from senro.domain.verdict.kind_table import INFRA_KINDS, NOTES, PENDING_KINDS
 from senro.domain.verdict.kinds import DidRun, Note
+from senro.domain.verdict.memory import Memory
 from senro.domain.verdict.patience import gives_up_after
 from senro.domain.verdict.rules_ended import HOLD
 from senro.domain.verdict.signals.start_error import cause
-
-if TYPE_CHECKING:
-    from senro.domain.verdict.memory import Memory
 
 RULES = {
     1: "Its timeout had passed before its finish was seen.",

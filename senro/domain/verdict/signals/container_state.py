@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from senro.domain.kube.pod import parse_time
+from senro.domain.kube.pod import ContainerStateTerminated, ContainerStatus, Pod, parse_time
 from senro.domain.verdict.kinds import Note
 from senro.domain.verdict.signals.start_error import START_REASONS
-
-if TYPE_CHECKING:
-    from senro.domain.kube.pod import ContainerStateTerminated, ContainerStatus, Pod
 
 STATUS_UNKNOWN = "ContainerStatusUnknown"
 """An end that the kubelet invented: code 137, no times (docs/design/pod-states.md#row-33-containerstatusunknown)."""

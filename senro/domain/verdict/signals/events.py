@@ -6,17 +6,13 @@ mount has succeeded once an image is pulled.
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from senro.domain.kube.event import ClusterEvent
 from senro.domain.verdict.answers import Pending
 from senro.domain.verdict.kinds import PendingKind
 from senro.domain.verdict.signals.known_states import Where, pending_kinds
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
-
-    from senro.domain.kube.event import ClusterEvent
 
 _OF_A_START = pending_kinds(Where.EVENT)
 """Failures of a start (docs/design/pod-states.md#row-120-failedmount,

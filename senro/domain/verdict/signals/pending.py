@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Container
 
+from senro.domain.kube.pod import ContainerStateWaiting, ContainerStatus, Pod
 from senro.domain.verdict.answers import Answer, Pending
 from senro.domain.verdict.kind_table import PENDING_KINDS
 from senro.domain.verdict.kinds import InfraKind, PendingKind
@@ -11,11 +12,6 @@ from senro.domain.verdict.signals.container_state import own_inits
 from senro.domain.verdict.signals.image_pull import pull_kind, pull_words
 from senro.domain.verdict.signals.known_states import Where, pending_kinds
 from senro.domain.verdict.signals.start_error import names_command, start_failure
-
-if TYPE_CHECKING:
-    from collections.abc import Container
-
-    from senro.domain.kube.pod import ContainerStateWaiting, ContainerStatus, Pod
 
 _PULLING = frozenset({"ErrImagePull", "ImagePullBackOff"})
 
