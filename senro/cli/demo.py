@@ -22,7 +22,7 @@ def run_demo(*, run_dir: str | None, plain: bool) -> int:
             f"Its pods are processes of this machine{_isolation(cluster.mode)}.\n"
             f"Two steps run here and three in pods; the first pod of {EVICTED_STEP} will be evicted.\n"
         )
-        cluster.faults.fail_pod(step=EVICTED_STEP, reason="Evicted", at="running")
+        cluster.faults.fail_pod(step=EVICTED_STEP, reason="Evicted", at="middle")
         # The variables of the user's own cluster must not take part.
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("SENRO_K8S_")}
         environ = {**inherited, **cluster.environment()}

@@ -247,10 +247,6 @@ class DevCluster:
         """How often the command of each container of a pod was started, also after the pod is gone."""
         return dict(self._kubelet.started.get((namespace, name), {}))
 
-    def all_starts(self) -> dict[tuple[str, str], dict[str, int]]:
-        """`starts` of every pod that ever was, by namespace and name."""
-        return {pod: dict(counts) for pod, counts in self._kubelet.started.items()}
-
     @property
     def doubled(self) -> list[tuple[str, str]]:
         """Pods of one run and step whose containers `step` ran at the same time: the earlier one's name, the later's.

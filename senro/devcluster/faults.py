@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from senro.devcluster.objects import Object
     from senro.devcluster.random_faults import FaultSpec
 
-_OLD_NAMES = {"staging": "stage", "running": "middle", "reading": "read-back"}
-_OBSERVED = {**_OLD_NAMES, "term": "middle"}
-"""What the kubelet calls the moments that a fault calls otherwise."""
-
 
 @dataclass(frozen=True, slots=True)
 class PodFault:
@@ -145,14 +141,15 @@ class Faults:
 
         `reason` is a key of DISRUPTIONS, `at` one of FAULT_POINTS; `grace_seconds` None is the pod's own grace.
         """
-        point = _checked_point(at)
+        _check_point(at)
         if reason not in DISRUPTIONS:
             raise ValueError(f"reason {reason!r} is none of {', '.join(DISRUPTIONS)}")
-        self._arm("fail", _Armed(times, step=step, reason=reason, point=point, grace_seconds=grace_seconds))
+        self._arm("fail", _Armed(times, step=step, reason=reason, point=at, grace_seconds=grace_seconds))
 
     def vanish_pod(self, *, step: str = "", times: int = 1, at: str = "middle") -> None:
         """Remove pods with no trace: the object is gone, and so are the processes."""
-        self._arm("vanish", _Armed(times, step=step, point=_checked_point(at)))
+        _check_point(at)
+        self._arm("vanish", _Armed(times, step=step, point=at))
 
     def repeat_stage(self, *, step: str = "", times: int = 1) -> None:
         """Run the init container of a pod again once it has succeeded, in its volumes as they are.
@@ -294,11 +291,10 @@ class Faults:
 
     def disruption(self, pod: Object, point: str, container: str) -> PodFault | None:
         """What happens to this pod as it passes that point with that container, or None."""
-        moment = _OBSERVED.get(point, point)
 
         def fits(fault: _Armed) -> bool:
-            there = _OBSERVED.get(fault.point, fault.point) == moment
-            return there and _is_the_moment(pod, moment, container) and _is_of_step(pod, fault.step)
+            there = point in {fault.point, "middle" if fault.point == "term" else ""}
+            return there and _is_the_moment(pod, point, container) and _is_of_step(pod, fault.step)
 
         if self._use("vanish", fits) is not None:
             return PodFault("", None, traps_term=False)
@@ -327,11 +323,9 @@ class Faults:
         return None
 
 
-def _checked_point(at: str) -> str:
-    point = _OLD_NAMES.get(at, at)
-    if point not in FAULT_POINTS:
+def _check_point(at: str) -> None:
+    if at not in FAULT_POINTS:
         raise ValueError(f"at {at!r} is none of {', '.join(FAULT_POINTS)}")
-    return point
 
 
 def _is_the_moment(pod: Object, moment: str, container: str) -> bool:

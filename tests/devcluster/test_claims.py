@@ -291,15 +291,3 @@ def test_a_waiting_pod_can_be_deleted(two: Storing, name: str) -> None:
     two.event(f"{name}-b", "FailedAttachVolume")
     two.delete(f"{name}-b")
     two.until(f"{name}-b", lambda found: found is None)
-
-
-def test_a_volume_for_one_pod(admin: Storing, name: str) -> None:
-    """ReadWriteOncePod: the scheduler keeps the second pod back until the first is over."""
-    admin.claim(name, "ReadWriteOncePod")
-    admin.mounting(f"{name}-a", name, "until [ -e /data/go ]; do sleep 0.02; done")
-    admin.running(f"{name}-a")
-    admin.mounting(f"{name}-b", name, "true")
-    told = admin.waiting_for_a_node(f"{name}-b")
-    assert "1 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use" in told
-    assert admin.run(f"{name}-a", ["touch", "/data/go"]).exit_code == 0
-    assert admin.finished(f"{name}-b")["status"]["phase"] == "Succeeded"

@@ -297,7 +297,7 @@ def test_the_first_pod_of_a_step_is_taken_away(client: Client, name: str, reason
 
 def test_a_pod_is_taken_away_while_it_is_staged(client: Client, name: str) -> None:
     """At `staging` the step's container has never started."""
-    client.cluster.faults.fail_pod(step=name, at="staging")
+    client.cluster.faults.fail_pod(step=name, at="stage")
     manifest = pod_manifest(name, ["true"])
     image = manifest["spec"]["containers"][0]["image"]
     manifest["spec"]["initContainers"] = [{"name": "senro-stage", "image": image, "command": ["sleep", "60"]}]
@@ -351,7 +351,7 @@ def test_a_pod_vanishes_without_a_trace(client: Client, name: str) -> None:
 
 def test_a_pod_vanishes_while_it_is_read(client: Client, name: str) -> None:
     """At `reading` an exec in senro-io finds no container, and the pod is gone; other execs do not count."""
-    client.cluster.faults.vanish_pod(step=name, at="reading")
+    client.cluster.faults.vanish_pod(step=name, at="read-back")
     manifest = pod_manifest(name, ["sleep", "60"])
     image = manifest["spec"]["containers"][0]["image"]
     manifest["spec"]["containers"].append({"name": "senro-io", "image": image, "command": ["sleep", "60"]})

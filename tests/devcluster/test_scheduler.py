@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from senro.devcluster import DevCluster, DevClusterThread, VirtualClock
-from senro.devcluster.kubelet.scheduler import NodeInfo, account, patience, refusal, requests_of, tolerates, victims
+from senro.devcluster.kubelet.scheduler import NodeInfo, account, patience, refusal, requests_of, tolerates
 from tests.lib.harness.devcluster import Client, Object, pod_manifest
 
 
@@ -20,10 +20,10 @@ def node(name: str = "n", *, taints: list[Object] | None = None, **spec: Any) ->
     return {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": {"allocatable": amounts}}
 
 
-def pod(name: str = "p", cpu: str = "", priority: int = 0, **spec: Any) -> Object:
+def pod(name: str = "p", cpu: str = "", **spec: Any) -> Object:
     requests = {"resources": {"requests": {"cpu": cpu}}} if cpu else {}
     meta = {"name": name, "uid": name, "creationTimestamp": "2026-11-29T00:00:00Z"}
-    return {"metadata": meta, "spec": {"containers": [{"name": "c", **requests}], "priority": priority, **spec}}
+    return {"metadata": meta, "spec": {"containers": [{"name": "c", **requests}], **spec}}
 
 
 def why(wanted: Object, room: NodeInfo) -> tuple[str, ...]:
@@ -99,17 +99,6 @@ def test_the_sentence_about_all_nodes() -> None:
         "2 Preemption is not helpful for scheduling."
     )
     assert account([]) == "no nodes available to schedule pods"
-
-
-def test_the_least_important_pods_go_first_and_no_more_than_needed() -> None:
-    """Only lower priorities, and those that need not go are spared."""
-    room = NodeInfo(node())
-    for name, cpu, priority in (("low", "500m", 1), ("lower", "1", 0), ("high", "500m", 9)):
-        room.add(pod(name, cpu, priority))
-    names = [one["metadata"]["name"] for one in victims(pod(cpu="500m", priority=5), room) or []]
-    assert names == ["lower"]
-    assert victims(pod(cpu="500m", priority=0), room) is None
-    assert victims(pod(cpu="2", priority=5), room) is None
 
 
 @pytest.fixture(scope="module")

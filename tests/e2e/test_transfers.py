@@ -263,7 +263,7 @@ def test_a_pod_that_vanishes_midway(bench: Bench, at: str) -> None:
 def test_a_pod_that_vanishes_during_the_read_back(bench: Bench) -> None:
     """The command's code is kept, the outcome is Infra `transfer`, and the workspace is untouched."""
     content(bench.folder)
-    bench.faults.vanish_pod(step="w.s", at="reading")
+    bench.faults.vanish_pod(step="w.s", at="read-back")
     result = bench.run(pipeline(bench))
     outcome = result.steps["w.s"].outcome
     assert outcome is not None

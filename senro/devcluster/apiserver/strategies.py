@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from senro.devcluster.objects import Object
 
 _LABEL = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_ACCESS_MODES = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]
+_ACCESS_MODES = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"]
 _UNSERVED_FIELDS = ("affinity", "topologySpreadConstraints")
 
 

@@ -166,22 +166,5 @@ def unready(storage: Storage, pod: Object) -> str:
     return ""
 
 
-def claim_in_use(storage: Storage, pod: Object) -> bool:
-    """Whether another pod has a claim of this one that is for one pod alone (ReadWriteOncePod)."""
-    alone = {
-        str(claim["metadata"]["name"])
-        for claim in mounted_claims(storage, pod)
-        if claim is not None and "ReadWriteOncePod" in claim["spec"]["accessModes"]
-    }
-    others = [
-        other
-        for other in (storage.select(PODS, pod["metadata"]["namespace"]) if alone else [])
-        if other["metadata"]["uid"] != pod["metadata"]["uid"]
-        and other["spec"].get("nodeName")
-        and other["status"].get("phase") not in {"Succeeded", "Failed"}
-    ]
-    return any(alone & set(claim_names(other)) for other in others)
-
-
 def _remove_tree(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)

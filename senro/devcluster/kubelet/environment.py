@@ -35,57 +35,39 @@ class ConfigError(Exception):
     """CreateContainerConfigError: a reference that leads nowhere (recording create-container-config-error)."""
 
 
-class Secrets:
-    """The Secrets of a pod's namespace, as sources of its variables."""
-
-    def __init__(self, namespace: str, find: Find) -> None:
-        self._namespace = namespace
-        self._find = find
-
-    def all_of(self, source: Object) -> dict[str, str]:
-        """The variables of an entry of `envFrom`."""
-        if "secretRef" not in source:
-            raise ConfigError("the embedded cluster fills envFrom from Secrets only")
-        return {source.get("prefix", "") + name: value for name, value in self._data(source["secretRef"]).items()}
-
-    def value(self, name: str, source: Object) -> str | None:
-        """The value of a `valueFrom`; None if it is optional and absent."""
-        if "secretKeyRef" not in source:
-            raise ConfigError(f"the embedded cluster cannot fill {name} from {', '.join(source)}")
-        reference = source["secretKeyRef"]
-        data = self._data(reference)
-        if reference["key"] not in data and not reference.get("optional"):
-            where = f"Secret {self._namespace}/{reference['name']}"
-            raise ConfigError(f"couldn't find key {reference['key']} in {where}")
-        return data.get(reference["key"])
-
-    def _data(self, reference: Object) -> dict[str, str]:
-        name = reference.get("name", "")
-        found = self._find(SECRETS, name)
-        if found is None and not reference.get("optional"):
-            raise ConfigError(f'secret "{name}" not found')
-        return {key: _decode(value) for key, value in ((found or {}).get("data") or {}).items()}
-
-
-def environment(container: Object, hostname: str, user: int, secrets: Secrets) -> dict[str, str]:
+def environment(container: Object, hostname: str, user: int, find: Find) -> dict[str, str]:
     """The whole environment of one container, in the order in which the kubelet makes it.
 
-    A value may refer to what comes before it; what comes from a Secret is taken as it is. `ConfigError` where a
-    reference leads nowhere.
+    A value may refer to the variables before it; a value from a Secret is not expanded. Raises `ConfigError` for a
+    Secret or a key that does not exist, and for a source that the embedded cluster does not serve.
     """
+    if container.get("envFrom"):
+        raise ConfigError("the embedded cluster serves no envFrom")
     variables = dict(_SERVICE)
-    for source in container.get("envFrom") or []:
-        variables |= secrets.all_of(source)
     for entry in container.get("env") or []:
         name = entry["name"]
-        found = (
-            secrets.value(name, entry["valueFrom"])
-            if entry.get("valueFrom")
-            else expand(entry.get("value", ""), variables)
-        )
+        source = entry.get("valueFrom")
+        found = _secret_value(name, source, find) if source else expand(entry.get("value", ""), variables)
         if found is not None:
             variables[name] = found
     return {"PATH": image_path(), "HOSTNAME": hostname, "HOME": "/root" if user == 0 else "/", **variables}
+
+
+def _secret_value(variable: str, source: Object, find: Find) -> str | None:
+    """The value of a `secretKeyRef`; None if it is optional and absent."""
+    if "secretKeyRef" not in source:
+        raise ConfigError(f"the embedded cluster cannot fill {variable} from {', '.join(source)}")
+    reference = source["secretKeyRef"]
+    name, key = reference.get("name", ""), reference["key"]
+    secret = find(SECRETS, name)
+    value = ((secret or {}).get("data") or {}).get(key)
+    if value is not None:
+        return base64.b64decode(value).decode("utf-8", "surrogateescape")
+    if reference.get("optional"):
+        return None
+    if secret is None:
+        raise ConfigError(f'secret "{name}" not found')
+    raise ConfigError(f"couldn't find key {key} in Secret {secret['metadata']['namespace']}/{name}")
 
 
 def image_path() -> str:
@@ -93,7 +75,3 @@ def image_path() -> str:
     standard = _STANDARD_PATH.split(":")
     host = [folder for folder in os.environ.get("PATH", "").split(":") if folder.startswith("/")]
     return ":".join(dict.fromkeys(standard + host))
-
-
-def _decode(value: str) -> str:
-    return base64.b64decode(value).decode("utf-8", "surrogateescape")

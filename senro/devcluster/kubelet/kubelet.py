@@ -63,7 +63,6 @@ class Kubelet:
         self.nodes = {node.name: node for node in nodes}
         recorder = Recorder(storage, clock)
         scheduler = Scheduler(storage, clock, delays, recorder)
-        scheduler.preempt = lambda victim, _pod: self.disrupt(victim, "Preempted")
         self.claims = Claims(storage, folder.parent / "claims")
         self.services = Services(
             storage=storage,

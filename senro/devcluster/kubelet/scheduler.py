@@ -11,12 +11,10 @@ from senro.devcluster.apiserver.quantities import parse_quantity
 from senro.devcluster.apiserver.status import NODES, PODS, Refused
 from senro.devcluster.clock import now_text
 from senro.devcluster.kubelet import status as pod_status
-from senro.devcluster.kubelet.claims import claim_in_use, unready
+from senro.devcluster.kubelet.claims import unready
 from senro.devcluster.kubelet.events import SCHEDULER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from senro.devcluster.clock import Clock
     from senro.devcluster.kubelet.delays import Delays
     from senro.devcluster.kubelet.events import Recorder
@@ -24,9 +22,6 @@ if TYPE_CHECKING:
     from senro.devcluster.storage import Storage
 
 _UNHELPFUL = "Preemption is not helpful for scheduling."
-_TAKEN = (
-    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
-)
 _NO_VICTIMS = "No preemption victims found for incoming pod."
 
 
@@ -48,19 +43,6 @@ class NodeInfo:
         self.pods.append(pod)
         for name, amount in requests_of(pod["spec"]).items():
             self.used[name] = self.used.get(name, Fraction(0)) + amount
-
-    def without(self, pods: Iterable[Object]) -> NodeInfo:
-        """The same node if those pods were gone."""
-        gone = {pod["metadata"]["uid"] for pod in pods}
-        return self.of_those(lambda pod: pod["metadata"]["uid"] not in gone)
-
-    def of_those(self, counts: Callable[[Object], bool]) -> NodeInfo:
-        """The same node with those of its pods alone for which `counts` is true."""
-        room = NodeInfo(self.document)
-        for pod in self.pods:
-            if counts(pod):
-                room.add(pod)
-        return room
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,38 +153,14 @@ def _counted(words: Counter[str]) -> list[str]:
     return sorted(f"{count} {word}" for word, count in words.items())
 
 
-def priority_of(pod: Object) -> int:
-    """A pod's priority, as it was admitted with."""
-    return int(pod["spec"].get("priority") or 0)
-
-
-def victims(pod: Object, room: NodeInfo) -> list[Object] | None:
-    """The pods of lower priority that have to go from a node for this one to fit; None where that does not help."""
-    lower = sorted(
-        (other for other in room.pods if priority_of(other) < priority_of(pod)),
-        key=lambda other: (priority_of(other), other["metadata"]["creationTimestamp"]),
-    )
-    if not lower or refusal(pod, room.without(lower)) is not None:
-        return None
-    chosen = list(lower)
-    # As many are reprieved as can be, the most important first.
-    for other in reversed(lower):
-        fewer = [one for one in chosen if one is not other]
-        if refusal(pod, room.without(fewer)) is None:
-            chosen = fewer
-    return chosen
-
-
 class Scheduler:
-    """Binds pods to nodes, and preempts for those of a higher priority."""
+    """Binds pods to nodes. It preempts no pod: `Faults.fail_pod(reason="Preempted")` does."""
 
     def __init__(self, storage: Storage, clock: Clock, delays: Delays, recorder: Recorder) -> None:
         self._storage = storage
         self._clock = clock
         self._delays = delays
         self._recorder = recorder
-        self.preempt: Callable[[Object, Object], None] = _preempt_nobody
-        """Takes away the first pod for the second."""
 
     async def assign(self, namespace: str, name: str, uid: str) -> str:
         """Bind the pod as soon as a node takes it; returns the node's name. Ends with the task that waits."""
@@ -232,42 +190,17 @@ class Scheduler:
                 room.add(pod)
         return list(rooms.values())
 
-    def admitted(self, name: str) -> NodeInfo | None:
-        """A node with the pods that its kubelet has taken and that are not over; None where there is no such node."""
-        return next((room.of_those(_is_admitted) for room in self.rooms() if room.name == name), None)
-
     def _decide(self, pod: Object) -> tuple[str, str]:
         rooms = self.rooms()
         if words := unready(self._storage, pod):
             return "", f"0/{len(rooms)} nodes are available: {words}. not found"
-        alone = claim_in_use(self._storage, pod)
         refusals = []
         for room in sorted(rooms, key=lambda room: (len(room.pods), room.name)):
             refused = refusal(pod, room)
-            if refused is None and alone:
-                refused = Refusal((_TAKEN,), helpless=False)
             if refused is None:
                 return room.name, ""
             refusals.append(refused)
-        self._make_room(pod, rooms)
         return "", account(refusals)
-
-    def _make_room(self, pod: Object, rooms: list[NodeInfo]) -> None:
-        if priority_of(pod) <= 0 or pod["spec"].get("preemptionPolicy") == "Never":
-            return
-        if any("deletionTimestamp" in other["metadata"] for room in rooms for other in room.pods):
-            return  # room is being made already
-        choices = [(room, chosen) for room in rooms if (chosen := victims(pod, room))]
-        if choices:
-            _, chosen = min(choices, key=lambda choice: len(choice[1]))
-            for victim in chosen:
-                self._recorder.normal(
-                    victim,
-                    "Preempted",
-                    f"Preempted by pod {pod['metadata']['uid']} on node {victim['spec']['nodeName']}",
-                    by=SCHEDULER,
-                )
-                self.preempt(victim, pod)
 
     def _bind(self, pod: Object, node: str) -> None:
         meta = pod["metadata"]
@@ -296,12 +229,3 @@ class Scheduler:
         except Refused:
             return
         self._recorder.warning(pod, "FailedScheduling", message, by=SCHEDULER)
-
-
-def _is_admitted(pod: Object) -> bool:
-    # The kubelet's first word of a pod that it takes is its startTime.
-    return bool(pod["status"].get("startTime"))
-
-
-def _preempt_nobody(victim: Object, pod: Object) -> None:
-    """Nothing runs yet."""

@@ -17,7 +17,7 @@ from senro.devcluster.containers.pipes import output_pipe
 from senro.devcluster.containers.runtime import ContainerConfig, StartError, system_words
 from senro.devcluster.expansion import expand
 from senro.devcluster.images import invalid_name, pull_error
-from senro.devcluster.kubelet.environment import ConfigError, Secrets, environment
+from senro.devcluster.kubelet.environment import ConfigError, environment
 from senro.devcluster.kubelet.pod_resources import whole_number
 from senro.devcluster.kubelet.volumes import mounts, read_only_volumes
 
@@ -202,7 +202,7 @@ class Starter:
                     f'container has runAsNonRoot and image will run as root (pod: "{pod["metadata"]["name"]}_'
                     f'{pod["metadata"]["namespace"]}({pod["metadata"]["uid"]})", container: {container["name"]})'
                 )
-            env = environment(container, hostname, int(user or 0), Secrets(pod["metadata"]["namespace"], self._find))
+            env = environment(container, hostname, int(user or 0), self._find)
             mounted = mounts(container, volumes, read_only_volumes(spec))
         except ConfigError as error:
             self._recorder.warning(pod, "Failed", f"Error: {error}", container=where)

@@ -16,7 +16,6 @@ from senro.devcluster.clock import now_text
 from senro.devcluster.containers.memory import MemoryWatch
 from senro.devcluster.kubelet import status as pod_status
 from senro.devcluster.kubelet.events import ATTACH_DETACH
-from senro.devcluster.kubelet.rejection import rejection
 from senro.devcluster.kubelet.starting import NotStartedError, RunningContainer, Starter
 from senro.devcluster.kubelet.status import PodState
 from senro.devcluster.kubelet.volumes import NotYetError, over_limit, set_up
@@ -256,10 +255,6 @@ class PodWorker:
         self._pod = self._storage.find(PODS, self.namespace, self.name) or self._pod
         await self._clock.sleep(self._delays.admit())
         await node.reachable()
-        room = self._services.scheduler.admitted(name)
-        if room is not None and (refused := rejection(self._pod, room)) is not None:
-            self._reject(*refused)
-            return False
         self.state.start_time = now_text(self._clock)
         self.state.host_address = node.address
         self._publish()
