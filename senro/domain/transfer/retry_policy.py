@@ -98,11 +98,9 @@ class TransferBackoff:
         `at` is the coordinator's monotonic clock, `fraction` a random number from 0 up to but not including 1. A
         `retry` shows that the exec was opened, so it ends an unbroken refusal.
         """
-        match decision.move:
-            case "end":
-                return None
-            case "retry":
-                self._refused_openings.reset()
-                return self._broken_tries.next_wait(at, fraction=fraction, requested=decision.after)
-            case "wait":
-                return self._refused_openings.next_wait(at, fraction=fraction, requested=decision.after)
+        if decision.move == "end":
+            return None
+        if decision.move == "retry":
+            self._refused_openings.reset()
+            return self._broken_tries.next_wait(at, fraction=fraction, requested=decision.after)
+        return self._refused_openings.next_wait(at, fraction=fraction, requested=decision.after)

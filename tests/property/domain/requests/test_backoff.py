@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from itertools import pairwise
 
 import pytest
@@ -110,3 +111,20 @@ def test_a_success_begins_anew(policy: BackoffPolicy, count: int) -> None:
     assert backoff.failures == count
     backoff.reset()
     assert backoff.next_wait(2 * START) == policy.first
+
+
+@given(policies(), fractions)
+def test_the_endless_waits_are_those_of_the_policy(policy: BackoffPolicy, fraction: float) -> None:
+    """The waits of a poll are the waits after no failure, one failure, and so on."""
+    waits = list(itertools.islice(policy.waits(lambda: fraction), 5))
+    assert waits == [policy.wait(count, fraction=fraction) for count in range(5)]
+
+
+@given(policies(bounded=True), st.floats(0, 100))
+def test_the_time_that_passed_counts_from_the_beginning(policy: BackoffPolicy, later: float) -> None:
+    """A bound that begins with its first failure has no time behind it before."""
+    assert Backoff(policy, START).elapsed(START + later) == pytest.approx(later)
+    fresh = Backoff(policy)
+    assert fresh.elapsed(START) == 0
+    fresh.next_wait(START, fraction=0)
+    assert fresh.elapsed(START + later) == pytest.approx(later)
