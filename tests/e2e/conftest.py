@@ -1,4 +1,4 @@
-"""A cluster for the end-to-end tests: the embedded one, or the real one that `SENRO_K8S_*` names."""
+"""The cluster of the end-to-end tests: the embedded one, or the real one that `SENRO_K8S_*` name."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from senro.devcluster.random_faults import random_troubles
 from senro.testing import Bench
 
 OF_THEIR_OWN = frozenset({"test_disruptions.py", "test_logs.py", "test_matrix.py"})
-"""Files whose tests arm troubles of their own, and look at what is seen of a pod that is gone a moment later."""
+"""Files whose tests arm faults of their own, or depend on states that a pod shows only for a moment."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--cluster=real` runs what a real cluster can run, on the cluster of the environment."""
+    """`--cluster=real` runs the tests on the cluster that the environment names, as far as it can run them."""
     parser.addoption("--cluster", choices=("embedded", "real"), default="embedded")
 
 
 @pytest.fixture(scope="session")
 def devcluster_options() -> Mapping[str, Any]:
-    """Two namespaces, so that a test can find nothing of a run where it does not belong."""
+    """Two namespaces, so that a test can check that a run leaves the other one alone."""
     return {"namespaces": ("ci", "other"), "time_scale": 0.02}
 
 
 @pytest.fixture
 def bench(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    """Runs pipelines on the cluster in a folder of the test's own, and tells what they left behind."""
+    """A bench in the test's folder, which checks after the test that nothing is left in the cluster."""
     monkeypatch.chdir(tmp_path)
     if request.config.getoption("--cluster") == "embedded":
         cluster: DevCluster = request.getfixturevalue("devcluster")
@@ -39,7 +39,7 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         bench: Bench = request.getfixturevalue("senro_bench")
         seed = os.environ.get("SENRO_TROUBLE_SEED")
         if seed and request.path.name not in OF_THEIR_OWN:
-            # `make soak` repeats the suite in troubles that no test may notice (tests/soak/test_suite.py).
+            # `make soak` repeats the suite with faults that must not change a result (tests/soak/test_suite.py).
             for name, arguments in random_troubles(f"{seed} {request.node.nodeid}"):
                 getattr(bench.faults, name)(**arguments)
         yield bench

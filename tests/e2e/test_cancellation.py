@@ -1,4 +1,4 @@
-"""A run that its caller cancels: by a scope, a task group, or asyncio; nothing of it is left in the cluster."""
+"""A run that its caller cancels, by a scope, a task group or asyncio, leaves nothing in the cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECRET_TEXT = "made-up-secret-text"
 
 
 class At(senro.Reporter):
-    """Calls `do` once, at a moment: a phase, bytes that are transferred (`upload`, `download`), or a line of output."""
+    """Calls `do` once, at a moment: a phase, transferred bytes (`upload`, `download`), or a line of output."""
 
     def __init__(self, moment: str) -> None:
         self._moment = moment
@@ -73,9 +73,9 @@ async def by_asyncio(run: Run, reporter: At) -> None:
 
 
 def carry_out(bench: Bench, script: str, how: Callable[[Run, At], Awaitable[None]], reporter: At) -> list[Event]:
-    """Run a step with a workspace and a Secret, and cancel the run; what its ledger says afterwards."""
+    """Runs a step with a workspace and a Secret, cancels the run, and returns the events of its ledger."""
     (bench.folder / "project").mkdir(exist_ok=True)
-    # What packs to next to nothing has no middle to be cancelled in.
+    # Random bytes, since a transfer of compressible ones would be too short to cancel it in the middle.
     (bench.folder / "project" / "big.bin").write_bytes(random.Random(0).randbytes(SIZE))
     src = senro.Workspace("src", path="project")
     pipeline = senro.Pipeline("cancelled")
@@ -102,7 +102,7 @@ def carry_out(bench: Bench, script: str, how: Callable[[Run, At], Awaitable[None
 
 
 def check_nothing_is_left(bench: Bench, events: list[Event]) -> None:
-    """The run says that it was cancelled and that its pod is gone, and the cluster has neither pod nor Secret."""
+    """Checks that the run recorded its cancellation and its pod's deletion, and left no pod or Secret."""
     created = {event.pod for event in events if isinstance(event, PodCreated)}
     assert created <= {event.pod for event in events if isinstance(event, PodDeleted) and event.confirmed}
     assert isinstance(events[-1], RunEnded)
@@ -111,21 +111,21 @@ def check_nothing_is_left(bench: Bench, events: list[Event]) -> None:
 
 
 @pytest.mark.parametrize("moment", ["creating", "staging", "upload", "ready", "reading back", "download"])
-def test_a_run_that_is_cancelled_at(bench: Bench, moment: str) -> None:
-    """`anyio.move_on_after` around a run, up at any moment of it, leaves no pod and no Secret."""
+def test_a_run_cancelled_at_any_moment_leaves_nothing(bench: Bench, moment: str) -> None:
+    """`anyio.move_on_after` around a run leaves no pod and no Secret, at whatever moment it expires."""
     script = ENDLESS if moment == "ready" else "true"
     check_nothing_is_left(bench, carry_out(bench, script, by_a_scope, At(moment)))
 
 
 @pytest.mark.parametrize("how", [by_a_task_group, by_asyncio])
-def test_a_run_that_is_cancelled_by(bench: Bench, how: Callable[[Run, At], Awaitable[None]]) -> None:
-    """So does a task group that is cancelled, and a task that asyncio cancels, as `asyncio.wait_for` does."""
+def test_a_run_cancelled_in_any_way_leaves_nothing(bench: Bench, how: Callable[[Run, At], Awaitable[None]]) -> None:
+    """The same holds for a cancelled task group, and for a task that asyncio cancels, as `asyncio.wait_for` does."""
     check_nothing_is_left(bench, carry_out(bench, ENDLESS, how, At("ready")))
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_a_run_that_is_cancelled_between_its_creates(bench: Bench, number: int) -> None:
-    """Whatever request is on its way, the Secret's and the pod's create above all: what it made is removed."""
+def test_a_run_cancelled_during_a_create_leaves_nothing(bench: Bench, number: int) -> None:
+    """What a request in flight creates, such as the Secret or the pod, is deleted."""
 
     async def soon(run: Run, reporter: At) -> None:
         with anyio.move_on_after(60) as scope:

@@ -1,6 +1,6 @@
-"""Steps that mount a PersistentVolumeClaim: what they see, who has it, what is said of one that cannot be had.
+"""Steps that mount a PersistentVolumeClaim: their files, the exclusive use, and the messages for unusable claims.
 
-On a real cluster `SENRO_TEST_CLAIM` names one for the tests; senro creates none.
+On a real cluster `SENRO_TEST_CLAIM` names a claim for the tests, since senro creates none.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CACHE = senro.Workspace("build-cache")
 
 
 def claim_of(bench: Bench, name: str = "senro-build-cache") -> str:
-    """A claim that is there."""
+    """Returns an existing claim."""
     if bench.cluster is None:
         if not os.environ.get("SENRO_TEST_CLAIM"):
             pytest.skip("SENRO_TEST_CLAIM names no PersistentVolumeClaim of the namespace")
@@ -52,7 +52,7 @@ def claim_of(bench: Bench, name: str = "senro-build-cache") -> str:
 
 @contextmanager
 def rules(bench: Bench, *changed: Rule) -> Iterator[None]:
-    """Other rights for the runner."""
+    """Returns a function that replaces the rights of the runner."""
     assert bench.cluster is not None
     bench.cluster.access.set_runner_rules(changed)
     try:
@@ -61,8 +61,8 @@ def rules(bench: Bench, *changed: Rule) -> Iterator[None]:
         bench.cluster.access.set_runner_rules(RUNNER_RULES)
 
 
-def test_a_claim_is_mounted_and_nothing_of_it_carried(bench: Bench) -> None:
-    """What a step leaves in a claim the next one finds there, at another path; none of it crosses or is kept."""
+def test_a_claim_is_mounted_and_not_transferred(bench: Bench) -> None:
+    """The next step finds a step's files in the claim, at another path. Nothing is transferred or stored."""
     target = bench.pod(claims={"build-cache": claim_of(bench)})
     pipeline = senro.Pipeline("claims")
     workflow = pipeline.workflow("w", on=target)
@@ -82,8 +82,8 @@ def test_a_claim_is_mounted_and_nothing_of_it_carried(bench: Bench) -> None:
         assert bench.cluster.leases() == []
 
 
-def test_a_claim_beside_a_workspace(bench: Bench) -> None:
-    """A step carries one workspace and mounts a claim; the workspace comes back, and the claim is no part of it."""
+def test_a_claim_and_a_workspace(bench: Bench) -> None:
+    """A step mounts a workspace and a claim: the workspace is downloaded, and the claim is not part of it."""
     source = senro.Workspace("src")
     target = bench.pod(claims={"build-cache": claim_of(bench)})
     script = "echo built > /src/out; echo cached > /cache/file; cat /cache/file"
@@ -93,7 +93,7 @@ def test_a_claim_beside_a_workspace(bench: Bench) -> None:
 
 
 @pytest.mark.bubblewrap
-def test_a_claim_that_is_mounted_read_only(bench: Bench) -> None:
+def test_a_read_only_claim(bench: Bench) -> None:
     """The kubelet refuses to write to a claim that is mounted `ro`."""
     target = bench.pod(claims={"build-cache": claim_of(bench)})
     result = bench.one("sh", "-c", "touch /cache/file || exit 7", on=target, mounts=[CACHE.at("/cache", "ro")])
@@ -102,8 +102,8 @@ def test_a_claim_that_is_mounted_read_only(bench: Bench) -> None:
     assert b"Read-only file system" in bench.log("w.s")
 
 
-def test_a_declared_user_on_a_claim(bench: Bench) -> None:
-    """A restricted pod of a declared user mounts a claim without an fsGroup, and reads its secrets all the same."""
+def test_a_declared_user_with_a_claim(bench: Bench) -> None:
+    """A restricted pod with a declared user mounts a claim without an fsGroup, and can read its secrets."""
     target = bench.pod(claims={"build-cache": claim_of(bench)}, user=1000, group=1000, security="restricted")
     result = bench.one(
         "sh",
@@ -122,7 +122,7 @@ def test_a_declared_user_on_a_claim(bench: Bench) -> None:
 
 
 def test_steps_that_share_a_claim_run_one_after_the_other(bench: Bench) -> None:
-    """Without needs between them, each has the claim for itself: no two of their pods are there at once."""
+    """Each has the claim exclusively without `needs`: no two of their pods exist at the same time."""
     target = bench.pod(claims={"build-cache": claim_of(bench)})
     pipeline = senro.Pipeline("claims")
     workflow = pipeline.workflow("w", on=target)
@@ -136,8 +136,8 @@ def test_steps_that_share_a_claim_run_one_after_the_other(bench: Bench) -> None:
         assert alive <= 1
 
 
-def test_a_claim_that_is_not_there(bench: Bench) -> None:
-    """A pod whose claim does not exist stays pending in the scheduler's words, which end with the claim's name."""
+def test_a_missing_claim(bench: Bench) -> None:
+    """The pod stays pending, and the message quotes the scheduler and ends with the name of the claim."""
     target = bench.pod(claims={"build-cache": "senro-no-such-claim"}, start_timeout=4)
     result = bench.one("true", on=target, mounts=[CACHE.at("/cache")])
     outcome = result.steps["w.s"].outcome
@@ -150,7 +150,7 @@ def test_a_claim_that_is_not_there(bench: Bench) -> None:
 
 
 def test_an_identity_without_leases(bench: Bench) -> None:
-    """Refused on leases, a step with a claim says which verbs its identity needs; one without a claim runs."""
+    """A step with a claim fails with a message that lists the required verbs; a step without one runs."""
     target = bench.pod(claims={"build-cache": claim_of(bench)})
     without = [rule for rule in RUNNER_RULES if "leases" not in rule.resources]
     with rules(bench, *without):
@@ -165,7 +165,7 @@ def test_an_identity_without_leases(bench: Bench) -> None:
 
 
 class Until(senro.Reporter):
-    """Calls `do` once the step prints a line."""
+    """Calls `do` when the step prints a line."""
 
     def __init__(self, do: Callable[[], object]) -> None:
         self._do = do
@@ -174,8 +174,8 @@ class Until(senro.Reporter):
         self._do()
 
 
-def test_a_cancelled_run_frees_its_claim(bench: Bench) -> None:
-    """A run that is cancelled in the middle of a step gives the claim back when it has put the pod away."""
+def test_a_cancelled_run_releases_its_claim(bench: Bench) -> None:
+    """A run that is cancelled during a step releases the claim after it has deleted the pod."""
     pipeline = senro.Pipeline("claims")
     target = bench.pod(claims={"build-cache": claim_of(bench)})
     endless = "trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done"
@@ -194,9 +194,9 @@ def test_a_cancelled_run_frees_its_claim(bench: Bench) -> None:
 
 
 def test_a_claim_on_another_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pod whose ReadWriteOnce claim is attached elsewhere waits, and the reason says what such a claim does.
+    """A pod whose ReadWriteOnce claim is attached to another node waits, and the message explains such claims.
 
-    With the right to list Events it is the attach controller's own words; without it, what it may be.
+    If the identity may list Events, it quotes the attach controller; if not, it names the possible reason.
     """
     monkeypatch.chdir(tmp_path)
     with DevClusterThread(nodes=("one", "two"), capacity={"cpu": "4"}, time_scale=0.02) as cluster:
@@ -230,7 +230,7 @@ def pending(bench: Bench) -> list[PodPending]:
 
 
 def kubectl(bench: Bench, *words: str, told: dict[str, Any] | None = None) -> None:
-    """Somebody who may do everything."""
+    """Runs kubectl as an administrator."""
     assert bench.cluster is not None
     program, configuration = str(Path(sys.executable).with_name("kubectl")), str(bench.cluster.kubeconfig())
     command = [program, "--kubeconfig", configuration, "--namespace", bench.namespace, *words]
@@ -238,7 +238,7 @@ def kubectl(bench: Bench, *words: str, told: dict[str, Any] | None = None) -> No
 
 
 def holder_of(bench: Bench, claim: str) -> dict[str, Any]:
-    """Somebody else's pod on the node `one`, which has the claim."""
+    """Creates a foreign pod on the node `one` that mounts the claim."""
     container = {
         "name": "holder",
         "image": bench.image,

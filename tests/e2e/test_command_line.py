@@ -1,4 +1,4 @@
-"""The command line in processes of its own: what it prints, how it exits, what it reads and what it leaves."""
+"""The command line as a process: its output, its exit codes, what it reads and what it leaves."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ p.workflow("w", on=k8s.Pod(IMAGE, namespace=NAMESPACE)).step(
 
 
 def write(bench: Bench, script: str, *, size: int = 10) -> Path:
-    """A pipeline file with one step in a pod, and a workspace of `size` bytes."""
+    """Writes a pipeline file with a step in a pod and a workspace of `size` bytes."""
     (bench.folder / "project").mkdir(exist_ok=True)
     (bench.folder / "project" / "file").write_bytes(os.urandom(size))
     path = bench.folder / "pipeline.py"
@@ -50,20 +50,20 @@ def write(bench: Bench, script: str, *, size: int = 10) -> Path:
 
 
 def events(folder: Path) -> list[object]:
-    """The ledger of the only run below `folder`."""
+    """Returns the ledger of the only run below `folder`."""
     (ledger,) = folder.glob(".senro/runs/*/events.jsonl")
     return [decode_event(line) for line in ledger.read_bytes().splitlines()]
 
 
 def seconds_to_end(ledger: list[object]) -> float:
-    """From the request to cancel the run to its end."""
+    """Returns the seconds from the request to cancel the run to its end."""
     asked = next(event.at for event in ledger if isinstance(event, CancelRequested))
     ended = next(event.at for event in ledger if isinstance(event, RunEnded))
     return (datetime.fromisoformat(ended) - datetime.fromisoformat(asked)).total_seconds()
 
 
-def test_a_run_that_succeeds(bench: Bench) -> None:
-    """Exit 0, plain lines without a colour or a carriage return where nobody looks, and a summary."""
+def test_a_successful_run(bench: Bench) -> None:
+    """It exits with 0, and prints plain lines without colours and carriage returns, and a summary."""
     write(bench, "echo hello from the pod")
     done = bench.cli("run", "pipeline.py")
     assert done.returncode == 0, done.stderr
@@ -74,8 +74,8 @@ def test_a_run_that_succeeds(bench: Bench) -> None:
     assert done.stderr == ""
 
 
-def test_a_run_that_fails(bench: Bench) -> None:
-    """Exit 1, and the summary says which step, its code and where its log lies."""
+def test_a_failed_run(bench: Bench) -> None:
+    """It exits with 1, and the summary names the step, its code and its log."""
     write(bench, "exit 7")
     done = bench.cli("run", "pipeline.py:p", "--quiet")
     assert done.returncode == 1
@@ -92,7 +92,7 @@ for name in "abc":
 
 
 def test_the_options_of_a_run(bench: Bench) -> None:
-    """`--run-dir` is where the run's folder is made, `--jobs 1` lets one step begin when the other has ended."""
+    """`--run-dir` is the folder of the run's folder; with `--jobs 1` a step starts after the other has ended."""
     (bench.folder / "pipeline.py").write_text(BESIDE)
     done = bench.cli("run", "pipeline.py", "--run-dir", "kept/here", "--jobs", "1")
     assert done.returncode == 0, done.stderr
@@ -113,8 +113,8 @@ def test_the_options_of_a_run(bench: Bench) -> None:
         ("import senro\np = senro.Pipeline('x')\nq = senro.Pipeline('y')\n", "which pipeline?"),
     ],
 )
-def test_a_mistake_in_the_file_is_a_sentence(bench: Bench, text: str, words: str) -> None:
-    """Exit 2 and a sentence, never a traceback."""
+def test_an_error_in_the_file_is_one_message(bench: Bench, text: str, words: str) -> None:
+    """It exits with 2 and a message, without a traceback."""
     (bench.folder / "p.py").write_text(text)
     for command in ("run", "plan"):
         done = bench.cli(command, "p.py")
@@ -123,8 +123,8 @@ def test_a_mistake_in_the_file_is_a_sentence(bench: Bench, text: str, words: str
         assert "Traceback" not in done.stderr + done.stdout
 
 
-def test_a_cluster_that_does_not_answer(bench: Bench) -> None:
-    """Exit 2 with the address and the cause, before anything was started."""
+def test_an_unreachable_cluster(bench: Bench) -> None:
+    """The command exits with 2, the address and the cause, before it starts anything."""
     write(bench, "true")
     done = bench.cli("run", "pipeline.py", env={"SENRO_K8S_SERVER": "https://127.0.0.1:1"})
     assert done.returncode == 2
@@ -133,7 +133,7 @@ def test_a_cluster_that_does_not_answer(bench: Bench) -> None:
 
 
 def test_a_plan_as_yaml(bench: Bench) -> None:
-    """`plan --pods` prints pods that kubectl could create; nothing is connected to."""
+    """`plan --pods` prints pods that kubectl can create, without connecting to the cluster."""
     write(bench, "echo $HOME")
     done = bench.cli("plan", "pipeline.py", "--pods", env={"SENRO_K8S_SERVER": "https://127.0.0.1:1"})
     assert done.returncode == 0
@@ -201,7 +201,7 @@ def test_no_kubeconfig_and_no_service_account_is_ever_read(bench: Bench) -> None
     ],
 )
 def test_ctrl_c(bench: Bench, moment: str, asked: signal.Signals) -> None:
-    """Staging, running or reading back: exit 130 within 10 s, every step cancelled, nothing left in the cluster."""
+    """During an upload, a command or a download: exit code 130 within 10 s, every step cancelled, nothing left."""
     script = {
         "staging": "true",
         "running": "trap '' TERM INT; echo begun; sleep 300",
@@ -248,8 +248,8 @@ p.workflow("w").step("s", ["sh", "-c", "trap '' TERM INT; echo begun $$; while :
 """
 
 
-def test_a_second_ctrl_c_waits_for_nothing(bench: Bench) -> None:
-    """A local step that ignores SIGTERM is killed at once, before its grace is over; exit 130 and a whole ledger."""
+def test_a_second_ctrl_c_kills_local_steps(bench: Bench) -> None:
+    """A local step that ignores SIGTERM is killed before its grace ends. Exit code 130, with a complete ledger."""
     (bench.folder / "pipeline.py").write_text(STUBBORN)
     process = subprocess.Popen(
         [sys.executable, "-m", "senro", "run", "pipeline.py", "--plain"],
@@ -281,7 +281,7 @@ def test_a_second_ctrl_c_waits_for_nothing(bench: Bench) -> None:
 
 
 def test_the_example_of_the_readme(bench: Bench) -> None:
-    """`senro run examples/release.py` with the variables of `senro devcluster` in another process does the same."""
+    """`senro run examples/release.py` succeeds with the variables of `senro devcluster` in another process."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     server = subprocess.Popen(
@@ -311,8 +311,8 @@ def test_the_example_of_the_readme(bench: Bench) -> None:
     assert server.returncode == 0
 
 
-def test_a_port_that_is_taken(bench: Bench) -> None:
-    """`senro devcluster --port` of a port that somebody has: exit 2 and a sentence."""
+def test_a_port_in_use(bench: Bench) -> None:
+    """`senro devcluster --port` with a port in use exits with 2 and a message."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = bench.cli("devcluster", "--port", str(port))
@@ -322,26 +322,26 @@ def test_a_port_that_is_taken(bench: Bench) -> None:
 
 
 def test_the_demo(bench: Bench) -> None:
-    """`senro demo` succeeds with one recovered step and explains itself; it shows how its workspaces cross."""
+    """`senro demo` succeeds with a recovered step, shows the transfers, and explains the result."""
     done = bench.cli("demo", "--plain")
     assert done.returncode == 0, done.stdout + done.stderr
-    for crossed in (r"build\.make: staged 4\.0 MB, \d+ files$", r"build\.make: read back 4\.0 MB, \d+ files$"):
-        assert re.search(crossed, done.stdout, re.MULTILINE), done.stdout
+    for line in (r"build\.make: staged 4\.0 MB, \d+ files$", r"build\.make: read back 4\.0 MB, \d+ files$"):
+        assert re.search(line, done.stdout, re.MULTILINE), done.stdout
     assert "ship.publish  recovered  2 attempts" in done.stdout
     assert "succeeded with recovery" in done.stdout
     assert done.stderr == ""
 
 
 def test_the_demo_without_bubblewrap(bench: Bench) -> None:
-    """Where bubblewrap cannot run the demo says and does the same, with its volumes mapped."""
+    """Without bubblewrap the demo says so and does the same, with mapped volumes."""
     done = bench.cli("demo", "--plain", env={"SENRO_DEVCLUSTER_MODE": "mapped"})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ship.publish  recovered  2 attempts" in done.stdout
     assert "succeeded with recovery" in done.stdout
 
 
-def test_the_demo_has_no_part_in_the_users_own_cluster(bench: Bench) -> None:
-    """With any SENRO_K8S_* of a cluster of the user's in the environment, the demo uses its own all the same."""
+def test_the_demo_ignores_the_users_cluster(bench: Bench) -> None:
+    """The demo uses its own cluster, whatever SENRO_K8S_* the environment has."""
     elsewhere = {
         "SENRO_K8S_SERVER": "https://127.0.0.1:1",
         "SENRO_K8S_TOKEN": "made-up-token",

@@ -1,4 +1,4 @@
-"""What the cluster does to a step, and troubles of the control plane, from the outside."""
+"""Disruptions of pods and faults of the control plane, from a user's view."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from senro.testing import Bench
     ("reason", "kind"), [("Evicted", "evicted"), ("Preempted", "preempted"), ("Tainted", "evicted")]
 )
 def test_a_disrupted_step_that_exits_zero_is_no_success(bench: Bench, reason: str, kind: str) -> None:
-    """A command that traps SIGTERM and exits 0 leaves a pod that Succeeded; the step is Infra all the same."""
+    """A command that traps SIGTERM and exits with 0 leaves a pod that Succeeded, and its step is Infra."""
     bench.faults.fail_pod(step="w.s", reason=reason, grace_seconds=5)
     result = bench.one("sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.1; done")
     outcome = result.steps["w.s"].outcome
@@ -29,7 +29,7 @@ def test_a_disrupted_step_that_exits_zero_is_no_success(bench: Bench, reason: st
 
 @pytest.mark.parametrize("at", ["staging", "running"])
 def test_a_disrupted_step_recovers(bench: Bench, at: str) -> None:
-    """retry.on_infra runs it again, in a new pod, after the first one is gone."""
+    """retry.on_infra runs the step again, in a new pod, after the first one is gone."""
     bench.faults.fail_pod(step="w.s", at=at, grace_seconds=1)
     src = senro.Workspace("src")
     result = bench.one(
@@ -48,7 +48,7 @@ def test_a_disrupted_step_recovers(bench: Bench, at: str) -> None:
 
 
 class LosingItsNode(Reporter):
-    """Silences the node of the first pod once its step has printed a line, and removes it once the pod is taken."""
+    """Silences the node of the first pod after its step has printed a line, and removes it when the pod is ended."""
 
     def __init__(self, cluster: DevCluster) -> None:
         self._cluster = cluster
@@ -68,8 +68,8 @@ class LosingItsNode(Reporter):
 
 
 @pytest.mark.parametrize("unsafe", [False, True])
-def test_a_step_on_a_node_that_falls_silent(tmp_path: Path, *, unsafe: bool) -> None:
-    """It may be alive there, and the node is named; it is repeated beside itself only where the policy says so."""
+def test_a_step_on_an_unreachable_node(tmp_path: Path, *, unsafe: bool) -> None:
+    """The outcome says that it may be alive, and names the node. It is repeated only if the policy allows that."""
     nodes = ("one", "two")
     with DevClusterThread(namespaces=("ci",), nodes=nodes, time_scale=0.02, toleration_seconds=1) as cluster:
         bench = Bench.embedded(tmp_path, cluster)
@@ -89,8 +89,8 @@ def test_a_step_on_a_node_that_falls_silent(tmp_path: Path, *, unsafe: bool) -> 
         assert cluster.doubled == ([tuple(bench.pods())] if unsafe else [])
 
 
-def test_a_create_whose_answer_was_lost(bench: Bench) -> None:
-    """The pod is adopted by its nonce, and the command runs once."""
+def test_a_create_with_a_lost_answer(bench: Bench) -> None:
+    """The pod is recognised by its nonce, and the command runs once."""
     bench.faults.lose_create_answer()
     result = bench.one("echo", "once")
     assert result.state == "succeeded"
@@ -110,10 +110,8 @@ def test_a_create_whose_answer_was_lost(bench: Bench) -> None:
         (502, "bad gateway", "GET", "/log"),
     ],
 )
-def test_troubles_of_the_control_plane_are_sat_out(
-    bench: Bench, status: int, text: str, method: str, path: str
-) -> None:
-    """A failing request is not a failing step."""
+def test_failing_requests_are_repeated(bench: Bench, status: int, text: str, method: str, path: str) -> None:
+    """A failing request does not fail the step."""
     bench.faults.answer(
         status, text, times=3, method=method, path_contains=path, retry_after=0 if status == 429 else None
     )
@@ -126,8 +124,8 @@ def test_troubles_of_the_control_plane_are_sat_out(
 @pytest.mark.parametrize(
     ("method", "path"), [("GET", "/pods/"), ("DELETE", "/pods/"), ("GET", "/log"), ("POST", "/pods")]
 )
-def test_connections_that_are_dropped(bench: Bench, method: str, path: str) -> None:
-    """So is a connection that ends without an answer, before anything took effect."""
+def test_dropped_connections(bench: Bench, method: str, path: str) -> None:
+    """A connection that ends without an answer and without an effect does not fail the step either."""
     bench.faults.drop_connection(times=2, method=method, path_contains=path)
     result = bench.one("echo", "fine")
     assert result.state == "succeeded", bench.events()
@@ -135,8 +133,8 @@ def test_connections_that_are_dropped(bench: Bench, method: str, path: str) -> N
     assert bench.starts() == 1
 
 
-def test_a_namespace_that_may_not_be_used(bench: Bench) -> None:
-    """A refusal of the apiserver is Infra with its words, and not repeated."""
+def test_a_forbidden_namespace(bench: Bench) -> None:
+    """A refusal of the apiserver is Infra with its message, and the step is not repeated."""
     target = bench.pod()
     p = senro.Pipeline("forbidden")
     on = senro.k8s.Pod(target.image, namespace="kube-system")
@@ -148,8 +146,8 @@ def test_a_namespace_that_may_not_be_used(bench: Bench) -> None:
     assert 'cannot create resource "pods"' in outcome.message
 
 
-def test_a_pod_that_may_not_be_deleted_is_named(tmp_path: Path) -> None:
-    """The step's verdict stands, the result and the ledger say what was left, and with what to delete it."""
+def test_a_pod_that_cannot_be_deleted_is_reported(tmp_path: Path) -> None:
+    """The verdict stands, and the result and the ledger have a command to delete the pod."""
     with DevClusterThread(namespaces=("ci",)) as cluster:
         cluster.access.set_runner_rules([Rule("", ("pods",), ("create", "get")), Rule("", ("pods/log",), ("get",))])
         bench = Bench.embedded(tmp_path, cluster)

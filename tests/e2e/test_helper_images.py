@@ -1,4 +1,4 @@
-"""Images that cannot carry workspaces themselves, helper images that do, and pods that may do little else."""
+"""Images that lack what transfers need, helper images, and pods with few rights."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ BEFORE = {"f": b"1\n", "run": b"#!/bin/sh\n", "d/g": b"2\n"}
 
 
 def absent(bench: Bench, program: str) -> str:
-    """An image without one program that a transfer needs."""
-    bench.faults.clear()  # a real cluster has no such image: the test is skipped there
+    """Returns an image without one program that a transfer needs."""
+    bench.faults.clear()  # skipped on a real cluster, which has no such image
     assert bench.cluster is not None
     known = {"sh": WITHOUT_SHELL, "tar": WITHOUT_TAR}
     return known.get(program) or bench.cluster.add_image(f"without-{program}", absent=[program])
 
 
 @pytest.mark.parametrize("program", ["sh", "tar", "mkfifo"])
-def test_an_image_without_a_program_that_transfers_need(bench: Bench, program: str) -> None:
-    """The sentence names the image, the program and the option; nothing ran, and it is tried no second time."""
+def test_an_image_without_a_required_program(bench: Bench, program: str) -> None:
+    """The message names the image, the program and `helper=`. Nothing ran, and nothing is repeated."""
     image = absent(bench, program)
     result = bench.one(
         "cp",
@@ -64,8 +64,8 @@ def test_an_image_without_a_program_that_transfers_need(bench: Bench, program: s
 
 
 @pytest.mark.parametrize("program", ["sh", "tar", "mkfifo"])
-def test_a_helper_image_carries_for_one_that_cannot(bench: Bench, program: str) -> None:
-    """The step runs in its own image; what crosses, both ways, does so in the helper's."""
+def test_a_helper_image_transfers_for_the_steps_image(bench: Bench, program: str) -> None:
+    """The step runs in its own image; transfers in both directions run in the helper."""
     image = absent(bench, program)
     result = bench.one(
         *("cp", "f", "d/h"),
@@ -83,18 +83,18 @@ def test_a_helper_image_carries_for_one_that_cannot(bench: Bench, program: str) 
 
 
 def test_a_step_without_workspaces_needs_no_helper(bench: Bench) -> None:
-    """Nothing is carried, so an image without a shell is as good as any."""
+    """Nothing is transferred, so the image needs no shell."""
     assert bench.one("true", on=bench.pod(image=absent(bench, "sh"))).ok
 
 
-# A volume with a group hands its setgid bit down.
+# Files inherit the setgid bit of a volume with a group.
 MODES = "stat -c '%a %n' f run d d/g | sed 's/^2//'"
 CHANGES = "echo more >> f; mv d/g d/h; umask 077; mkdir own; echo mine > own/secret"
 
 
-def test_a_helper_without_a_user_stages_for_anybody(bench: Bench) -> None:
-    """It cannot know whom the step's image runs as: 0666 and 0777, which an ordinary user changes and root reads."""
-    bench.faults.clear()  # the image is the embedded cluster's own
+def test_a_helper_without_a_user_makes_files_writable(bench: Bench) -> None:
+    """The user of the step's image is unknown, so files are 0666 and 0777: any user can change, and root read them."""
+    bench.faults.clear()  # the image exists only in the embedded cluster
     result = bench.one(
         *("sh", "-c", f"id -u; {MODES}; {CHANGES}"),
         on=bench.pod(image=ORDINARY_USER, helper=bench.image),
@@ -112,8 +112,8 @@ def test_a_helper_without_a_user_stages_for_anybody(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("helped", [False, True], ids=["alone", "helped"])
-def test_a_declared_user_owns_what_is_staged(bench: Bench, *, helped: bool) -> None:
-    """The transfer containers run as the step's user, in a helper image too: modes are those of the workspace."""
+def test_a_declared_user_owns_uploaded_files(bench: Bench, *, helped: bool) -> None:
+    """Transfers run as the step's user, also in a helper image, so the modes are those of the workspace."""
     helper = {"helper": bench.image} if helped else {}
     result = bench.one(
         *("sh", "-c", f'id -u; id -g; stat -c %u f; cat "$TOKEN"; echo; {MODES}; {CHANGES}'),
@@ -132,9 +132,9 @@ def test_a_declared_user_owns_what_is_staged(bench: Bench, *, helped: bool) -> N
 
 
 @pytest.mark.parametrize("image", [ORDINARY_USER, READ_ONLY_ROOT], ids=["non-root", "read-only-root"])
-def test_an_image_that_may_do_little(bench: Bench, image: str) -> None:
-    """One that runs as an ordinary user, one whose root cannot be written to: both carry workspaces in and back."""
-    bench.faults.clear()  # the images are the embedded cluster's own
+def test_an_image_with_few_rights(bench: Bench, image: str) -> None:
+    """An unprivileged user, and a read-only root file system: both images transfer workspaces in both directions."""
+    bench.faults.clear()  # the images exist only in the embedded cluster
     refused = "! touch /x 2>/dev/null; " if image == READ_ONLY_ROOT else ""
     script = f"set -e; {refused}id -u; echo more >> f; mv d/g d/h"
     result = bench.one(*("sh", "-c", script), on=bench.pod(image=image), mounts=[project(bench).at("/w")], workdir="/w")
@@ -144,9 +144,9 @@ def test_an_image_that_may_do_little(bench: Bench, image: str) -> None:
 
 
 @pytest.fixture
-def restricted(bench: Bench) -> Iterator[None]:
+def restricted_namespace(bench: Bench) -> Iterator[None]:
     """The namespace refuses every pod that does not meet the restricted standard."""
-    bench.faults.clear()  # a real namespace is whatever its owner made it
+    bench.faults.clear()  # the namespace of a real cluster is not changed
     label = "pod-security.kubernetes.io/enforce"
     kubectl(bench, "label", "namespace", bench.namespace, f"{label}=restricted")
     yield
@@ -154,15 +154,15 @@ def restricted(bench: Bench) -> Iterator[None]:
 
 
 def kubectl(bench: Bench, *words: str) -> None:
-    """Do something as an administrator."""
+    """Runs kubectl as an administrator."""
     assert bench.cluster is not None
     program, configuration = str(Path(sys.executable).with_name("kubectl")), str(bench.cluster.kubeconfig())
     subprocess.run([program, "--kubeconfig", configuration, *words], check=True, capture_output=True, timeout=60)
 
 
-@pytest.mark.usefixtures("restricted")
+@pytest.mark.usefixtures("restricted_namespace")
 def test_a_restricted_namespace(bench: Bench) -> None:
-    """`security="restricted"` is what it admits, in the step's own image or with a helper; else its words are told."""
+    """It admits `security="restricted"`, with and without a helper. A refusal is quoted."""
     for options in ({}, {"helper": bench.image}):
         result = bench.one(
             *("sh", "-c", "id -u; echo more >> f"),
@@ -180,8 +180,8 @@ def test_a_restricted_namespace(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("helped", [False, True], ids=["alone", "helped"])
-def test_mounts_that_are_only_read(bench: Bench, *, helped: bool) -> None:
-    """They are staged by `senro-stage` alone; the step cannot write, nothing comes back, no snapshot is taken."""
+def test_read_only_mounts(bench: Bench, *, helped: bool) -> None:
+    """They are only uploaded: the step cannot write, nothing is downloaded, and no snapshot is taken."""
     helper = {"helper": bench.image} if helped else {}
     result = bench.one(
         *("sh", "-c", "cat f d/g; ! touch x 2>/dev/null; ! rm f 2>/dev/null"),
@@ -196,8 +196,8 @@ def test_mounts_that_are_only_read(bench: Bench, *, helped: bool) -> None:
     assert bench.tree("src") == BEFORE
 
 
-def test_an_init_container_that_runs_again(bench: Bench) -> None:
-    """Its volumes were filled for another run of it: refused, the step did not run, and the next attempt is whole."""
+def test_a_second_run_of_the_init_container_is_refused(bench: Bench) -> None:
+    """Its volumes were filled for the first run. The step does not run, and the next attempt is complete."""
     bench.faults.repeat_stage(step="w.s")
     result = bench.one(
         *("sh", "-c", "echo ran; echo more >> f"),

@@ -1,7 +1,7 @@
-"""Pods that send what nobody should unpack: refused by name, the step not repeated, the coordinator's files untouched.
+"""Archives that must not be unpacked are refused by name, without a retry, and change nothing on the coordinator.
 
-What each of some two hundred archives must come to is held by tests/contract/ports/test_hostile_archives.py; here a
-few of them come from the tar of a real step's image, all the way.
+tests/contract/ports/test_hostile_archives.py has some two hundred such archives. Here the tar of a step's image sends a
+few of them in a whole run.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ base64 -d <<'.'
 {sent}
 .
 """
-"""A tar that unpacks as it should, and packs what it likes."""
+"""A tar that extracts normally, and prints a given archive instead of packing."""
 
 Kind = bytes
 Member = tuple[str, Kind, str]
-"""A name, a kind of `tarfile`, and a link's target or a file's content."""
+"""A member: name, type of `tarfile`, and the target of a link or the content of a file."""
 
 
 def tar_of(*members: Member) -> bytes:
-    """An archive of any members, in the form that GNU tar writes."""
+    """Returns an archive with these members, in GNU format."""
     held = io.BytesIO()
     with tarfile.open(fileobj=held, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for name, kind, text in members:
@@ -67,11 +67,11 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "a directory that becomes a link": (tar_of(("0/d", DIRECTORY, ""), ("0/d", LINK, "/OUTSIDE")), "and again as"),
     "up, packed": (gzip.compress(tar_of(("0/../outside", FILE, "owned"))), "has a `..`"),
 }
-"""What is refused, and a piece of the sentence that says so."""
+"""Refused archives, and a part of the message."""
 
 
 def run(bench: Bench, sent: bytes, attempts: int = 1) -> senro.Result:
-    """A step that succeeds, in an image whose tar lies."""
+    """Runs a successful step in an image whose tar prints the archive `sent`."""
     (bench.folder / "project").mkdir()
     (bench.folder / "project" / "f").write_text("mine\n")
     assert bench.cluster is not None
@@ -88,31 +88,31 @@ def run(bench: Bench, sent: bytes, attempts: int = 1) -> senro.Result:
     return bench.run(pipeline)
 
 
-def around(folder: Path) -> set[str]:
-    """Every path of the test's folder but those of the run's own files."""
+def paths_around(folder: Path) -> set[str]:
+    """Returns every path of the test's folder except the files of the run."""
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if "runs" not in path.parts}
 
 
 def check_untouched(bench: Bench, result: senro.Result) -> None:
-    """The workspace holds what it held, nothing lies beside it or anywhere else, and the command ran once."""
+    """Checks that the workspace is unchanged, nothing was written elsewhere, and the command ran once."""
     assert bench.tree("src") == {"f": b"mine\n"}
     assert {path.name for path in Path(result.workspaces["src"].folder).parent.iterdir()} == {"src"}
-    assert around(bench.folder) <= {"project", "project/f", "cache", *around_cache(bench.folder)}
+    assert paths_around(bench.folder) <= {"project", "project/f", "cache", *cache_files(bench.folder)}
     assert not list(bench.folder.rglob("*outside*"))
     assert not list(bench.folder.rglob("*owned*"))
     assert bench.of(SnapshotTaken) == []
     assert (bench.log("w.s"), bench.starts(), result.leftovers) == (b"ran\n", 1, ())
 
 
-def around_cache(folder: Path) -> set[str]:
-    """What the cache keeps of its own."""
-    return {name for name in around(folder) if name.startswith("cache/")}
+def cache_files(folder: Path) -> set[str]:
+    """Returns the files that belong to the cache."""
+    return {name for name in paths_around(folder) if name.startswith("cache/")}
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_must_not_be_unpacked_is_refused_by_name(bench: Bench, name: str) -> None:
-    """It is the step's doing: told in a sentence, not tried again, the code kept; the files are as they were."""
-    bench.faults.clear()  # a real cluster has no image that lies
+def test_a_refused_archive_fails_the_step(bench: Bench, name: str) -> None:
+    """The step fails with a message, without a retry and with its exit code; the files are unchanged."""
+    bench.faults.clear()  # skipped on a real cluster, which has no such image
     sent, words = REFUSED[name]
     result = run(bench, sent, attempts=3)
     (outcome,) = (event.outcome for event in bench.of(AttemptEnded))
@@ -136,9 +136,9 @@ BROKEN: dict[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_looks_damaged_is_read_three_times_and_lost(bench: Bench, name: str) -> None:
-    """It may have been the connection: three tries, then Infra; so for files that nobody counted."""
-    bench.faults.clear()  # as above
+def test_a_damaged_archive_is_read_three_times(bench: Bench, name: str) -> None:
+    """The connection may be at fault: Infra after three tries. Uncounted files are treated in the same way."""
+    bench.faults.clear()  # see above
     result = run(bench, BROKEN[name]())
     (outcome,) = (event.outcome for event in bench.of(AttemptEnded))
     assert result.state == "failed"

@@ -1,4 +1,4 @@
-"""Logs whose streams are cut: every line once and in order, or the result says that some may be missing."""
+"""Logs whose streams are cut: every line once and in order, or the result says that lines may be missing."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from senro.testing import Bench
 LINES = 10_000
 CUTS = 50
 RESTARTS = (1, 600)
-"""Lines at which the kubelet restarts: early, so that the step outlives both on the slowest machine."""
+"""Lines at which the kubelet restarts, early enough that the step outlives both on a slow machine."""
 
 SERVED = len("2026-11-29T10:00:00.000000000Z line 00001\n")
-"""Bytes of one line as the kubelet serves it."""
+"""The size of a line as the kubelet serves it, in bytes."""
 SEED = 20261130
 
 
 class Acting(Reporter):
-    """Does something the first time that a line so far down is reported."""
+    """Calls each function once, when the line with its number is reported."""
 
     def __init__(self, acts: dict[int, Callable[[], None]]) -> None:
         self.acts = acts
@@ -37,7 +37,7 @@ class Acting(Reporter):
 
 
 def test_ten_thousand_lines_through_fifty_cuts_and_two_restarts(bench: Bench) -> None:
-    """Printed at full speed, cut at random places, the kubelet restarted twice: each once, in order, and complete."""
+    """Each line arrives once and in order, printed at full speed, cut at random places and with kubelet restarts."""
     for place in random.Random(SEED).sample(range(1, LINES * SERVED), CUTS):
         bench.faults.cut_log(place)
     cluster = bench.cluster
@@ -58,7 +58,7 @@ def test_ten_thousand_lines_through_fifty_cuts_and_two_restarts(bench: Bench) ->
 
 
 def test_a_long_line_arrives_as_one(bench: Bench) -> None:
-    """The runtime keeps 100 KiB as seven parts, over two seconds and through cuts: they are one line again, once."""
+    """The runtime stores 100 KiB as seven parts, here over two seconds and with cuts. It arrives as one line."""
     for place in (5_000, 40_000, 102_490):
         bench.faults.cut_log(place)
     half = "head -c 51200 /dev/zero | tr '\\0' x"
@@ -68,8 +68,8 @@ def test_a_long_line_arrives_as_one(bench: Bench) -> None:
     assert (bench.faults.pending(), [event.complete for event in bench.of(LogEnded)]) == (0, [True])
 
 
-def test_a_rotation_inside_a_cut_is_said(tmp_path: Path) -> None:
-    """The newest file alone can be read: what was rotated away meanwhile is missing, and log_complete is False."""
+def test_a_rotation_during_a_cut_is_reported(tmp_path: Path) -> None:
+    """Only the newest file can be read, so rotated lines are missing, and log_complete is False."""
     with DevClusterThread(log_limit=4096) as cluster:
         bench = Bench.embedded(tmp_path, cluster)
         reporter = Acting({1: lambda: cluster.restart_kubelet(seconds=0.5)})

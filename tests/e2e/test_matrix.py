@@ -1,6 +1,6 @@
-"""Every disruption at every point of a step's life, every trouble of every request: who is blamed, what is left.
+"""Every disruption at every point of a step's life, and every fault of every request.
 
-`make soak` runs the whole of both matrices, `make test` a seeded tenth; each prints its size and what it counted.
+`make soak` runs both matrices, `make test` a tenth of them, chosen by a seed. Each prints its size and counts.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ pytestmark = [pytest.mark.slow, pytest.mark.bubblewrap]
 SOAK = os.environ.get("SENRO_TEST_PROFILE") == "soak"
 SEED = 20261130
 AT_ONCE = 10
-"""Steps of one run, each with a disruption of its own."""
+"""Number of steps of a run, each with its own disruption."""
 
 REASONS = ("Evicted", "Preempted", "Tainted", "Deleted", "ForceDeleted", "NodePressure", "NodeShutdown", "")
-"""The empty one vanishes without a trace."""
+"""The reasons. With the empty one the pod disappears."""
 
 FINISHED = frozenset({"after-exit", "read-back", "delete"})
-"""The points at which the command has ended by itself."""
+"""The points after the end of the command."""
 
 BLAMED = {"evicted", "preempted", "deleted", "vanished", "node-lost", "stage-failed"}
-"""The kinds of Infra that a disruption may be called."""
+"""The valid kinds of Infra for a disruption."""
 
 
 class Case(NamedTuple):
-    """One disruption of one step."""
+    """A disruption of one step."""
 
     reason: str
     point: str
@@ -49,7 +49,7 @@ class Case(NamedTuple):
 
 
 def sample(cases: list[Any]) -> list[Any]:
-    """All of them in `make soak`, else a tenth, always the same."""
+    """Returns all cases in `make soak`, else a tenth, always the same."""
     return cases if SOAK else random.Random(SEED).sample(cases, max(1, len(cases) // 10))
 
 
@@ -58,7 +58,7 @@ BATCHES = [DISRUPTIONS[at : at + AT_ONCE] for at in range(0, len(DISRUPTIONS), A
 
 
 def step_script(path: str) -> str:
-    """Half a second of work that ends with 0, also when it is told to stop."""
+    """Returns a script that works for half a second and exits with 0, also on SIGTERM."""
     return f"trap 'exit 0' TERM; echo $SENRO_ATTEMPT {path}; i=0; while [ $i -lt 10 ]; do sleep 0.05; i=$((i+1)); done"
 
 
@@ -66,7 +66,7 @@ def step_script(path: str) -> str:
     "batch", BATCHES, ids=lambda batch: "-".join(sorted({case.reason or "none" for case in batch}))
 )
 def test_disruptions(bench: Bench, batch: list[Case], record_property: Callable[[str, object], None]) -> None:
-    """No disrupted step is a success or its command's failure, no finished one is Infra, no two runs of one overlap."""
+    """No disrupted step is a success or a failure of its command, no finished one is Infra, no two pods overlap."""
     with may_list_events(bench):
         result = run(bench, batch)
     counted: Counter[str] = Counter()
@@ -86,7 +86,7 @@ def test_disruptions(bench: Bench, batch: list[Case], record_property: Callable[
 
 @contextmanager
 def may_list_events(bench: Bench) -> Iterator[None]:
-    """A kubelet that evicts leaves no trace in a pod whose only container ends with 0: only an Event tells."""
+    """Lets senro list Events, since only an Event shows an eviction of a single container that ends with 0."""
     assert bench.cluster is not None
     access = bench.cluster.access
     access.set_runner_rules([*RUNNER_RULES, Rule("", ("events",), ("list",))])
@@ -97,7 +97,7 @@ def may_list_events(bench: Bench) -> Iterator[None]:
 
 
 def run(bench: Bench, batch: list[Case]) -> senro.Result:
-    """One pipeline with a step for each case."""
+    """Runs a pipeline with a step for each case."""
     pipeline = senro.Pipeline("matrix")
     workflow = pipeline.workflow("w", on=bench.pod(grace=2))
     for number, case in enumerate(batch):
@@ -121,10 +121,10 @@ def run(bench: Bench, batch: list[Case]) -> senro.Result:
 
 
 def judge(case: Case, first: Outcome) -> str:
-    """What the first attempt came to, in a word; fails where the wrong one is blamed."""
+    """Returns the result of the first attempt in a word. Fails if it is wrong."""
     if case.point not in FINISHED:
         assert first.kind == "infra", (case, first)
-        # The step of an evicted pod may be seen ended before anything tells; then its files are what was lost.
+        # The end of an evicted pod's step may be seen before a sign of the eviction. Then only its files are lost.
         assert first.infra_kind in BLAMED | ({"transfer"} if case.workspace else set()), (case, first)
         return "infra"
     if first.kind == "succeeded":
@@ -136,13 +136,13 @@ def judge(case: Case, first: Outcome) -> str:
         return "finished, files lost"
     if "tie" in first.notes:
         return "tie"
-    # Between two looks it ended and was gone, or its end was taken out of its status: nobody can know.
+    # It ended and disappeared between two polls, or its end was removed from the status: senro cannot know.
     assert (first.code, first.infra_kind in BLAMED) == (None, True), (case, first)
     return "end never seen"
 
 
 def check_order(bench: Bench, step: str) -> None:
-    """No pod of a step is created before the one before it was seen gone."""
+    """Checks that each pod of a step was created after the previous one was seen gone."""
     alive = 0
     for event in bench.events():
         if isinstance(event, PodCreated) and event.step == step:
@@ -152,9 +152,9 @@ def check_order(bench: Bench, step: str) -> None:
             alive -= 1
 
 
-TROUBLES: dict[str, Callable[[Any, str, str], None]] = {
+TRANSIENT_FAULTS: dict[str, Callable[[Any, str, str], None]] = {
     "dropped before": lambda faults, method, path: faults.drop_connection(times=2, method=method, path_contains=path),
-    # Of an exec, which is answered before its command has done anything, the answer that counts is the status.
+    # An exec is answered before its command runs, so its status is the answer that is lost.
     "answer lost": lambda faults, method, path: (
         faults.drop_status() if path == "/exec" else faults.lose_answer(times=1, method=method, path_contains=path)
     ),
@@ -163,7 +163,7 @@ TROUBLES: dict[str, Callable[[Any, str, str], None]] = {
     "503": lambda faults, method, path: faults.answer(503, "down", times=2, method=method, path_contains=path),
     "504": lambda faults, method, path: faults.answer(504, "late", times=1, method=method, path_contains=path),
 }
-"""What befalls a request, before and after it took effect."""
+"""The faults of a request, before and after it takes effect."""
 
 REQUESTS = (
     ("GET", "/version"),
@@ -176,21 +176,21 @@ REQUESTS = (
     ("DELETE", "/pods/"),
     ("DELETE", "/secrets/"),
 )
-"""Every request of an attempt."""
+"""The requests of an attempt."""
 
-TROUBLED = sample(list(itertools.product(TROUBLES, REQUESTS)))
+FAULTY_REQUESTS = sample(list(itertools.product(TRANSIENT_FAULTS, REQUESTS)))
 
 
-@pytest.mark.parametrize(("trouble", "request_of"), TROUBLED, ids=str)
-def test_troubles(
-    bench: Bench, trouble: str, request_of: tuple[str, str], record_property: Callable[[str, object], None]
+@pytest.mark.parametrize(("fault", "request_of"), FAULTY_REQUESTS, ids=str)
+def test_transient_faults(
+    bench: Bench, fault: str, request_of: tuple[str, str], record_property: Callable[[str, object], None]
 ) -> None:
-    """A request that fails in a way that may pass is no failure of the step: it runs once, and all of it arrives."""
-    TROUBLES[trouble](bench.faults, *request_of)
-    # The Secret is given its owner beside the step, and no longer than that lasts.
+    """A transient fault of a request does not fail the step: it runs once, and its files are complete."""
+    TRANSIENT_FAULTS[fault](bench.faults, *request_of)
+    # The patch of the Secret's owner runs concurrently with the step, and ends with it.
     lasting = 3 if request_of[0] == "PATCH" else 0.2
     source = senro.Workspace("src")
-    pipeline = senro.Pipeline("trouble")
+    pipeline = senro.Pipeline("faults")
     pipeline.workflow("w", on=bench.pod()).step(
         "s",
         ["sh", "-c", f'echo ran; wc -c < "$TOKEN" > /w/size; sleep {lasting}'],
@@ -203,4 +203,4 @@ def test_troubles(
     assert bench.tree("src")["size"].strip() == b"10"
     assert bench.starts() == 1
     assert (bench.faults.pending(), result.leftovers) == (0, ())
-    record_property("counts", {f"{len(TROUBLED)} troubles": {"sat out": 1}})
+    record_property("counts", {f"{len(FAULTY_REQUESTS)} requests with a transient fault": {"repeated": 1}})

@@ -1,4 +1,4 @@
-"""A coordinator runs where Linux's own functions are missing, as they are on macOS."""
+"""A coordinator runs without functions that only Linux has, as on macOS."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ steps.step("read", ["cat", "made"], needs=["make"], mounts=[src.at("/src", "ro")
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a Python without what macOS lacks, with pods as plain processes."""
+    """Runs the command line in a Python without what macOS lacks, with pods as plain processes."""
     return subprocess.run(
         [sys.executable, "-c", WITHOUT_LINUX.format(words=list(words))],
         cwd=folder,
@@ -67,7 +67,7 @@ def test_local_steps_run_without_the_functions_of_linux(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_demo_runs_without_the_functions_of_linux(tmp_path: Path) -> None:
-    """So does the embedded cluster: the demo's pods run as plain processes and the run succeeds."""
+    """The embedded cluster does not either: the demo's pods run as plain processes, and the run succeeds."""
     done = run(tmp_path, "demo", "--plain")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "without isolation" in done.stdout

@@ -1,4 +1,4 @@
-"""Persistent workspaces end to end: from run to run, one run at a time, evicted whole, never torn."""
+"""Persistent workspaces: shared by consecutive runs, used by one run at a time, evicted as a whole, never damaged."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def project(bench: Bench) -> None:
 
 
 def counting(bench: Bench, script: str = "echo x >> local", **options: Any) -> senro.Pipeline:
-    """A local step and then a pod, each of which adds a line to its own file of `deps`."""
+    """Returns a local step and a pod step, each of which adds a line to its own file of `deps`."""
     deps = senro.Workspace("deps", path="project", **{**DEPS, **options})
     pipeline = senro.Pipeline("counting")
     pipeline.workflow("here").step("s", ["sh", "-c", script], mounts=[deps.at("/deps")], workdir="/deps")
@@ -45,8 +45,8 @@ def counting(bench: Bench, script: str = "echo x >> local", **options: Any) -> s
     return pipeline
 
 
-def test_persistent_from_run_to_run(bench: Bench) -> None:
-    """The second run starts from what the first one left, local steps and pods alike; its digest is measured first."""
+def test_a_second_run_continues_with_the_content(bench: Bench) -> None:
+    """Local steps and pods get what the first run left, whose digest is computed before the first step."""
     project(bench)
     first = bench.run(counting(bench))
     (bench.folder / "project" / "second").write_bytes(b"2")
@@ -60,8 +60,8 @@ def test_persistent_from_run_to_run(bench: Bench) -> None:
     assert second.workspaces["deps"].folder == str(bench.folder / "cache" / "persistent" / "deps" / "content")
 
 
-def test_persistent_bounds_are_kept(bench: Bench) -> None:
-    """Past max_size after the last step it is evicted, whole, with bound and measurement; the next run begins anew."""
+def test_content_past_max_size_is_evicted(bench: Bench) -> None:
+    """It is evicted after the last step, with bound and measured value, and the next run starts anew."""
     project(bench)
     result = bench.run(counting(bench, "head -c 2000 /dev/zero > large", max_size=1000))
     assert result.ok
@@ -76,8 +76,8 @@ def test_persistent_bounds_are_kept(bench: Bench) -> None:
     assert [event.reused for event in bench.of(WorkspaceOpened)] == [False]
 
 
-def test_persistent_content_that_is_too_old(bench: Bench) -> None:
-    """Older than max_age it is evicted before the first step, which never sees it."""
+def test_content_past_max_age_is_evicted(bench: Bench) -> None:
+    """It is evicted before the first step, which does not see it."""
     project(bench)
     bench.run(counting(bench))
     bench.run(counting(bench, "! test -e pod && echo x >> local", max_age=0.001))
@@ -88,7 +88,7 @@ def test_persistent_content_that_is_too_old(bench: Bench) -> None:
 
 @pytest.mark.anyio
 async def test_two_runs_in_one_process(bench: Bench) -> None:
-    """The second run is refused at once, naming the first one by its id, and before anything of it exists."""
+    """The second run is refused at once and names the first one, before it creates anything."""
     project(bench)
     folder = bench.folder / "runs"
     waiting = counting(bench, f"until test -e {bench.folder}/go; do sleep 0.05; done").build()
@@ -115,7 +115,7 @@ async def test_two_runs_in_one_process(bench: Bench) -> None:
 
 
 def test_two_processes_and_a_killed_run(bench: Bench) -> None:
-    """Another process is refused with exit 2; killed in a step, a run leaves the workspace as it was before it."""
+    """Another process is refused with exit code 2. After a run that was killed, the content is that before the step."""
     project(bench)
     bench.run(counting(bench))
     (bench.folder / "pipeline.py").write_text(PIPELINE)
@@ -130,7 +130,7 @@ def test_two_processes_and_a_killed_run(bench: Bench) -> None:
         finally:
             running.kill()
             running.wait()
-            os.kill(int(started.read_text()), signal.SIGKILL)  # the step outlives a coordinator that is killed
+            os.kill(int(started.read_text()), signal.SIGKILL)  # the step outlives a killed coordinator
     content = bench.folder / "cache" / "persistent" / "deps" / "content"
     assert (content / "half").exists()
     bench.run(counting(bench))
@@ -140,12 +140,12 @@ def test_two_processes_and_a_killed_run(bench: Bench) -> None:
 
 
 def wait_for(path: Path) -> None:
-    """Until the file is there; the test's own timeout bounds it."""
+    """Waits until the file exists; the timeout of the test is the bound."""
     subprocess.run(["sh", "-c", f"until test -e '{path}'; do sleep 0.02; done"], check=True, timeout=60)
 
 
-def test_a_run_without_a_pod(bench: Bench) -> None:
-    """A pipeline of local steps alone keeps one too, and a step that fails leaves what it left."""
+def test_local_steps_keep_a_persistent_workspace(bench: Bench) -> None:
+    """A pipeline of local steps keeps one too, and so does a step that fails."""
     deps = senro.Workspace("deps", **DEPS)
     for _ in range(2):
         bench.one("sh", "-c", "echo x >> f; exit 1", on=local(), mounts=[deps.at("/deps")], workdir="/deps")

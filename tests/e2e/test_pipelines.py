@@ -22,8 +22,8 @@ from senro.domain.run.state import at_start, final_run_state, fold
 from senro.testing import Bench
 
 
-def test_a_command_that_succeeds(bench: Bench) -> None:
-    """The step's output is the pod's log and its exit code the container's."""
+def test_a_successful_command(bench: Bench) -> None:
+    """The step's output is the pod's log, and its exit code the container's."""
     result = bench.one("sh", "-c", "echo one; echo two; printf three")
     assert result.state == "succeeded"
     outcome = result.steps["w.s"].outcome
@@ -34,8 +34,8 @@ def test_a_command_that_succeeds(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("code", [1, 3, 127, 255])
-def test_a_command_that_fails(bench: Bench, code: int) -> None:
-    """Any other exit code fails the step and the run, as the command's own verdict."""
+def test_a_failed_command(bench: Bench, code: int) -> None:
+    """Any other exit code fails the step and the run, as a failure of the command."""
     result = bench.one("sh", "-c", f"echo before; exit {code}")
     assert (result.state, result.ok) == ("failed", False)
     outcome = result.steps["w.s"].outcome
@@ -44,8 +44,8 @@ def test_a_command_that_fails(bench: Bench, code: int) -> None:
     assert bench.log("w.s") == b"before\n"
 
 
-def test_a_command_that_does_not_exist(bench: Bench) -> None:
-    """What the runtime cannot start is the step's own failure, 128, with a hint."""
+def test_a_command_that_cannot_be_started(bench: Bench) -> None:
+    """It fails the step as a failure of its command, with 128 and a hint."""
     result = bench.one("/no/such/command")
     outcome = result.steps["w.s"].outcome
     assert outcome is not None
@@ -54,8 +54,8 @@ def test_a_command_that_does_not_exist(bench: Bench) -> None:
     assert outcome.hint
 
 
-def test_a_workspace_from_here_to_a_pod_to_another_and_back(bench: Bench) -> None:
-    """Files written by a local step are changed in a pod, read in another, and come back, with one digest a state."""
+def test_a_workspace_through_a_local_step_and_two_pods(bench: Bench) -> None:
+    """Pods change and read the files of a local step, and they come back. Each state has one digest."""
     src = senro.Workspace("src")
     p = senro.Pipeline("hand")
     p.workflow("a").step(
@@ -83,7 +83,7 @@ def test_a_workspace_from_here_to_a_pod_to_another_and_back(bench: Bench) -> Non
 
 
 def test_the_first_content_of_a_workspace(bench: Bench) -> None:
-    """The folder of `path=` is copied, excludes applied, and never written to."""
+    """The folder of `path=` is copied without the excluded files, and never written to."""
     source = bench.folder / "project"
     (source / ".git").mkdir(parents=True)
     (source / ".git" / "HEAD").write_text("x")
@@ -102,8 +102,8 @@ def test_the_first_content_of_a_workspace(bench: Bench) -> None:
     assert (source / "keep.txt").read_text() == "kept"
 
 
-def test_the_run_folder_is_no_part_of_the_workspace_it_lies_in(bench: Bench) -> None:
-    """A workspace of the working folder does not carry the runs that lie in it."""
+def test_the_run_folder_is_excluded_from_a_workspace(bench: Bench) -> None:
+    """A workspace of the working folder does not contain the runs in it."""
     (bench.folder / "file").write_text("x")
     src = senro.Workspace("src", path=".", exclude=["cache"])
     p = senro.Pipeline("inside")
@@ -115,7 +115,7 @@ def test_the_run_folder_is_no_part_of_the_workspace_it_lies_in(bench: Bench) -> 
 
 @pytest.mark.bubblewrap
 def test_a_read_only_mount_in_a_pod(bench: Bench) -> None:
-    """The pod refuses to write to it, and nothing is read back."""
+    """The pod cannot write to it, and nothing is downloaded."""
     src = senro.Workspace("src")
     result = bench.one("sh", "-c", "! touch /w/x", mounts=[src.at("/w", "ro")])
     assert result.ok
@@ -123,8 +123,8 @@ def test_a_read_only_mount_in_a_pod(bench: Bench) -> None:
     assert [event.pod for event in bench.of(PodCreated)] != []
 
 
-def test_a_local_step_that_writes_through_a_read_only_mount(bench: Bench) -> None:
-    """It is found out afterwards and fails, and the change is undone."""
+def test_a_local_step_that_writes_to_a_read_only_mount_fails(bench: Bench) -> None:
+    """The change is detected after the step, and undone."""
     src = senro.Workspace("src")
     p = senro.Pipeline("ro")
     w = p.workflow("w")
@@ -137,8 +137,8 @@ def test_a_local_step_that_writes_through_a_read_only_mount(bench: Bench) -> Non
     assert bench.tree("src") == {"f": b"1\n"}
 
 
-def test_what_a_failed_step_left_comes_back(bench: Bench) -> None:
-    """A command that exits non-zero still hands its workspace back, for its reports."""
+def test_a_failed_step_keeps_its_files(bench: Bench) -> None:
+    """The workspace of a failed command is downloaded too, for its reports."""
     src = senro.Workspace("src")
     result = bench.one("sh", "-c", "echo report > /w/report; exit 4", mounts=[src.at("/w")])
     assert result.state == "failed"
@@ -146,8 +146,8 @@ def test_what_a_failed_step_left_comes_back(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("local", [True, False])
-def test_a_link_that_leaves_the_workspace(bench: Bench, local: bool) -> None:
-    """The step fails with the link's name, and the workspace is as it was before."""
+def test_a_link_out_of_the_workspace_fails_the_step(bench: Bench, local: bool) -> None:
+    """The message names the link, and the workspace is unchanged."""
     src = senro.Workspace("src")
     on = senro.local() if local else bench.pod()
     p = senro.Pipeline("link")
@@ -164,7 +164,7 @@ def test_a_link_that_leaves_the_workspace(bench: Bench, local: bool) -> None:
 
 
 def test_a_workspace_of_scope_step(bench: Bench) -> None:
-    """Each step that mounts it starts from its first content, whatever others did to theirs."""
+    """Each step starts with the first content, whatever other steps did to theirs."""
     (bench.folder / "seed").mkdir()
     (bench.folder / "seed" / "f").write_text("seed")
     tmp = senro.Workspace("tmp", path="seed", scope="step")
@@ -179,7 +179,7 @@ def test_a_workspace_of_scope_step(bench: Bench) -> None:
 
 @pytest.mark.bubblewrap
 def test_two_workspaces_in_one_pod(bench: Bench) -> None:
-    """Every mount crosses in one archive and comes back to its own folder."""
+    """All mounts are transferred in one archive, each to and from its own folder."""
     one, two, three = (senro.Workspace(name) for name in ("one", "two", "three"))
     p = senro.Pipeline("several")
     p.workflow("w").step("seed", ["sh", "-c", "echo 3 > f"], mounts=[three.at("/c")], workdir="/c")
@@ -191,8 +191,8 @@ def test_two_workspaces_in_one_pod(bench: Bench) -> None:
 
 
 @pytest.mark.bubblewrap
-def test_what_a_step_sees(bench: Bench) -> None:
-    """Variables arrive as they were written, `$` included, with senro's own beside them; the coordinator's do not."""
+def test_the_variables_of_a_step(bench: Bench) -> None:
+    """Variables have their exact values, `$` included, and senro's are added; the coordinator's are not."""
     src = senro.Workspace("my-src")
     result = bench.one(
         "sh",
@@ -209,7 +209,7 @@ def test_what_a_step_sees(bench: Bench) -> None:
 
 
 def test_a_local_step_does_not_get_the_credentials(bench: Bench) -> None:
-    """No variable of the cluster or of a secret reaches a local child."""
+    """A local step gets no variable of the cluster or of a secret."""
     p = senro.Pipeline("env")
     p.workflow("w").step("s", ["env"])
     p.workflow("x", on=bench.pod()).step("s", ["true"])
@@ -219,8 +219,8 @@ def test_a_local_step_does_not_get_the_credentials(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("local", [True, False])
-def test_a_secret_is_a_file_and_nothing_else(bench: Bench, local: bool) -> None:
-    """Its value reaches the step as a file, and no field of a pod, no event, no log, no file of ours holds it."""
+def test_a_secret_is_only_a_file(bench: Bench, local: bool) -> None:
+    """The step gets the value as a file. No field of a pod, event, log or other file contains it."""
     value = "correct-horse-battery-staple"
     p = senro.Pipeline("secret")
     p.workflow("w", on=senro.local() if local else bench.pod()).step(
@@ -245,18 +245,18 @@ def test_a_secret_from_the_environment(bench: Bench) -> None:
 
 
 def test_a_missing_secret_is_refused_before_anything_starts(bench: Bench) -> None:
-    """The refusal names the variable to set; nothing was created."""
+    """The refusal names the variable to set, and nothing was created."""
     with pytest.raises(senro.ConfigurationError, match="SENRO_SECRET_TOKEN"):
         bench.one("true", secrets={"T": "token"})
     assert not (bench.folder / "runs").exists()
 
 
-def test_steps_start_when_their_needs_are_settled(bench: Bench) -> None:
-    """Two steps without needs of each other run at the same time; what needs both comes after both."""
+def test_steps_start_when_their_needs_have_ended(bench: Bench) -> None:
+    """Two steps without needs run at the same time, and a step that needs both runs after them."""
     p = senro.Pipeline("order")
     w = p.workflow("w", on=bench.pod())
     src = senro.Workspace("src")
-    # Each waits for the other's file: they only end if they overlap.
+    # Each waits for the other's file, so they only end if they run at the same time.
     meet = "touch {0}; i=0; while [ ! -e {1} ] && [ $i -lt 600 ]; do sleep 0.1; i=$((i+1)); done; test -e {1}"
     local = p.workflow("l")
     folder = str(bench.folder)
@@ -270,8 +270,8 @@ def test_steps_start_when_their_needs_are_settled(bench: Bench) -> None:
     assert ended[-1] == "w.c"
 
 
-def test_jobs_bounds_how_many_steps_run_at_once(bench: Bench) -> None:
-    """With one job, an attempt begins only when the one before has ended."""
+def test_jobs_bounds_the_concurrent_attempts(bench: Bench) -> None:
+    """With one job, an attempt starts after the previous one has ended."""
     p = senro.Pipeline("jobs")
     for number in range(3):
         p.workflow(f"w{number}").step("s", ["true"])
@@ -281,7 +281,7 @@ def test_jobs_bounds_how_many_steps_run_at_once(bench: Bench) -> None:
 
 
 def test_max_pods_bounds_the_pods_of_a_target(bench: Bench) -> None:
-    """No more pods of a target exist at once than it allows."""
+    """At most `max_pods` pods of a target exist at the same time."""
     p = senro.Pipeline("max")
     on = bench.pod(max_pods=1)
     for number in range(3):
@@ -295,8 +295,8 @@ def test_max_pods_bounds_the_pods_of_a_target(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("local", [True, False])
-def test_a_step_that_takes_too_long(bench: Bench, local: bool) -> None:
-    """It is ended, and the run says timed_out, not failed by its command."""
+def test_a_timeout(bench: Bench, local: bool) -> None:
+    """The step is ended, and its state is timed_out instead of failed."""
     result = bench.one(
         "sh", "-c", "echo begun; sleep 300", timeout=1, on=senro.local() if local else bench.pod(grace=1)
     )
@@ -305,8 +305,8 @@ def test_a_step_that_takes_too_long(bench: Bench, local: bool) -> None:
     assert bench.log("w.s") == b"begun\n"
 
 
-def test_a_failure_skips_what_needs_it(bench: Bench) -> None:
-    """What needs a failed step is skipped, what does not goes on."""
+def test_a_failure_skips_dependent_steps(bench: Bench) -> None:
+    """The steps that need a failed one are skipped, and the others run."""
     p = senro.Pipeline("skip")
     w = p.workflow("w")
     w.step("bad", ["false"])
@@ -323,8 +323,8 @@ def test_a_failure_skips_what_needs_it(bench: Bench) -> None:
     }
 
 
-def test_a_failure_that_is_allowed(bench: Bench) -> None:
-    """With continue_on_error what needs the step runs, and the run is partial, which is no failure."""
+def test_continue_on_error(bench: Bench) -> None:
+    """The steps that need it run, and the run is partial, which counts as success."""
     p = senro.Pipeline("partial")
     w = p.workflow("w")
     w.step("bad", ["false"], continue_on_error=True)
@@ -334,8 +334,8 @@ def test_a_failure_that_is_allowed(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("local", [True, False])
-def test_a_failure_that_is_repeated(bench: Bench, local: bool) -> None:
-    """retry.on_failure runs the command again, from the workspace as it was before the first attempt."""
+def test_retry_on_failure(bench: Bench, local: bool) -> None:
+    """The command runs again, with the workspace as before the first attempt."""
     src = senro.Workspace("src")
     on = senro.local() if local else bench.pod()
     p = senro.Pipeline("again")
@@ -352,21 +352,21 @@ def test_a_failure_that_is_repeated(bench: Bench, local: bool) -> None:
     assert bench.tree("src") == {"left": b""}
 
 
-def test_a_retry_on_infra_does_not_repeat_a_verdict(bench: Bench) -> None:
-    """The command's own failure is not repeated by a policy for what the cluster does."""
+def test_retry_on_infra_does_not_repeat_a_failed_command(bench: Bench) -> None:
+    """A failure of the command is not repeated by a policy for infrastructure failures."""
     result = bench.one("false", retry=retry.on_infra(attempts=3, delay=0.01))
     assert (result.steps["w.s"].state, result.steps["w.s"].attempts) == ("failed", 1)
 
 
 def test_ten_thousand_lines_arrive_once_and_in_order(bench: Bench) -> None:
-    """A fast writer's log is whole."""
+    """The log of a step that prints fast is complete."""
     bench.one("sh", "-c", "i=0; while [ $i -lt 10000 ]; do echo line $i; i=$((i+1)); done")
     assert bench.log("w.s") == b"".join(b"line %d\n" % number for number in range(10_000))
 
 
 @pytest.mark.bubblewrap
 def test_a_restricted_pod_as_a_user(bench: Bench) -> None:
-    """A pod that meets the restricted standard carries a workspace in and back as its user."""
+    """A pod of the restricted standard transfers a workspace in both directions as its user."""
     src = senro.Workspace("src")
     p = senro.Pipeline("restricted")
     p.workflow("a").step("seed", ["sh", "-c", "echo 1 > f"], mounts=[src.at("/w")], workdir="/w")
@@ -378,8 +378,8 @@ def test_a_restricted_pod_as_a_user(bench: Bench) -> None:
     assert bench.tree("src") == {"f": b"1\n", "g": b"1\n"}
 
 
-def test_the_ledger_tells_the_whole_run(bench: Bench) -> None:
-    """Folding events.jsonl gives what the result says."""
+def test_the_ledger_describes_the_whole_run(bench: Bench) -> None:
+    """The state computed from events.jsonl equals the result."""
     src = senro.Workspace("src")
     p = senro.Pipeline("ledger")
     p.workflow("w", on=bench.pod()).step("s", ["sh", "-c", "echo 1 > /w/f"], mounts=[src.at("/w")])

@@ -1,4 +1,4 @@
-"""Scratch caches: what a step starts from, what is saved, and by whom."""
+"""Scratch caches: what a step starts with, what is saved, and by which step."""
 
 from __future__ import annotations
 
@@ -30,38 +30,38 @@ from tests.lib.harness.object_store import SeaweedFS, breakable_proxy, seaweedfs
 SCRATCH = (RemoteCacheDisabled, ScratchMissed, ScratchNotSaved, ScratchRestored, ScratchSaved)
 
 FILL = "cat /c/* 2>/dev/null; echo $0 >> /c/$1"
-"""Print what the cache holds, and add a line to one of its files."""
+"""A script that prints the content of the cache, and adds a line to one of its files."""
 
 
 GOMOD = senro.ScratchCache("gomod", key="gomod-{{ hash_files('go.sum') }}", restore_keys=["gomod-"])
 
 
 def fill(bench: Bench, word: str = "first", *, cache: senro.ScratchCache = GOMOD) -> senro.Result:
-    """Run one pod that prints its cache and adds the word to it."""
+    """Runs a pod that prints its cache and adds the word to it."""
     result: senro.Result = bench.one("sh", "-c", FILL, word, "words", mounts=[cache.at("/c")])
     return result
 
 
 @pytest.fixture
 def go_sum(bench: Bench) -> Path:
-    """The file that the key is made of."""
+    """The file that the key hashes."""
     path = bench.folder / "go.sum"
     path.write_text("1")
     return path
 
 
 def scratch_events(bench: Bench) -> list[Event]:
-    """What the ledger says of scratch caches."""
+    """Returns the events about scratch caches."""
     return [event for event in bench.events() if isinstance(event, SCRATCH)]
 
 
-def elsewhere(bench: Bench, name: str) -> None:
-    """From now on as on another machine: with a cache folder of its own."""
+def use_another_machine(bench: Bench, name: str) -> None:
+    """Acts as another machine from now on: sets a new cache folder."""
     bench.environ["SENRO_CACHE_DIR"] = str(bench.folder / name)
 
 
-def test_saved_once_and_restored(bench: Bench, go_sum: Path) -> None:
-    """The first run saves what came back; the second starts from it, and neither reads it back nor saves it again."""
+def test_a_cache_is_saved_once_and_restored(bench: Bench, go_sum: Path) -> None:
+    """The first run saves the downloaded cache. The second starts with it, and neither downloads nor saves it."""
     assert fill(bench).state == "succeeded"
     missed, saved = scratch_events(bench)
     assert isinstance(missed, ScratchMissed)
@@ -82,7 +82,7 @@ def test_saved_once_and_restored(bench: Bench, go_sum: Path) -> None:
     assert bench.log("w.s") == b"first\n"
 
 
-def test_another_key_starts_from_the_newest_under_a_prefix(bench: Bench, go_sum: Path) -> None:
+def test_a_restore_key_restores_the_newest_entry(bench: Bench, go_sum: Path) -> None:
     """With another key the newest entry under the restore key is restored, and the result saved under the key."""
     for word in ("1", "2", "3"):
         go_sum.write_text(word)
@@ -99,8 +99,8 @@ def test_another_key_starts_from_the_newest_under_a_prefix(bench: Bench, go_sum:
     assert bench.log("w.s") == b""
 
 
-def test_what_a_cache_holds(bench: Bench, go_sum: Path) -> None:
-    """Nothing is excluded: what workspaces leave behind, links that lead out of it and rights to execute come back."""
+def test_a_cache_excludes_nothing(bench: Bench, go_sum: Path) -> None:
+    """It keeps files that workspaces exclude, links that lead out of it, and executable files."""
     make = (
         "cd /c && mkdir -p node_modules/.git && ln -s /etc/hostname out; cd node_modules/.git; echo x > f; chmod +x f"
     )
@@ -112,8 +112,8 @@ def test_what_a_cache_holds(bench: Bench, go_sum: Path) -> None:
 
 
 @pytest.mark.usefixtures("go_sum")
-def test_a_step_that_fails_saves_nothing(bench: Bench) -> None:
-    """Only what a step left that succeeded is saved, in a pod and locally; a workspace beside it is read back."""
+def test_a_failed_step_saves_nothing(bench: Bench) -> None:
+    """In a pod and locally. Its workspace is downloaded nevertheless."""
     out = senro.Workspace("out")
     mounts = [GOMOD.at("/c"), out.at("/out")]
     assert bench.one("sh", "-c", "echo x > /c/x; echo x > /out/x; exit 3", mounts=mounts).state == "failed"
@@ -126,7 +126,7 @@ def test_a_step_that_fails_saves_nothing(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("go_sum")
 def test_no_snapshot_saves_nothing(bench: Bench) -> None:
-    """A step whose mounts are not read back leaves its cache as it was for those after it, in a pod and locally."""
+    """A step with `no_snapshot` leaves its cache unchanged for later steps, in a pod and locally."""
     p = senro.Pipeline("p")
     w = p.workflow("a", on=bench.pod())
     w.step("pod", ["sh", "-c", "echo pod > /c/pod"], mounts=[GOMOD.at("/c")], no_snapshot=True)
@@ -139,10 +139,11 @@ def test_no_snapshot_saves_nothing(bench: Bench) -> None:
 
 
 @pytest.mark.usefixtures("go_sum")
-def test_handed_from_a_local_step_to_a_pod_and_back(bench: Bench) -> None:
-    """Needs put them in order: the pod starts from what the local step left, the next local step from what came back.
+def test_a_cache_passes_between_local_steps_and_pods(bench: Bench) -> None:
+    """With needs, a pod starts with what the local step left, and the next local step with the download.
 
-    What the first one left is saved, also in a run that started from another entry; the ledger says what was not.
+    The content after the first step is saved, also in a run that started with another entry. The ledger has what was
+    not saved.
     """
     p = senro.Pipeline("p")
     p.workflow("a").step("local", ["sh", "-c", "echo a > a"], mounts=[GOMOD.at("/c")], workdir="/c")
@@ -164,8 +165,8 @@ def test_handed_from_a_local_step_to_a_pod_and_back(bench: Bench) -> None:
 
 
 @pytest.mark.usefixtures("go_sum")
-def test_pods_share_one_ordered_or_not(bench: Bench) -> None:
-    """Each starts from the restored copy and sees nothing of the others; the first that comes back is saved."""
+def test_pods_share_a_cache(bench: Bench) -> None:
+    """Each starts with the restored content and does not see the others. The first download is saved."""
     fill(bench, "old", cache=senro.ScratchCache("gomod", key="gomod-old"))
     p = senro.Pipeline("p")
     w = p.workflow("w", on=bench.pod())
@@ -185,11 +186,11 @@ def test_pods_share_one_ordered_or_not(bench: Bench) -> None:
 
 @pytest.mark.bubblewrap
 @pytest.mark.usefixtures("go_sum")
-def test_a_cache_that_does_not_come_back(bench: Bench) -> None:
-    """Nothing is saved, the step succeeds all the same with its workspace whole, and the ledger says why."""
+def test_a_failed_download_of_a_cache_saves_nothing(bench: Bench) -> None:
+    """The step succeeds with its complete workspace, and the ledger has the reason."""
     out = senro.Workspace("out")
     mounts = [GOMOD.at("/c"), out.at("/out")]
-    # The workspace is read first, and has less than that; every try for the cache after it is cut.
+    # The workspace is downloaded first and is smaller; every try for the cache after it is cut.
     bench.faults.cut_exec(direction="stdout", after_bytes=50_000, container=IO_CONTAINER, times=4)
     result = bench.one("sh", "-c", "head -c 100000 /dev/urandom > /c/x; echo x > /out/x", mounts=mounts)
     assert result.state == "succeeded"
@@ -205,8 +206,8 @@ def test_a_cache_that_does_not_come_back(bench: Bench) -> None:
 
 
 @pytest.mark.usefixtures("go_sum")
-def test_what_does_not_travel(bench: Bench) -> None:
-    """A fifo is left out, and a link that leads in a circle is kept as the text that it is."""
+def test_a_cache_omits_fifos_and_keeps_links(bench: Bench) -> None:
+    """A fifo is omitted, and a link that leads in a circle is kept as text."""
     make = "ln -s . deep; mkdir d; mkfifo d/fifo; echo x > x"
     assert bench.one("sh", "-c", make, on=senro.local(), mounts=[GOMOD.at("/c")], workdir="/c").state == "succeeded"
     saved = bench.of(ScratchSaved)
@@ -215,8 +216,8 @@ def test_what_does_not_travel(bench: Bench) -> None:
     assert bench.log("w.s").split() == b"/c: d deep x /c/d: .".split()
 
 
-def test_a_key_that_hashes_nothing(bench: Bench) -> None:
-    """A pattern that matches no file is refused before anything is made; each such call is told at once."""
+def test_a_key_without_a_matching_file_is_refused(bench: Bench) -> None:
+    """It is refused before anything is created, with all such calls at once."""
     cache = senro.ScratchCache(
         "gomod", key="a-{{ hash_files('go.sum') }}", restore_keys=["a-{{ hash_files('**/*.lock', 'x') }}"]
     )
@@ -230,8 +231,8 @@ def test_a_key_that_hashes_nothing(bench: Bench) -> None:
     assert not (bench.folder / "runs").exists()
 
 
-def test_runs_are_no_part_of_a_key(bench: Bench, go_sum: Path) -> None:
-    """What runs leave in the working folder does not change a key: the copies of workspaces lie there."""
+def test_the_folder_of_runs_does_not_change_a_key(bench: Bench, go_sum: Path) -> None:
+    """The copies of workspaces in the folder of the runs are not hashed."""
     src = senro.Workspace("src", path="src")
     (bench.folder / "src").mkdir()
     (bench.folder / "src" / "go.sum").write_text(go_sum.read_text())
@@ -256,7 +257,7 @@ def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedFS]:
 
 @pytest.fixture
 def remote(bench: Bench, seaweed: SeaweedFS, go_sum: Path) -> SeaweedFS:
-    """The store, used by the bench below the name of its folder."""
+    """The variables of the store, below the name of the bench's folder."""
     del go_sum
     bench.environ |= seaweed.environment(bench.folder.name)
     return seaweed
@@ -264,11 +265,11 @@ def remote(bench: Bench, seaweed: SeaweedFS, go_sum: Path) -> SeaweedFS:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("remote")
-def test_shared_between_machines(bench: Bench) -> None:
-    """What one machine saved is saved in the store too, and another one starts from it, and then has it itself."""
+def test_a_store_shares_entries_between_machines(bench: Bench) -> None:
+    """An entry is saved in the store too. Another machine starts with it, and then has it locally."""
     fill(bench)
     assert [event.store for event in bench.of(ScratchSaved)] == ["local", "remote"]
-    elsewhere(bench, "other")
+    use_another_machine(bench, "other")
     for where in ("remote", "local"):
         fill(bench, "second")
         assert bench.log("w.s") == b"first\n"
@@ -278,12 +279,12 @@ def test_shared_between_machines(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_restore_keys_look_in_both(bench: Bench, remote: SeaweedFS) -> None:
-    """The newest entry under a restore key is taken, in whichever store it lies; the key itself comes first."""
+def test_restore_keys_search_both_stores(bench: Bench, remote: SeaweedFS) -> None:
+    """The newest entry of both stores under a restore key is used; an entry under the key is preferred."""
     del remote
     (bench.folder / "go.sum").write_text("here")
     fill(bench, "here")
-    elsewhere(bench, "other")
+    use_another_machine(bench, "other")
     (bench.folder / "go.sum").write_text("there")
     fill(bench, "there", cache=dataclasses.replace(GOMOD, restore_keys=()))
     bench.environ["SENRO_CACHE_DIR"] = str(bench.folder / "third")
@@ -297,8 +298,8 @@ def test_restore_keys_look_in_both(bench: Bench, remote: SeaweedFS) -> None:
 
 @pytest.mark.slow
 def test_two_coordinators_save_one_key_at_once(bench: Bench, remote: SeaweedFS) -> None:
-    """Both runs succeed; one entry is there, saved by one of them, and the other one says so."""
-    # Each step waits for the other one, so that both runs have looked for the key in vain before either saves.
+    """Both runs succeed. One saves the entry, and the other reports that it exists."""
+    # Each step waits for the other one, so that both runs have missed the key before either saves.
     met = f"until [ $(ls {bench.folder} | grep -c met-) = 2 ]; do sleep 0.02; done"
     (bench.folder / "two.py").write_text(
         "import senro\n"
@@ -330,7 +331,7 @@ def test_two_coordinators_save_one_key_at_once(bench: Bench, remote: SeaweedFS) 
 
 
 @pytest.mark.slow
-def test_a_store_that_dies_midway(bench: Bench, remote: SeaweedFS) -> None:
+def test_a_store_that_fails_during_a_run(bench: Bench, remote: SeaweedFS) -> None:
     """The run succeeds, records one `scratch.remote-disabled`, and sends the store no more requests."""
     with breakable_proxy(remote, after=2_000_000) as way:
         bench.environ |= remote.environment(bench.folder.name, endpoint=way.endpoint, TIMEOUT="2")
@@ -348,8 +349,8 @@ def test_a_store_that_dies_midway(bench: Bench, remote: SeaweedFS) -> None:
 
 
 @pytest.mark.slow
-def test_a_store_that_is_not_there(bench: Bench, go_sum: Path) -> None:
-    """A store that does not answer degrades the run, in one line; it is told before the first step."""
+def test_an_unreachable_store(bench: Bench, go_sum: Path) -> None:
+    """The run continues without it, and reports that in one line before the first step."""
     del go_sum
     bench.environ |= {
         "SENRO_REMOTE_SCRATCH": "s3://cache/x",
@@ -374,8 +375,8 @@ def test_a_store_that_is_not_there(bench: Bench, go_sum: Path) -> None:
 
 
 @pytest.mark.slow
-def test_interrupted_while_a_store_says_nothing(bench: Bench, remote: SeaweedFS) -> None:
-    """Ctrl-C ends the command although a request is on its way that may take minutes."""
+def test_ctrl_c_while_a_store_does_not_answer(bench: Bench, remote: SeaweedFS) -> None:
+    """The command ends although a request is in flight that may take minutes."""
     (bench.folder / "one.py").write_text(
         "import senro\n"
         "p = senro.Pipeline('one')\n"
@@ -393,8 +394,8 @@ def test_interrupted_while_a_store_says_nothing(bench: Bench, remote: SeaweedFS)
 
 
 @pytest.mark.slow
-def test_what_cannot_work_fails_at_the_start(bench: Bench, remote: SeaweedFS) -> None:
-    """A bucket that is not there is refused, with everything else that is wrong, before a run is made."""
+def test_an_unusable_store_is_refused(bench: Bench, remote: SeaweedFS) -> None:
+    """A bucket that does not exist is refused, with all other problems, before a run is created."""
     bench.environ |= {"SENRO_REMOTE_SCRATCH": "s3://no-such-bucket/x"}
     with pytest.raises(senro.ConfigurationError, match="s3://no-such-bucket/x cannot be used"):
         fill(bench)
@@ -407,20 +408,20 @@ def test_what_cannot_work_fails_at_the_start(bench: Bench, remote: SeaweedFS) ->
 
 
 @pytest.mark.slow
-def test_a_plan_without_caches_asks_no_store(bench: Bench) -> None:
-    """Whatever the variables say, a run that has no scratch cache does not read them."""
+def test_a_plan_without_caches_ignores_the_store(bench: Bench) -> None:
+    """A run without a scratch cache does not read the variables."""
     bench.environ |= {"SENRO_REMOTE_SCRATCH": "nonsense"}
     assert bench.one("true", on=senro.local()).state == "succeeded"
 
 
 @pytest.mark.slow
-def test_wrong_bytes_under_a_right_key(bench: Bench, remote: SeaweedFS) -> None:
-    """They are not used: the step starts from the next best or from nothing, and the ledger says why."""
+def test_a_damaged_entry_is_not_used(bench: Bench, remote: SeaweedFS) -> None:
+    """The step starts with the next best entry or with nothing, and the ledger has the reason."""
     fill(bench)
     bucket = remote.bucket(bench.folder.name)
     (archive,) = [path for path in remote.paths(bench.folder.name) if path.endswith(".tar")]
     obstore.put(bucket, archive, bytes(obstore.get(bucket, archive).bytes()).replace(b"first", b"wrong"))
-    elsewhere(bench, "other")
+    use_another_machine(bench, "other")
     assert fill(bench, "second").state == "succeeded"
     assert bench.log("w.s") == b""
     assert [type(event) for event in scratch_events(bench)] == [ScratchMissed, ScratchSaved, ScratchNotSaved]
@@ -430,11 +431,11 @@ def test_wrong_bytes_under_a_right_key(bench: Bench, remote: SeaweedFS) -> None:
 
 
 @pytest.mark.slow
-def test_read_only(bench: Bench, remote: SeaweedFS) -> None:
-    """A machine that may only read starts from what others saved, and saves nothing there."""
+def test_a_read_only_store(bench: Bench, remote: SeaweedFS) -> None:
+    """A machine that may only read starts with entries of others, and saves none."""
     fill(bench)
     before = remote.paths(bench.folder.name)
-    elsewhere(bench, "other")
+    use_another_machine(bench, "other")
     bench.environ |= remote.environment(bench.folder.name, key="READERKEY", READ_ONLY="1")
     fill(bench, "second")
     assert bench.log("w.s") == b"first\n"

@@ -1,8 +1,8 @@
-"""Every fault of a transfer, in both directions, plain and packed: whole, repeated or told, and the step runs once.
+"""Every fault of a transfer, in both directions, compressed and not: the transfer is complete, repeated or reported.
 
-`make soak` runs the whole matrix, `make test` a seeded part; both print its size and what the cases came to.
+`make soak` runs the whole matrix, `make test` a part, chosen by a seed. Both print its size and the results.
 
-More than 500 lines: cases, how each is made to happen and what each must come to are read together.
+More than 500 lines: the cases, how each is caused and what each must give are read together.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ pytestmark = [pytest.mark.slow, pytest.mark.bubblewrap]
 SOAK = os.environ.get("SENRO_TEST_PROFILE") == "soak"
 SEED = 20261202
 AT_ONCE = 8
-"""Cases of one run, each with a fault of its own."""
+"""Number of cases of a run, each with its own fault."""
 
 BOUND = 240
-"""Seconds after which a run that has not ended hangs, on the slowest of machines."""
+"""Seconds after which a run counts as hanging, also on a slow machine."""
 
 PARTS = 12 if SOAK else 1
-"""Tests that share the cuts of one coding."""
+"""Number of tests that share the cuts of one coding."""
 
 SPREAD = 200
-"""Bytes by which what is packed may differ from run to run: it holds times and a name of its own."""
+"""Bytes by which the size of a compressed archive may differ between runs, since it has times and a name."""
 
 PLACES = 200
-"""How often a large archive is cut, for each direction and coding."""
+"""Number of cuts of a large archive, for each direction and coding."""
 
 Content = Literal["small", "text", "noise"]
 
@@ -59,7 +59,7 @@ CONTENTS: dict[Coding, tuple[Content, ...]] = {
     "gzip": ("small", "text"),
     "zstd": ("small", "text"),
 }
-"""What crosses in each coding; what does not pack crosses plain, whatever the link is."""
+"""The contents for each coding; incompressible content is sent as it is on any link."""
 
 CONTAINERS: dict[Direction, str] = {"upload": STAGE_CONTAINER, "download": IO_CONTAINER}
 CHANNELS: dict[Direction, Literal["stdin", "stdout"]] = {"upload": "stdin", "download": "stdout"}
@@ -68,7 +68,7 @@ Counts = Callable[[str, object], None]
 
 
 class Case(NamedTuple):
-    """One fault of one step's transfer. `at` is where a cut falls, in bytes as they cross."""
+    """A fault of one step's transfer. `at`: the position of a cut, in bytes on the wire."""
 
     fault: str
     direction: Direction
@@ -78,11 +78,11 @@ class Case(NamedTuple):
     at: int = 0
 
 
-# --- what crosses ------------------------------------------------------------------------------------------------
+# --- contents ----------------------------------------------------------------------------------------------------
 
 
 def make_contents(folder: Path) -> None:
-    """A small project, some megabytes that pack well, and some that do not pack at all."""
+    """Creates a small project, some megabytes that compress well, and some that do not compress."""
     randomness = random.Random(SEED)
     lines = (b"%d times %d is %d\n" % (n, n, n * n) for n in range(70_000))
     for name, large in (("small", b""), ("text", b"".join(lines)), ("noise", randomness.randbytes(2_000_000))):
@@ -102,7 +102,7 @@ COMMAND = ["sh", "-c", "echo ran; echo changed > changed; rm empty; mkdir made"]
 
 
 def folder_contents(folder: Path) -> dict[str, object]:
-    """All that a folder holds, to the last byte: by path, a file's content and whether it may be executed."""
+    """Returns the content of a folder by path: of a file its bytes and whether it is executable."""
     found: dict[str, object] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
@@ -115,19 +115,19 @@ def folder_contents(folder: Path) -> dict[str, object]:
     return found
 
 
-def after(before: dict[str, object]) -> dict[str, object]:
-    """What the step's command leaves."""
+def expected_contents(before: dict[str, object]) -> dict[str, object]:
+    """Returns the contents after the step's command."""
     return {name: what for name, what in before.items() if name != "empty"} | {
         "changed": (b"changed\n", False),
         "made": "directory",
     }
 
 
-# --- how it crosses ----------------------------------------------------------------------------------------------
+# --- codings ----------------------------------------------------------------------------------------------------
 
 
-def force(monkeypatch: pytest.MonkeyPatch, coding: Coding) -> None:
-    """Make the link so slow that anything is worth packing, or never measured; the image has what is to pack."""
+def force_coding(monkeypatch: pytest.MonkeyPatch, coding: Coding) -> None:
+    """Simulates a link so slow that compression always pays, or one that is not measured."""
     if coding == "plain":
         monkeypatch.setattr(LinkRates, "known", lambda _self, _direction, _at: None)
         return
@@ -150,7 +150,7 @@ echo $((tries+1)) > /tmp/tries
 """
 
 TALK = "i=0; while [ $i -lt 400 ]; do printf 'senro-members 7 0 %0900d\\n' $i; i=$((i+1)); done"
-"""Some 370 KB: more than any pipe holds."""
+"""About 370 KB, more than a pipe holds."""
 
 TARS: dict[str, dict[Direction, str]] = {
     "fails at once": {"upload": "echo sorry >&2; exit 2", "download": "echo sorry >&2; exit 2"},
@@ -186,19 +186,19 @@ TARS: dict[str, dict[Direction, str]] = {
         "download": '"$real" "$@" | head -c 5000; sleep 600',
     },
 }
-"""How a far side's tar misbehaves, the first times that it is called; afterwards it is the machine's own."""
+"""Faults of the remote tar in its first calls. Afterwards it is the machine's own."""
 
 HARMLESS = frozenset({"is slow", "talks while it is fed"})
 MIDWAY = "is very slow"
-"""It is at work for ten seconds, in which something else happens."""
+"""A tar that works for ten seconds, during which something else happens."""
 
 SILENT = frozenset({"is silent at first", "stops midway"})
 IDLE = 4.0 if SOAK else 2.0
-"""Seconds of silence that end an exec where one is to be ended so, in place of minutes."""
+"""Seconds of silence that end an exec in some tests, instead of minutes."""
 
 
 def image_of(bench: Bench, case: Case) -> str:
-    """The image of a case: which programs it has to pack with, and what its tar does."""
+    """Returns the image of a case, with its compression programs and its tar."""
     assert bench.cluster is not None
     absent = ["zstd"] if case.coding == "gzip" else []
     if case.fault not in TARS:
@@ -208,14 +208,14 @@ def image_of(bench: Bench, case: Case) -> str:
     return bench.cluster.add_image(word, programs={"tar": script}, absent=absent)
 
 
-# --- what goes wrong ---------------------------------------------------------------------------------------------
+# --- faults -----------------------------------------------------------------------------------------------------
 
 MISSING = {"small": 11_000, "text": 1_500_000, "noise": 1_500_000}
-"""Bytes at the end of stdout that do not come, or come after the status: more than tar's last record of zeros."""
+"""Bytes at the end of stdout that are lost or late, more than tar's last record of zeros."""
 
 
 def arm(bench: Bench, case: Case, step: str) -> None:
-    """Arm the fault of one case for its step."""
+    """Arms the fault of a case for its step."""
     faults = bench.faults
     of: dict[str, Any] = {"container": CONTAINERS[case.direction], "step": step, "times": case.times}
     last = MISSING[case.content] if case.direction == "download" else 5
@@ -243,26 +243,26 @@ def arm(bench: Bench, case: Case, step: str) -> None:
 
 GONE = ("pod evicted", "pod deleted", "pod deleted by force", "pod vanished")
 BLAMED = {"evicted", "deleted", "vanished", "stage-failed", "node-lost", "transfer"}
-"""What a pod that was taken away may be called; where its step had ended, it is its files that were lost."""
+"""The valid kinds for a pod that was removed. If its step had ended, only its files are lost."""
 
 
 UNSAID = frozenset({"status before the last data", "end of stdout missing with success"})
-"""What may keep back the line that says what the far side has to unpack with: then it is sent plain."""
+"""Faults that may withhold the line with the remote programs. Then the archive is not compressed."""
 
 
 BREAKING = ({"cut", "status lost"} | UNSAID | TARS.keys()) - HARMLESS - {MIDWAY}
-"""Each time that one of these comes upon it a transfer back is broken: it is whole at the try after the last."""
+"""Faults that break a download each time. It is complete at the try after the last fault."""
 
 
 def is_no_try(case: Case) -> bool:
-    """Whether the remote command fails before its first byte, so that no try is counted, however often it does."""
+    """Whether the remote command fails before its first byte, so that no try is counted."""
     return case.fault == "is silent at first" and case.direction == "download"
 
 
-def expected(case: Case) -> set[str]:
-    """What a case may come to: `whole` at a try, or `lost` with its files as they were."""
+def expected_results(case: Case) -> set[str]:
+    """Returns the valid results of a case: `whole` at a try, or `lost` with unchanged files."""
     if case.fault in GONE:
-        # An orderly deletion leaves a grace in which a small archive may come back.
+        # The grace period of a deletion may suffice to download a small archive.
         return {"whole", "lost"} if case.direction == "download" else {"lost"}
     if case.fault == MIDWAY:
         return {"whole", "lost"}
@@ -271,16 +271,16 @@ def expected(case: Case) -> set[str]:
     if case.times < 3:
         return {"whole"}
     if case.direction == "upload" and case.fault not in TARS:
-        # All of it may have arrived although nothing said so: then the step is seen released.
+        # The upload may have been complete without an answer. Then the step is seen running.
         return {"whole", "lost"}
     return {"lost"}
 
 
-# --- running and judging -----------------------------------------------------------------------------------------
+# --- running and checking -----------------------------------------------------------------------------------------
 
 
 def run(bench: Bench, cases: list[Case], reporter: senro.Reporter | None = None) -> senro.Result:
-    """One pipeline with a workflow for each case. Raises TimeoutError where it hangs."""
+    """Runs a pipeline with a workflow for each case. Raises TimeoutError if it hangs."""
     pipeline = senro.Pipeline("matrix")
     for number, case in enumerate(cases):
         workspace = senro.Workspace(f"ws{number}", path=case.content)
@@ -300,8 +300,8 @@ def run(bench: Bench, cases: list[Case], reporter: senro.Reporter | None = None)
 
 
 def judge(bench: Bench, number: int, case: Case, before: dict[str, object]) -> str:
-    """What a case came to, in a few words; fails where that is not the truth, or not whole, or not what was."""
-    may_come_to = expected(case)
+    """Returns the result of a case in a few words. Fails if it is wrong, or if files are incomplete or changed."""
+    may_come_to = expected_results(case)
     step, result = f"w{number}.s", bench.results[-1]
     (outcome,) = (event.outcome for event in bench.of(AttemptEnded) if event.step == step)
     broken = [event for event in bench.of(TransferTryFailed) if event.step == step]
@@ -310,18 +310,18 @@ def judge(bench: Bench, number: int, case: Case, before: dict[str, object]) -> s
     there, told = folder_contents(folder), (case, outcome, broken)
     starts = starts_of(bench, step)
     assert starts <= 1, told
-    # A fault that never happened proves nothing; what arrived although nothing said so needs no other try.
+    # A fault that did not occur proves nothing. A complete upload without an answer needs no other try.
     unused, may_arrive = (
         bench.faults.pending(step=step),
         case.direction == "upload" and case.fault != "handshake refused",
     )
     assert unused == 0 or (may_arrive and unused < case.times), (unused, told)
-    # A pod that is taken away may take its log along, which the outcome says.
+    # The log of a removed pod may be lost, which the outcome says.
     assert log_of(result, step) == b"ran\n" * starts or (not outcome.log_complete and not log_of(result, step)), told
     assert broken or case.fault != "cut" or case.direction == "upload", told
     if outcome.kind == "succeeded":
         assert "whole" in may_come_to, told
-        assert (there, starts, set(completed)) == (after(before), 1, {"upload", "download"}), told
+        assert (there, starts, set(completed)) == (expected_contents(before), 1, {"upload", "download"}), told
         if case.content != "noise" and case.fault not in {*GONE, *UNSAID}:
             assert completed[case.direction].coding == case.coding, told
         tries = len({event.tries for event in broken if event.tries and event.direction == case.direction}) + 1
@@ -343,21 +343,21 @@ def judge(bench: Bench, number: int, case: Case, before: dict[str, object]) -> s
 
 
 def starts_of(bench: Bench, step: str) -> int:
-    """How often the step's container was started, in all its pods."""
+    """Returns how often the step's container was started, in all its pods."""
     assert bench.cluster is not None
     pods = [event.pod for event in bench.of(PodCreated) if event.step == step]
     return sum(bench.cluster.starts(bench.namespace, pod).get("step", 0) for pod in pods)
 
 
 def log_of(result: senro.Result, step: str) -> bytes:
-    """What the step printed; nothing where it never ran."""
+    """Returns the output of the step; b"" if it never ran."""
     path = Path(result.folder, "logs", label_value(step), "1.log")
     return path.read_bytes() if path.exists() else b""
 
 
 def check_cases(bench: Bench, cases: list[Case], monkeypatch: pytest.MonkeyPatch, record_property: Counts) -> None:
-    """Run the cases, of one coding, and judge each; nothing of ours is left, in the cluster or beside the folders."""
-    force(monkeypatch, cases[0].coding)
+    """Runs and judges the cases, of one coding, and checks that nothing is left in the cluster or on disk."""
+    force_coding(monkeypatch, cases[0].coding)
     if SILENT & {case.fault for case in cases}:
         monkeypatch.setattr(transfer, "IDLE_SECONDS", IDLE)
     result = run(bench, cases)
@@ -374,12 +374,12 @@ def check_cases(bench: Bench, cases: list[Case], monkeypatch: pytest.MonkeyPatch
 
 
 def leftovers(result: senro.Result) -> list[str]:
-    """What was built beside a workspace's folder and is still there."""
+    """Returns the temporary folders that are still next to a workspace's folder."""
     return [path.name for path in Path(result.folder).rglob(".*.senro-*")]
 
 
 def sample(cases: list[Case], at_most: int) -> list[Case]:
-    """All of them in `make soak`, else a tenth, always the same, and no more than so many."""
+    """Returns all cases in `make soak`, else a tenth of them, always the same, and at most `at_most`."""
     if SOAK:
         return cases
     randomness = random.Random(SEED)
@@ -387,7 +387,7 @@ def sample(cases: list[Case], at_most: int) -> list[Case]:
 
 
 def batches(cases: Iterable[Case]) -> Iterator[list[Case]]:
-    """Cases of one coding, a run's worth at a time; those that silence ends are apart, since it may end others too."""
+    """Yields the cases of one coding in batches. Cases that end by silence are apart, since it may end others too."""
     known = list(cases)
     for coding, silent in itertools.product(CODINGS, (False, True)):
         same = [case for case in known if (case.coding, case.fault in SILENT) == (coding, silent)]
@@ -396,12 +396,12 @@ def batches(cases: Iterable[Case]) -> Iterator[list[Case]]:
 
 
 def name_of(batch: list[Case]) -> str:
-    """A test's name for its cases."""
+    """Returns the name of a test for its cases."""
     return f"{batch[0].coding}-{'-'.join(sorted({case.fault.replace(' ', '_') for case in batch}))[:60]}"
 
 
 def all_faults() -> list[Case]:
-    """Every fault but the cuts: in both directions, and each as often as a transfer is tried, where that is another."""
+    """Returns every fault except the cuts, in both directions, up to as many times as a transfer is tried."""
     found: list[Case] = []
     where = [(way, coding, content) for way in DIRECTIONS for coding in CODINGS for content in CONTENTS[coding]]
     for way, coding, content in where:
@@ -420,20 +420,22 @@ CHOSEN = sample(FAULTS, 16)
 
 
 def skip_without(coding: Coding) -> None:
-    """A coding needs its program, which the embedded cluster's images have from this machine."""
+    """Skips the test if this machine lacks the program of the coding, which the embedded cluster's images use."""
     if coding != "plain" and shutil.which(coding) is None:
         pytest.skip(f"no {coding} on PATH")
 
 
 @pytest.fixture(autouse=True)
 def projects(bench: Bench) -> None:
-    """What crosses."""
+    """The contents to transfer."""
     make_contents(bench.folder)
 
 
 @pytest.mark.parametrize("batch", list(batches(CHOSEN)), ids=name_of)
-def test_faults(bench: Bench, batch: list[Case], monkeypatch: pytest.MonkeyPatch, record_property: Counts) -> None:
-    """Whatever breaks a transfer, and however often: whole or told, the command once, the files new or as they were."""
+def test_a_fault_leaves_files_complete_or_unchanged(
+    bench: Bench, batch: list[Case], monkeypatch: pytest.MonkeyPatch, record_property: Counts
+) -> None:
+    """Whatever breaks a transfer and how often: it is complete or reported, and the command runs once."""
     skip_without(batch[0].coding)
     check_cases(bench, batch, monkeypatch, record_property)
     title = f"{len(FAULTS)} faults of transfers"
@@ -443,9 +445,9 @@ def test_faults(bench: Bench, batch: list[Case], monkeypatch: pytest.MonkeyPatch
 # --- cuts --------------------------------------------------------------------------------------------------------
 
 
-def crossing(bench: Bench, coding: Coding, monkeypatch: pytest.MonkeyPatch) -> dict[tuple[Content, Direction], int]:
-    """How many bytes cross each way where nothing goes wrong."""
-    force(monkeypatch, coding)
+def wire_sizes(bench: Bench, coding: Coding, monkeypatch: pytest.MonkeyPatch) -> dict[tuple[Content, Direction], int]:
+    """Returns the bytes on the wire in each direction without a fault."""
+    force_coding(monkeypatch, coding)
     cases = [Case("status late", "upload", coding, content) for content in CONTENTS[coding]]
     run(bench, cases)
     found: dict[tuple[Content, Direction], int] = {}
@@ -457,7 +459,7 @@ def crossing(bench: Bench, coding: Coding, monkeypatch: pytest.MonkeyPatch) -> d
 
 
 def cuts(coding: Coding, lengths: dict[tuple[Content, Direction], int]) -> dict[tuple[Content, Direction], list[Case]]:
-    """At every KiB of the small archive, and at random places of the large ones."""
+    """Returns the positions of cuts: each KiB of the small archive, and random ones of the large ones."""
     found: dict[tuple[Content, Direction], list[Case]] = {}
     for (content, direction), length in lengths.items():
         if content == "small":
@@ -475,12 +477,12 @@ def cuts(coding: Coding, lengths: dict[tuple[Content, Direction], int]) -> dict[
 
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("coding", CODINGS)
-def test_cuts(
+def test_a_transfer_that_is_cut(
     bench: Bench, coding: Coding, part: int, monkeypatch: pytest.MonkeyPatch, record_property: Counts
 ) -> None:
-    """Cut anywhere once or twice a transfer is whole in the end; after the third it is told, and nothing changed."""
+    """It is complete after one or two cuts anywhere. After three cuts it is reported, and nothing has changed."""
     skip_without(coding)
-    lengths = crossing(bench, coding, monkeypatch)
+    lengths = wire_sizes(bench, coding, monkeypatch)
     randomness = random.Random(SEED)
     chosen: list[Case] = []
     for (content, direction), cases in cuts(coding, lengths).items():
@@ -494,12 +496,12 @@ def test_cuts(
         check_cases(bench, batch, monkeypatch, record_property)
 
 
-# --- by name -----------------------------------------------------------------------------------------------------
+# --- single cases --------------------------------------------------------------------------------------------------
 
 
-def test_a_read_back_cut_twice_succeeds_at_the_third_try(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cut at two places, it is whole the third time; two breaks are told, the command ran once."""
-    force(monkeypatch, "plain")
+def test_a_download_that_is_cut_twice_succeeds_at_the_third_try(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two failed tries are recorded, and the command runs once."""
+    force_coding(monkeypatch, "plain")
     for place in (700_000, 1_500_000):
         bench.faults.cut_exec("stdout", place, container=IO_CONTAINER, step="w0.s")
     case = Case("status late", "download", "plain", "noise")
@@ -514,9 +516,9 @@ def test_a_read_back_cut_twice_succeeds_at_the_third_try(bench: Bench, monkeypat
     assert bench.faults.pending() == 0
 
 
-def test_the_last_megabytes_are_missing_with_success(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What v5 does to slow readers, done to v4: the end blocks find it out, three times, and it is told."""
-    force(monkeypatch, "plain")
+def test_missing_megabytes_with_a_success_status(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """v5 can lose output of slow readers. The missing end blocks are detected three times, and reported."""
+    force_coding(monkeypatch, "plain")
     bench.faults.truncate_stdout(1_500_000, times=3, container=IO_CONTAINER)
     result = run(bench, [Case("status late", "upload", "plain", "noise")])
     outcome = result.steps["w0.s"].outcome
@@ -528,10 +530,10 @@ def test_the_last_megabytes_are_missing_with_success(bench: Bench, monkeypatch: 
 
 
 @pytest.mark.parametrize("coding", ["plain", "zstd"])
-def test_a_disk_of_the_coordinator_that_is_full(bench: Bench, coding: Coding, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The files are lost in the system's words, without another try; what was there stays, and nothing beside it."""
+def test_a_full_disk_of_the_coordinator(bench: Bench, coding: Coding, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error quotes the system, nothing is retried, and the old files stay without leftovers."""
     skip_without(coding)
-    force(monkeypatch, coding)
+    force_coding(monkeypatch, coding)
     room = 1_000_000
 
     def filling(opened: int, data: bytes | memoryview) -> None:
@@ -553,7 +555,7 @@ def test_a_disk_of_the_coordinator_that_is_full(bench: Bench, coding: Coding, mo
 
 
 class Midway(senro.Reporter):
-    """Does something to the cluster once a transfer has moved so many bytes that way."""
+    """Calls `act` once a transfer has moved `done` bytes in a direction."""
 
     def __init__(self, direction: Direction, done: int, act: Callable[[], object]) -> None:
         self._direction = direction
@@ -572,8 +574,8 @@ class Midway(senro.Reporter):
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_kubelet_that_restarts_midway(bench: Bench, direction: Direction, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every exec through it breaks and is refused until it is back: repeated, whole, and the step runs once."""
-    force(monkeypatch, "plain")
+    """Its execs break, and are refused until it is back. The transfer is repeated, and the step runs once."""
+    force_coding(monkeypatch, "plain")
     cluster = bench.cluster
     assert cluster is not None
     case = Case(MIDWAY, direction, "plain", "small")
@@ -585,11 +587,11 @@ def test_a_kubelet_that_restarts_midway(bench: Bench, direction: Direction, monk
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("reason", ["Deleted", "ForceDeleted", "NodeShutdown"] if SOAK else ["ForceDeleted"])
-def test_a_pod_that_is_taken_away_midway(
+def test_a_pod_that_is_removed_midway(
     bench: Bench, direction: Direction, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With bytes on their way: Infra, the files as they were, the command at most once, and nothing left of it."""
-    force(monkeypatch, "plain")
+    """The step is Infra, the files are unchanged, the command ran at most once, and nothing is left."""
+    force_coding(monkeypatch, "plain")
     cluster = bench.cluster
     assert cluster is not None
 
@@ -604,9 +606,9 @@ def test_a_pod_that_is_taken_away_midway(
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_a_node_that_is_gone_midway(tmp_path: Path, direction: Direction, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its kubelet never answers again: the pod is given up with it, and the files are as they were."""
-    force(monkeypatch, "plain")
+def test_a_node_that_is_removed_midway(tmp_path: Path, direction: Direction, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its kubelet never answers again. The pod is lost with it, and the files are unchanged."""
+    force_coding(monkeypatch, "plain")
     with DevClusterThread(namespaces=("ci",), nodes=("one", "two"), time_scale=0.02, toleration_seconds=1) as cluster:
         bench = Bench.embedded(tmp_path, cluster)
         case = Case(MIDWAY, direction, "plain", "small")
@@ -616,7 +618,7 @@ def test_a_node_that_is_gone_midway(tmp_path: Path, direction: Direction, monkey
 
 
 class LosingTheNode(Midway):
-    """Silences the node of the only pod midway and removes it: nobody hears of the pod again."""
+    """Silences the node of the only pod during a transfer and removes it, so that the pod cannot be reached."""
 
     def __init__(self, cluster: DevCluster, direction: Direction) -> None:
         super().__init__(direction, 3000, self._silence)

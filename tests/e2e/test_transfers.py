@@ -1,4 +1,4 @@
-"""Transfers that break: repeated while the pod lives, and whole then, or told; the command runs once all the same."""
+"""Broken transfers are repeated while the pod exists, and are then complete or reported; the command runs once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SCALE = 10 if os.environ.get("SENRO_TEST_PROFILE") == "soak" else 1
 
 
 def content(folder: Path) -> int:
-    """A small project; returns the length of its archive."""
+    """Writes a small project. Returns the length of its archive."""
     (folder / "project" / "deep" / "er").mkdir(parents=True)
     (folder / "project" / "a.bin").write_bytes(bytes(range(256)) * 40)
     (folder / "project" / "deep" / "er" / "b.txt").write_text("b\n" * 700)
@@ -49,12 +49,12 @@ def content(folder: Path) -> int:
 
 
 def cuts(length: int) -> list[int]:
-    """Every 4 KiB boundary, the first byte, and one byte before the end."""
+    """Returns every 4 KiB boundary, the first byte, and the byte before the end."""
     return sorted({1, *range(STRIDE, length, STRIDE), length - 1})
 
 
 def pipeline(bench: Bench) -> senro.Pipeline:
-    """A step that changes a workspace and says that it ran."""
+    """Returns a pipeline with a step that changes a workspace and prints that it ran."""
     src = senro.Workspace("src", path="project")
     p = senro.Pipeline("cut")
     p.workflow("w", on=bench.pod()).step(
@@ -67,7 +67,7 @@ CHANGED = {"a.bin", "deep/er/b.txt", "changed", "link"}
 
 
 def check_whole(bench: Bench, result: senro.Result, direction: str, tries: int) -> None:
-    """The run succeeded after so many tries, the command ran once, and everything came back."""
+    """Checks that the run succeeded after `tries` tries, the command ran once, and all files came back."""
     assert result.state == "succeeded", bench.events()
     assert len([event for event in bench.of(TransferTryFailed) if event.direction == direction]) == tries - 1
     assert bench.log("w.s") == b"ran\n"
@@ -79,8 +79,8 @@ def check_whole(bench: Bench, result: senro.Result, direction: str, tries: int) 
 
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize("direction", ["upload", "download"])
-def test_a_cut_at_every_boundary_is_mended(bench: Bench, direction: str) -> None:
-    """One cut, at every 4 KiB of the archive, in either direction: the transfer is repeated and the step runs once."""
+def test_a_cut_transfer_is_repeated(bench: Bench, direction: str) -> None:
+    """One cut, at any 4 KiB of the archive in either direction: the transfer is repeated, and the step runs once."""
     length = content(bench.folder)
     for after in cuts(length):
         if direction == "upload":
@@ -94,8 +94,8 @@ def test_a_cut_at_every_boundary_is_mended(bench: Bench, direction: str) -> None
 
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize("direction", ["upload", "download"])
-def test_a_transfer_that_breaks_three_times(bench: Bench, direction: str) -> None:
-    """After three tries the attempt is Infra `transfer`, says how far it came, and the workspace is untouched."""
+def test_a_transfer_that_is_cut_three_times_fails(bench: Bench, direction: str) -> None:
+    """The attempt is Infra `transfer` with the bytes it transferred, and the workspace is unchanged."""
     length = content(bench.folder)
     after = length // 2
     if direction == "upload":
@@ -106,7 +106,7 @@ def test_a_transfer_that_breaks_three_times(bench: Bench, direction: str) -> Non
     outcome = result.steps["w.s"].outcome
     assert outcome is not None
     assert (result.state, outcome.kind, outcome.infra_kind) == ("failed", "infra", "transfer")
-    # All of it was sent, so nobody here can know whether the last try released the step after all.
+    # All bytes were sent, so the coordinator cannot know whether the last try released the step.
     assert outcome.did_run == ("maybe" if direction == "upload" else "yes")
     assert outcome.code == (None if direction == "upload" else 0)
     assert "3 tries" in outcome.message
@@ -119,8 +119,8 @@ def test_a_transfer_that_breaks_three_times(bench: Bench, direction: str) -> Non
 @pytest.mark.parametrize(
     ("container", "direction", "tries"), [(STAGE_CONTAINER, "upload", 1), (IO_CONTAINER, "download", 2)]
 )
-def test_a_lost_status(bench: Bench, container: str, direction: str, tries: int) -> None:
-    """Staging needs no status after its proof line; a read-back without one is read again."""
+def test_a_lost_status_of_an_exec(bench: Bench, container: str, direction: str, tries: int) -> None:
+    """An upload needs no status after its proof line. A download without a status is repeated."""
     content(bench.folder)
     bench.faults.drop_status(container=container)
     check_whole(bench, bench.run(pipeline(bench)), direction, tries)
@@ -128,10 +128,10 @@ def test_a_lost_status(bench: Bench, container: str, direction: str, tries: int)
 
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize(("lost", "tries"), [(1, 1), (512, 1), (10_240, 2), (11_000, 2)])
-def test_the_end_of_stdout_is_missing_with_status_success(bench: Bench, lost: int, tries: int) -> None:
-    """What a real cluster does to a slow reader on v5: an archive without its end blocks is read again.
+def test_a_missing_end_of_stdout_with_a_success_status(bench: Bench, lost: int, tries: int) -> None:
+    """A real cluster does this to a slow reader on v5: an archive without its end blocks is downloaded again.
 
-    tar fills its last record of 10 KiB up with zeros; some of those may be missing, and nothing is lost.
+    tar pads its last record of 10 KiB with zeros; if only padding is missing, the archive is complete.
     """
     content(bench.folder)
     bench.faults.truncate_stdout(lost, container=IO_CONTAINER)
@@ -141,7 +141,7 @@ def test_the_end_of_stdout_is_missing_with_status_success(bench: Bench, lost: in
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize(("last", "tries"), [(1, 1), (512, 1), (11_000, 2)])
 def test_a_status_before_the_last_data(bench: Bench, last: int, tries: int) -> None:
-    """An archive whose end blocks had not come with the status is read again, and is whole then."""
+    """An archive whose end blocks arrive after the status is downloaded again, and is then complete."""
     content(bench.folder)
     bench.faults.hasten_status(last, container=IO_CONTAINER)
     check_whole(bench, bench.run(pipeline(bench)), "download", tries)
@@ -151,7 +151,7 @@ def test_a_status_before_the_last_data(bench: Bench, last: int, tries: int) -> N
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize(("container", "direction"), [(STAGE_CONTAINER, "upload"), (IO_CONTAINER, "download")])
 def test_a_late_status(bench: Bench, container: str, direction: str) -> None:
-    """Nothing is repeated for a status that comes after a while."""
+    """A late status does not cause a repetition."""
     content(bench.folder)
     bench.faults.delay_status(1, container=container)
     check_whole(bench, bench.run(pipeline(bench)), direction, 1)
@@ -159,7 +159,7 @@ def test_a_late_status(bench: Bench, container: str, direction: str) -> None:
 
 
 class When(senro.Reporter):
-    """Arms a fault when the step comes to a phase; the last moment before the exec of the read-back is `running`."""
+    """Arms a fault when the step reaches a phase. `running` is the last moment before the exec of the download."""
 
     def __init__(self, phase: str, arm: Callable[[], object]) -> None:
         self._phase = phase
@@ -178,7 +178,7 @@ REFUSALS: dict[str, Callable[[Any, int], object]] = {
     "429": lambda faults, times: faults.answer(429, "slow down", times=times, path_contains="/exec", retry_after=1),
     "dropped": lambda faults, times: faults.drop_connection(times=times, path_contains="/exec"),
 }
-"""How a control plane or a kubelet that restarts refuses an exec."""
+"""Refusals of an exec by a control plane or kubelet that restarts."""
 
 
 @pytest.mark.bubblewrap
@@ -190,8 +190,8 @@ REFUSALS: dict[str, Callable[[Any, int], object]] = {
         ("reading back", "500", 6),
     ],
 )
-def test_a_refused_handshake(bench: Bench, phase: str, how: str, times: int) -> None:
-    """It is no try: refused more often than a transfer is tried, the files go in and come back all the same."""
+def test_a_refused_exec_is_no_try(bench: Bench, phase: str, how: str, times: int) -> None:
+    """With more refusals than tries the files are still transferred in both directions."""
     content(bench.folder)
     result = bench.run(pipeline(bench), reporter=When(phase, lambda: REFUSALS[how](bench.faults, times)))
     assert bench.faults.pending() == 0
@@ -201,8 +201,8 @@ def test_a_refused_handshake(bench: Bench, phase: str, how: str, times: int) -> 
 
 
 @pytest.mark.bubblewrap
-def test_refusals_leave_all_tries(bench: Bench) -> None:
-    """Refused, cut, refused, cut, refused: the third try is still there, and brings everything back."""
+def test_refusals_do_not_use_up_tries(bench: Bench) -> None:
+    """After two cuts with refusals in between, the third try succeeds."""
     content(bench.folder)
 
     def arm() -> None:
@@ -216,8 +216,8 @@ def test_refusals_leave_all_tries(bench: Bench) -> None:
 
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize("phase", ["staging", "reading back"])
-def test_an_exec_that_is_forbidden(bench: Bench, phase: str) -> None:
-    """A right that is missing is named after one request, and neither the transfer nor the step is repeated."""
+def test_a_forbidden_exec_is_reported_at_once(bench: Bench, phase: str) -> None:
+    """One request suffices to report the missing right, and nothing is repeated."""
     content(bench.folder)
     words = 'pods "x" is forbidden: User "u" cannot create resource "pods/exec" in API group ""'
     src = senro.Workspace("src", path="project")
@@ -243,8 +243,8 @@ def test_an_exec_that_is_forbidden(bench: Bench, phase: str) -> None:
 
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize("at", ["staging", "running"])
-def test_a_pod_that_vanishes_midway(bench: Bench, at: str) -> None:
-    """It is Infra `vanished`; the command ran at most once, and the workspace is untouched."""
+def test_a_pod_that_disappears_midway(bench: Bench, at: str) -> None:
+    """The step is Infra `vanished`, its command ran at most once, and the workspace is unchanged."""
     content(bench.folder)
     bench.faults.vanish_pod(step="w.s", at=at)
     src = senro.Workspace("src", path="project")
@@ -260,8 +260,8 @@ def test_a_pod_that_vanishes_midway(bench: Bench, at: str) -> None:
 
 
 @pytest.mark.bubblewrap
-def test_a_pod_that_vanishes_during_the_read_back(bench: Bench) -> None:
-    """The command's code is kept, the outcome is Infra `transfer`, and the workspace is untouched."""
+def test_a_pod_that_disappears_during_the_download(bench: Bench) -> None:
+    """The outcome is Infra `transfer` with the command's code, and the workspace is unchanged."""
     content(bench.folder)
     bench.faults.vanish_pod(step="w.s", at="read-back")
     result = bench.run(pipeline(bench))
@@ -274,7 +274,7 @@ def test_a_pod_that_vanishes_during_the_read_back(bench: Bench) -> None:
 
 @pytest.mark.bubblewrap
 def test_a_tree_with_every_kind_of_name(bench: Bench) -> None:
-    """It goes local -> pod -> pod -> local with one digest: a thousand files here, ten thousand in `make soak`."""
+    """Any names keep their digest from a local step through two pods: a thousand, or ten thousand in `make soak`."""
     root = bench.folder / "project"
     root.mkdir()
     for number in range(10 * SCALE):

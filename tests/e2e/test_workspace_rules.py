@@ -1,4 +1,4 @@
-"""What a workspace holds, whatever machine a step runs on: excludes, links, what does not travel, no_snapshot."""
+"""The content of a workspace is the same on any machine: excludes, links, omitted files, no_snapshot."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from senro.testing import Bench
 
 
 def digests(bench: Bench) -> dict[str, str]:
-    """The digest of each snapshot, by the step that left it."""
+    """Returns the digest of each snapshot, by the step that left it."""
     return {event.step: event.digest for event in bench.of(SnapshotTaken)}
 
 
 def outcome_of(result: senro.Result, step: str) -> str:
-    """The message of the step's outcome."""
+    """Returns the message of the step's outcome."""
     outcome = result.steps[step].outcome
     assert outcome is not None
     return outcome.message
 
 
 def nothing_started(bench: Bench) -> bool:
-    """Whether the only run was refused before any attempt began, and says so in its ledger."""
+    """Whether the only run was refused before any attempt, and its ledger says so."""
     (ledger,) = bench.folder.glob("runs/*/events.jsonl")
     events = [decode_event(line) for line in ledger.read_bytes().splitlines()]
     return isinstance(events[-1], RunEnded) and not any(isinstance(event, AttemptStarted) for event in events)
@@ -41,8 +41,8 @@ def nothing_started(bench: Bench) -> bool:
 LOOK = ["sh", "-c", "ls -A . src; cat src/*"]
 
 
-def test_excludes_travel_both_ways(bench: Bench) -> None:
-    """What a pod or a local step makes of excluded names no other step sees, here or there: one digest for all."""
+def test_excludes_apply_in_both_directions(bench: Bench) -> None:
+    """Excluded files of a pod or a local step are in no other step, so all have the same digest."""
     make = (
         "mkdir -p src/node_modules/x .git; echo 1 >> src/f; echo o > src/a.o; ln -sf /etc/passwd src/node_modules/x/l"
     )
@@ -64,8 +64,8 @@ def test_excludes_travel_both_ways(bench: Bench) -> None:
     assert bench.tree("code") == {"src/f": b"1\n1\n"}
 
 
-def test_a_hard_link_to_what_is_excluded(bench: Bench) -> None:
-    """The content that an excluded name has first in a pod's archive is that of its other name."""
+def test_a_hard_link_to_an_excluded_file(bench: Bench) -> None:
+    """The other name gets the content, although the excluded name has it first in a pod's archive."""
     code = senro.Workspace("code", exclude=["a.o"])
     result = bench.one("sh", "-c", "echo hard > a.o; ln a.o b; ln a.o c", mounts=[code.at("/w")], workdir="/w")
     assert result.ok, bench.events()
@@ -73,7 +73,7 @@ def test_a_hard_link_to_what_is_excluded(bench: Bench) -> None:
 
 
 def test_senroignore(bench: Bench) -> None:
-    """The patterns of a `.senroignore` at the top of the first content hold for it and for what comes back."""
+    """The patterns of a `.senroignore` at the top of the first content apply to it and to downloads."""
     project = bench.folder / "project"
     (project / "dist").mkdir(parents=True)
     (project / "dist" / "old").write_text("")
@@ -89,8 +89,8 @@ def test_senroignore(bench: Bench) -> None:
     assert set(bench.tree("src")) == {".senroignore", "f"}
 
 
-def test_senroignore_is_refused_by_its_lines(bench: Bench) -> None:
-    """A negation is refused with its line number, with all other lines that have no meaning, before any pod."""
+def test_invalid_lines_of_senroignore_are_refused(bench: Bench) -> None:
+    """A negation is refused with its line number, together with all other invalid lines, before any pod."""
     (bench.folder / "project").mkdir()
     (bench.folder / "project" / ".senroignore").write_text("*.o\n!keep.o\n/top\n")
     src = senro.Workspace("src", path="project")
@@ -103,8 +103,8 @@ def test_senroignore_is_refused_by_its_lines(bench: Bench) -> None:
     assert nothing_started(bench)
 
 
-def test_links_that_leave_are_refused(bench: Bench) -> None:
-    """A pod that leaves them fails, each is named, and the workspace is as it was; so it is for a local step."""
+def test_links_out_of_the_workspace_fail_the_step(bench: Bench) -> None:
+    """Each is named, and the workspace is unchanged, for a pod and for a local step."""
     make = "echo changed > f; ln -s /etc/passwd abs; mkdir d; ln -s ../../up d/up; ln -s f fine"
     code = senro.Workspace("code")
     p = senro.Pipeline("links")
@@ -123,8 +123,8 @@ def test_links_that_leave_are_refused(bench: Bench) -> None:
     assert bench.tree("code") == {"f": b"1\n"}
 
 
-def test_links_that_leave_are_kept(bench: Bench) -> None:
-    """With `links="keep"` they are text, from the first content to the last step, and nothing of ours follows one."""
+def test_links_out_of_the_workspace_are_kept_as_text(bench: Bench) -> None:
+    """With `links="keep"` they are text from the first content to the last step, and senro never follows one."""
     (bench.folder / "project").mkdir()
     (bench.folder / "project" / "home").symlink_to("/senro-test/none")
     code = senro.Workspace("code", path="project", links="keep")
@@ -148,8 +148,8 @@ def test_links_that_leave_are_kept(bench: Bench) -> None:
     assert (folder / "home").readlink() == Path("/senro-test/none")
 
 
-def test_links_are_replaced_by_what_they_lead_to(bench: Bench) -> None:
-    """With `preserve_symlinks=False` no step, pod or local, sees a link that another made: a copy stands there."""
+def test_links_are_replaced_by_copies(bench: Bench) -> None:
+    """With `preserve_symlinks=False` no step, pod or local, gets a link of another step, but a copy."""
     (bench.folder / "project" / "d").mkdir(parents=True)
     (bench.folder / "project" / "d" / "f").write_text("f\n")
     (bench.folder / "project" / "l").symlink_to("d")
@@ -177,8 +177,8 @@ def test_links_are_replaced_by_what_they_lead_to(bench: Bench) -> None:
     assert "loop: the link leads to a directory that holds it" in outcome_of(result, "w.bad")
 
 
-def test_what_does_not_travel_is_counted_and_named(bench: Bench) -> None:
-    """Fifos and mode bits: once in the ledger for each snapshot, and gone for the next step on any machine."""
+def test_omitted_files_are_counted_and_named(bench: Bench) -> None:
+    """Fifos and mode bits are recorded once for each snapshot, and absent for the next step on any machine."""
     make = "mkdir -p d; mkfifo d/fifo; ln d/fifo again; echo x > su; chmod 4755 su; chmod g+s d"
     code = senro.Workspace("code")
     p = senro.Pipeline("special")
@@ -210,7 +210,7 @@ def test_what_does_not_travel_is_counted_and_named(bench: Bench) -> None:
 
 @pytest.mark.parametrize("where", ["pod", "local"])
 def test_no_snapshot(bench: Bench, where: str) -> None:
-    """A step whose changes are not kept: nothing is read back, no digest is recorded, the next sees it as before."""
+    """Nothing is downloaded, no digest is recorded, and the next step gets the content from before."""
     code = senro.Workspace("code")
     on = bench.pod() if where == "pod" else senro.local()
     p = senro.Pipeline("none")
@@ -237,8 +237,8 @@ def test_no_snapshot(bench: Bench, where: str) -> None:
     assert result.workspaces["code"].digest == digests(bench)["w.make"] != opened.digest
 
 
-def test_no_snapshot_is_said_in_the_plan(bench: Bench) -> None:
-    """`senro plan` says that nothing of the step is kept, and what later steps see."""
+def test_the_plan_shows_no_snapshot(bench: Bench) -> None:
+    """`senro plan` says that changes are discarded, and what later steps see."""
     (bench.folder / "pipeline.py").write_text(
         "import senro\n"
         "p = senro.Pipeline('none')\n"
@@ -249,7 +249,7 @@ def test_no_snapshot_is_said_in_the_plan(bench: Bench) -> None:
 
 
 def test_a_pure_step_with_a_claim_is_refused(bench: Bench) -> None:
-    """At build, naming workspace and claim; without the claim the plan says that the step is pure."""
+    """`build` names the workspace and the claim. Without the claim the plan says that the step is pure."""
     written = (
         "import senro\n"
         "from senro import k8s\n"
@@ -266,8 +266,8 @@ def test_a_pure_step_with_a_claim_is_refused(bench: Bench) -> None:
     assert "pure: its results depend only on its command" in bench.cli("plan", "carrying.py").stdout
 
 
-def test_nothing_ran_where_a_first_content_is_refused(bench: Bench) -> None:
-    """Links of a first content that leave are refused each by name before any step or pod."""
+def test_a_refused_first_content_starts_nothing(bench: Bench) -> None:
+    """Links out of the first content are refused by name before any step or pod."""
     (bench.folder / "project").mkdir()
     (bench.folder / "project" / "one").symlink_to("/etc")
     (bench.folder / "project" / "two").symlink_to("../..")

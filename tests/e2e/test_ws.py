@@ -1,4 +1,4 @@
-"""`senro ws` and `senro cache gc` on runs that were: what a pod left is listed, fetched and compared."""
+"""`senro ws` and `senro cache gc` after runs: a pod's files are listed, restored and compared."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RUNS = ("--run-dir", "runs")
 
 
 def building(bench: Bench, script: str) -> senro.Pipeline:
-    """A pod that runs the script in the workspace `src`, whose first content is the folder `project`."""
+    """Returns a pipeline with a pod that runs the script in the workspace `src` of the folder `project`."""
     src = senro.Workspace("src", path="project")
     pipeline = senro.Pipeline("release")
     pipeline.workflow("build", on=bench.pod()).step(
@@ -30,10 +30,10 @@ def project(bench: Bench) -> None:
 
 
 def test_ws_ls_pull_and_diff(bench: Bench) -> None:
-    """What a pod left is in the store under its digest: listed, compared with another run, and pulled whole."""
+    """The files of a pod are in the store: listed, compared with another run, and restored."""
     project(bench)
     first = bench.run(building(bench, "echo made > dist"))
-    threading.Event().wait(1.0)  # runs are ordered by the second in which they start
+    threading.Event().wait(1.0)  # runs are ordered by their start, in seconds
     second = bench.run(building(bench, "echo made > dist; chmod +x a; rm b; ln -s a l; printf three > c"))
     listed = bench.cli("ws", "ls", *RUNS)
     assert listed.returncode == 0, listed.stderr
@@ -63,8 +63,8 @@ def test_ws_ls_pull_and_diff(bench: Bench) -> None:
     assert files(bench.folder / "mine") == bench.tree("src")
 
 
-def test_what_a_failed_run_needs_survives_gc(bench: Bench) -> None:
-    """After the strictest round a failed run's workspace is there as its pod left it, a good run's is not."""
+def test_gc_keeps_the_snapshots_of_a_failed_run(bench: Bench) -> None:
+    """With the strictest bounds a failed run's workspace is kept as its pod left it; a successful run's is not."""
     project(bench)
     good = bench.run(building(bench, "echo good > dist"))
     failed = bench.run(building(bench, "echo half > dist; exit 3"))
@@ -82,8 +82,8 @@ def test_what_a_failed_run_needs_survives_gc(bench: Bench) -> None:
     assert again.ok
 
 
-def test_gc_beside_a_run(bench: Bench) -> None:
-    """A round while a run goes on drops nothing that the run's next step, or its end, needs."""
+def test_gc_during_a_run(bench: Bench) -> None:
+    """It removes nothing that the run's next step, or its end, needs."""
     project(bench)
     src = senro.Workspace("src", path="project")
     own = senro.Workspace("own", path="project", scope="step")
@@ -100,12 +100,12 @@ def test_gc_beside_a_run(bench: Bench) -> None:
     assert b"running" in bench.log("gc.s")
 
 
-def test_a_run_without_workspaces_makes_no_cache(bench: Bench) -> None:
-    """Nothing is registered, and no folder made, for a run that keeps nothing."""
+def test_a_run_without_workspaces_creates_no_cache(bench: Bench) -> None:
+    """It is not registered, and no folder is created."""
     assert bench.one("true", on=senro.local()).ok
     assert not (bench.folder / "cache").exists()
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """The files of a folder: content by path."""
+    """Returns the files of a folder: content by path."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
