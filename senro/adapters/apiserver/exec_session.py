@@ -28,7 +28,7 @@ WRITE_BYTES = 4 * MESSAGE_BYTES
 """How many bytes of stdin one write has. It is a whole piece of an archive: each write costs a turn of the event loop,
 and half of this size takes a tenth more of the client's CPU."""
 
-PING_SECONDS = 30.0
+PING_SECONDS = 10.0
 """The time between two pings, which keep load balancers from cutting a quiet exec. senro does not wait for their pongs:
 a server whose command does not read sends none (docs/design/exec-protocol.md#back-pressure-stops-the-pongs)."""
 

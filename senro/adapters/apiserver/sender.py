@@ -53,13 +53,16 @@ class Sender:
         return await self._in_flight.send(task, method, target, headers=headers, body=body)
 
     async def with_current_token(self, request: Callable[[], Awaitable[_T]]) -> _T:
-        """Await `request`, and once more after a 401 if the token file has changed.
+        """Await `request`, and once more after a 401 if there is another token than the one that was sent.
 
         The apiserver authenticates first, so a 401 has changed nothing, and every kind of request may be repeated.
         """
+        sent = self._authorization.headers()
         try:
             return await request()
         except Unauthorized:
-            if not self._authorization.refresh():
+            # Another request may have read the new token meanwhile.
+            self._authorization.refresh()
+            if self._authorization.headers() == sent:
                 raise
         return await request()

@@ -32,16 +32,10 @@ class Authorization:
                 self._read(self._path, mark)
         return {"Authorization": f"Bearer {self._token}"} if self._token else {}
 
-    def refresh(self) -> bool:
-        """Read the file, whether it seems changed or not. Returns whether the token is another one.
-
-        The caller repeats a request that was answered with 401 if it is.
-        """
-        if self._path is None:
-            return False
-        before = self._token
-        self._read(self._path, _mark(self._path))
-        return self._token != before
+    def refresh(self) -> None:
+        """Read the file, whether it seems changed or not."""
+        if self._path is not None:
+            self._read(self._path, _mark(self._path))
 
     def _read(self, path: str, mark: _Mark | None) -> None:
         try:

@@ -5,7 +5,6 @@ Every repetition in senro uses this policy. Times and random numbers are argumen
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -44,8 +43,10 @@ class BackoffPolicy:
 
     def waits(self, fraction: Callable[[], float] = lambda: 0.0) -> Iterator[float]:
         """Yields the wait after each failure, or each poll, without an end. `fraction` is called for each of them."""
-        for failures in itertools.count():
+        failures = 0
+        while True:
             yield self.wait(failures, fraction=fraction())
+            failures += 1
 
 
 class Backoff:

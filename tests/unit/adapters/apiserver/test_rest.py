@@ -282,35 +282,6 @@ async def test_creates_are_sent_once(route: respx.Route, clock: FakeClock) -> No
     assert route.call_count == 4
 
 
-async def test_401_is_repeated_with_another_token(route: respx.Route, tmp_path: Path) -> None:
-    """After a 401 every request, also a create, is sent once more if the file has a new token."""
-    path = tmp_path / "token"
-    path.write_text("first")
-    tokens: list[str] = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        tokens.append(request.headers["Authorization"])
-        path.write_text(f"token-{len(tokens)}")
-        return httpx.Response(201, json=POD) if tokens[-1] == "Bearer token-1" else httpx.Response(401)
-
-    route.mock(side_effect=answer)
-    async with cluster_under_respx(credential=TokenFile(str(path))) as cluster:
-        assert (await cluster.create_pod(MANIFEST)).uid == "u-1"
-        assert tokens == ["Bearer first", "Bearer token-1"]
-        with pytest.raises(Unauthorized):
-            await cluster.create_pod(MANIFEST)
-        assert len(tokens) == 4
-
-
-async def test_401_with_the_same_token(route: respx.Route, clock: FakeClock) -> None:
-    """Without a new token a 401 is raised at once."""
-    route.respond(401)
-    async with cluster_under_respx(clock=clock) as cluster:
-        with pytest.raises(Unauthorized):
-            await cluster.read_pod("ci", "a")
-    assert route.call_count == 1
-
-
 async def test_bodies_are_bounded(route: respx.Route) -> None:
     """A body beyond the limit is refused before it fills the memory."""
     piece = b"x" * (1024 * 1024)

@@ -31,15 +31,16 @@ def test_fixed_token() -> None:
     """A fixed token is sent with each request, and a refresh does not change it."""
     authorization = Authorization(Token("made-up"))
     assert authorization.headers() == bearer("made-up")
-    assert authorization.refresh() is False
+    authorization.refresh()
+    assert authorization.headers() == bearer("made-up")
     assert repr(authorization) == "<Authorization by token>"
 
 
 def test_client_certificate_needs_no_header() -> None:
     """A client certificate needs no Authorization header."""
     authorization = Authorization(ClientCertificate("cert", "key"))
+    authorization.refresh()
     assert authorization.headers() == {}
-    assert authorization.refresh() is False
     assert repr(authorization) == "<Authorization by certificate>"
 
 
@@ -63,16 +64,15 @@ def test_overwritten_file(path: Path) -> None:
 
 
 def test_refresh_reads_the_file(path: Path) -> None:
-    """`refresh` reads the file even if it seems unchanged, and returns whether the token is another one."""
+    """`refresh` reads the file even if it seems unchanged."""
     authorization = Authorization(TokenFile(str(path)))
     authorization.headers()
-    assert authorization.refresh() is False
     before = path.stat()
     with path.open("r+") as file:
         file.write("third")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert authorization.headers() == bearer("first")
-    assert authorization.refresh() is True
+    authorization.refresh()
     assert authorization.headers() == bearer("third")
 
 
@@ -86,7 +86,8 @@ def test_invalid_file_keeps_the_token(path: Path, content: str | None) -> None:
     else:
         replace(path, content)
     assert authorization.headers() == bearer("first")
-    assert authorization.refresh() is False
+    authorization.refresh()
+    assert authorization.headers() == bearer("first")
     replace(path, "second")
     assert authorization.headers() == bearer("second")
 
