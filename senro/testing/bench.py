@@ -59,7 +59,16 @@ class Bench:
     @property
     def faults(self) -> Faults:
         """The faults of the embedded cluster. On a real cluster this skips the test."""
-        return self._embedded().faults
+        return self.devcluster.faults
+
+    @property
+    def devcluster(self) -> DevCluster:
+        """The embedded cluster. On a real cluster this skips the test."""
+        if self.cluster is None:
+            import pytest  # noqa: PLC0415 - a bench can be used without pytest
+
+            pytest.skip("this test needs the embedded cluster, for its faults or its stored states")
+        return self.cluster
 
     # --- running -----------------------------------------------------------------------------------------------
 
@@ -123,12 +132,12 @@ class Bench:
 
     def starts(self, container: str = "step", result: senro.Result | None = None) -> int:
         """Returns how often the embedded cluster started containers of this name for the run."""
-        cluster = self._embedded()
+        cluster = self.devcluster
         return sum(cluster.starts(self.namespace, pod).get(container, 0) for pod in self.pods(result))
 
     def states(self, pod: str) -> list[dict[str, Any]]:
         """Returns every stored state of a pod, in order, including those that no client read."""
-        return self._embedded().states(self.namespace, pod)
+        return self.devcluster.states(self.namespace, pod)
 
     def check_nothing_is_left(self) -> None:
         """Raises AssertionError if a run did not confirm a pod's deletion, or left a pod, a Secret or a Lease."""
@@ -145,13 +154,6 @@ class Bench:
         if result is None and not self.results:
             raise LookupError("no pipeline has been run on this bench")
         return result or self.results[-1]
-
-    def _embedded(self) -> DevCluster:
-        if self.cluster is None:
-            import pytest  # noqa: PLC0415 - a bench can be used without pytest
-
-            pytest.skip("this test needs the embedded cluster, for its faults or its stored states")
-        return self.cluster
 
 
 def _created_by_senro(kind: str, documents: list[dict[str, Any]]) -> tuple[str, list[str]]:

@@ -53,12 +53,11 @@ def claim_of(bench: Bench, name: str = "senro-build-cache") -> str:
 @contextmanager
 def rules(bench: Bench, *changed: Rule) -> Iterator[None]:
     """Returns a function that replaces the rights of the runner."""
-    assert bench.cluster is not None
-    bench.cluster.access.set_runner_rules(changed)
+    bench.devcluster.access.set_runner_rules(changed)
     try:
         yield
     finally:
-        bench.cluster.access.set_runner_rules(RUNNER_RULES)
+        bench.devcluster.access.set_runner_rules(RUNNER_RULES)
 
 
 def test_a_claim_is_mounted_and_not_transferred(bench: Bench) -> None:
@@ -231,8 +230,7 @@ def pending(bench: Bench) -> list[PodPending]:
 
 def kubectl(bench: Bench, *words: str, told: dict[str, Any] | None = None) -> None:
     """Runs kubectl as an administrator."""
-    assert bench.cluster is not None
-    program, configuration = str(Path(sys.executable).with_name("kubectl")), str(bench.cluster.kubeconfig())
+    program, configuration = str(Path(sys.executable).with_name("kubectl")), str(bench.devcluster.kubeconfig())
     command = [program, "--kubeconfig", configuration, "--namespace", bench.namespace, *words]
     subprocess.run(command, input=json.dumps(told).encode(), check=True, capture_output=True, timeout=60)
 

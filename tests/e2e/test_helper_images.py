@@ -36,9 +36,8 @@ BEFORE = {"f": b"1\n", "run": b"#!/bin/sh\n", "d/g": b"2\n"}
 def absent(bench: Bench, program: str) -> str:
     """Returns an image without one program that a transfer needs."""
     bench.faults.clear()  # skipped on a real cluster, which has no such image
-    assert bench.cluster is not None
     known = {"sh": WITHOUT_SHELL, "tar": WITHOUT_TAR}
-    return known.get(program) or bench.cluster.add_image(f"without-{program}", absent=[program])
+    return known.get(program) or bench.devcluster.add_image(f"without-{program}", absent=[program])
 
 
 @pytest.mark.parametrize("program", ["sh", "tar", "mkfifo"])
@@ -155,8 +154,7 @@ def restricted_namespace(bench: Bench) -> Iterator[None]:
 
 def kubectl(bench: Bench, *words: str) -> None:
     """Runs kubectl as an administrator."""
-    assert bench.cluster is not None
-    program, configuration = str(Path(sys.executable).with_name("kubectl")), str(bench.cluster.kubeconfig())
+    program, configuration = str(Path(sys.executable).with_name("kubectl")), str(bench.devcluster.kubeconfig())
     subprocess.run([program, "--kubeconfig", configuration, *words], check=True, capture_output=True, timeout=60)
 
 

@@ -74,9 +74,8 @@ def run(bench: Bench, sent: bytes, attempts: int = 1) -> senro.Result:
     """Runs a successful step in an image whose tar prints the archive `sent`."""
     (bench.folder / "project").mkdir()
     (bench.folder / "project" / "f").write_text("mine\n")
-    assert bench.cluster is not None
     lines = base64.encodebytes(sent).decode().rstrip("\n")
-    image = bench.cluster.add_image("liar", programs={"tar": LIAR.format(sent=lines)})
+    image = bench.devcluster.add_image("liar", programs={"tar": LIAR.format(sent=lines)})
     source = senro.Workspace("src", path="project")
     pipeline = senro.Pipeline("hostile")
     pipeline.workflow("w", on=bench.pod(image=image)).step(

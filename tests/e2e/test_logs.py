@@ -40,8 +40,7 @@ def test_ten_thousand_lines_through_fifty_cuts_and_two_restarts(bench: Bench) ->
     """Each line arrives once and in order, printed at full speed, cut at random places and with kubelet restarts."""
     for place in random.Random(SEED).sample(range(1, LINES * SERVED), CUTS):
         bench.faults.cut_log(place)
-    cluster = bench.cluster
-    assert cluster is not None
+    cluster = bench.devcluster
     reporter = Acting(dict.fromkeys(RESTARTS, lambda: cluster.restart_kubelet(seconds=0.3)))
     result = bench.one("sh", "-c", f"seq -f 'line %05.0f' 1 {LINES}; sleep 4", run={"reporter": reporter})
     assert result.state == "succeeded"

@@ -79,16 +79,14 @@ def test_disruptions(bench: Bench, batch: list[Case], record_property: Callable[
             assert bench.tree(f"ws{number}") == {f"f{number}": f"{len(outcomes)}\n".encode()}, case
     assert result.ok
     assert (bench.faults.pending(), result.leftovers) == (0, ())
-    assert bench.cluster is not None
-    assert not set(bench.pods()) & {later for _, later in bench.cluster.doubled}
+    assert not set(bench.pods()) & {later for _, later in bench.devcluster.doubled}
     record_property("counts", {f"{len(DISRUPTIONS)} disruptions": dict(counted)})
 
 
 @contextmanager
 def may_list_events(bench: Bench) -> Iterator[None]:
     """Lets senro list Events, since only an Event shows an eviction of a single container that ends with 0."""
-    assert bench.cluster is not None
-    access = bench.cluster.access
+    access = bench.devcluster.access
     access.set_runner_rules([*RUNNER_RULES, Rule("", ("events",), ("list",))])
     try:
         yield

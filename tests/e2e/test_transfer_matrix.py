@@ -199,13 +199,12 @@ IDLE = 4.0 if SOAK else 2.0
 
 def image_of(bench: Bench, case: Case) -> str:
     """Returns the image of a case, with its compression programs and its tar."""
-    assert bench.cluster is not None
     absent = ["zstd"] if case.coding == "gzip" else []
     if case.fault not in TARS:
-        return bench.cluster.add_image(f"has-{case.coding}", absent=absent)
+        return bench.devcluster.add_image(f"has-{case.coding}", absent=absent)
     word = f"{case.fault}-{case.direction}-{case.times}-{case.coding}".replace(" ", "-")
     script = PREAMBLE.format(way=case.direction, times=case.times) + TARS[case.fault][case.direction] + "\n"
-    return bench.cluster.add_image(word, programs={"tar": script}, absent=absent)
+    return bench.devcluster.add_image(word, programs={"tar": script}, absent=absent)
 
 
 # --- faults -----------------------------------------------------------------------------------------------------
@@ -344,9 +343,8 @@ def judge(bench: Bench, number: int, case: Case, before: dict[str, object]) -> s
 
 def starts_of(bench: Bench, step: str) -> int:
     """Returns how often the step's container was started, in all its pods."""
-    assert bench.cluster is not None
     pods = [event.pod for event in bench.of(PodCreated) if event.step == step]
-    return sum(bench.cluster.starts(bench.namespace, pod).get("step", 0) for pod in pods)
+    return sum(bench.devcluster.starts(bench.namespace, pod).get("step", 0) for pod in pods)
 
 
 def log_of(result: senro.Result, step: str) -> bytes:
@@ -576,8 +574,7 @@ class Midway(senro.Reporter):
 def test_a_kubelet_that_restarts_midway(bench: Bench, direction: Direction, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its execs break, and are refused until it is back. The transfer is repeated, and the step runs once."""
     force_coding(monkeypatch, "plain")
-    cluster = bench.cluster
-    assert cluster is not None
+    cluster = bench.devcluster
     case = Case(MIDWAY, direction, "plain", "small")
     midway = Midway(direction, 3000, lambda: cluster.restart_kubelet(seconds=0.3))
     assert run(bench, [case], midway).ok
@@ -592,8 +589,7 @@ def test_a_pod_that_is_removed_midway(
 ) -> None:
     """The step is Infra, the files are unchanged, the command ran at most once, and nothing is left."""
     force_coding(monkeypatch, "plain")
-    cluster = bench.cluster
-    assert cluster is not None
+    cluster = bench.devcluster
 
     def take() -> None:
         (pod,) = cluster.pods(bench.namespace)

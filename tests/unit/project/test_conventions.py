@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -51,3 +52,14 @@ def test_nothing_is_left_to_do() -> None:
     words = ("TODO", "FIXME", "XXX", "NotImplementedError", "pragma: no cover")
     found = [(path.name, word) for path in SOURCES for word in words if word in path.read_text()]
     assert found == []
+
+
+def test_what_needs_the_embedded_cluster_is_skipped_on_a_real_one() -> None:
+    """End-to-end tests use `bench.devcluster`, which skips; none asserts that there is an embedded cluster."""
+    asserted = [
+        f"{path.name}:{number}"
+        for path in (ROOT / "tests" / "e2e").glob("*.py")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if re.search(r"assert .*\bcluster is not None", line)
+    ]
+    assert asserted == []
