@@ -246,7 +246,7 @@ def test_the_text() -> None:
         "\n"
         "  Known states in it\n"
         "    76 pod.status.reason <empty> with phase Failed -> elsewhere\n"
-        "         containers, deletionTimestamp and conditions decide between three causes\n"
+        "         containers, deletionTimestamp and conditions decide\n"
         "    29 container.terminated.reason Error -> exited\n"
         "         the command's own exit code, unless a disruption came before\n"
     )
