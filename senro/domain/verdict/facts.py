@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from senro.domain.kube.event import ClusterEvent
 from senro.domain.kube.pod import Condition, ContainerStatus, Pod
-from senro.domain.verdict.answers import Answer, Exited, Infra, Pending
-from senro.domain.verdict.disruption import Disruption, disruption_of, merge
+from senro.domain.verdict.answers import Answer, Infra, Pending
+from senro.domain.verdict.disruption import disruption_of, merge
 from senro.domain.verdict.kinds import DidRun, InfraKind, Note
 from senro.domain.verdict.memory import Memory
 from senro.domain.verdict.observation import Observation
@@ -26,8 +25,7 @@ class Facts:
     `ready`: the pod's condition Ready, an empty one if there is none.
     `observation`: the observation that showed the pod.
     `before`: the memory of the earlier observations.
-
-    The other fields are those of `Memory`, brought up to this observation. A row may set them.
+    `now`: the memory with this observation, but for the answer. A row may replace it.
     """
 
     pod: Pod
@@ -35,16 +33,7 @@ class Facts:
     ready: Condition
     observation: Observation
     before: Memory
-    ran: bool
-    waited: bool
-    contained: bool
-    disruption: Disruption | None
-    pending_exit: Exited | None
-    pending_exit_since: float
-    lost_since: float | None
-    silent_since: float | None
-    node: str
-    events: tuple[ClusterEvent, ...]
+    now: Memory
 
     @property
     def final(self) -> bool:
@@ -56,16 +45,11 @@ class Facts:
         """Whether an earlier observation showed the disruption."""
         return self.before.disruption is not None
 
-    @property
-    def disruption_at(self) -> float:
-        """When the disruption was first seen."""
-        return self.before.disruption_at if self.before.disruption is not None else self.observation.at
-
     def did_run(self) -> DidRun:
         """Whether the command ran: yes if a poll showed it, no if its container only waited, else maybe."""
-        if self.ran:
+        if self.now.ran:
             return DidRun.YES
-        if self.contained or (self.status.state.terminated is not None and not self.waited):
+        if self.now.contained or (self.status.state.terminated is not None and not self.now.waited):
             return DidRun.MAYBE
         return DidRun.NO
 
@@ -73,37 +57,21 @@ class Facts:
         self, kind: InfraKind, *, ran: DidRun | None = None, alive: bool = False, notes: tuple[Note, ...] = ()
     ) -> Infra:
         """`Infra` of the disruption's kind if there is a disruption, else of `kind`. `ran` defaults to `did_run`."""
-        disruption, terminated = self.disruption, self.status.state.terminated
+        disruption, terminated = self.now.disruption, self.status.state.terminated
         return Infra(
             kind=kind if disruption is None else disruption.kind,
             did_run=self.did_run() if ran is None else ran,
             may_be_alive=alive,
             message=(disruption.message if disruption is not None else "") or last_words(self.pod, self.status),
-            node=self.node,
+            node=self.now.node,
             notes=notes,
             code=terminated.exit_code if terminated is not None else None,
         )
 
     def memory(self, answer: Answer, rule: int) -> Memory:
         """The memory for the next observation."""
-        before, at = self.before, self.observation.at
-        return before._replace(
-            answer=answer,
-            rule=rule,
-            ran=self.ran,
-            waited=self.waited,
-            contained=self.contained,
-            disruption=self.disruption,
-            disruption_at=self.disruption_at,
-            pending_exit=self.pending_exit,
-            pending_exit_since=self.pending_exit_since,
-            lost_since=self.lost_since,
-            silent_since=self.silent_since,
-            node=self.node,
-            waiting_since=before.waiting_since if _same_wait(before.answer, answer) else at,
-            events=self.events,
-            events_at=before.events_at if self.observation.events is None else at,
-        )
+        at = self.now.waiting_since if _same_wait(self.before.answer, answer) else self.observation.at
+        return self.now._replace(answer=answer, rule=rule, waiting_since=at)
 
 
 def gather_facts(memory: Memory, observation: Observation, pod: Pod) -> Facts:
@@ -125,23 +93,20 @@ def gather_facts(memory: Memory, observation: Observation, pod: Pod) -> Facts:
     shown = disruption_of(observation, pod, step=memory.step, ready=ready, target=target, silent=silent)
     state = status.state
     runs = state.running is not None
-    return Facts(
-        pod=pod,
-        status=status,
-        ready=ready,
-        observation=observation,
-        before=memory,
+    at = observation.at
+    now = memory._replace(
         ran=memory.ran or runs or shows_run(status),
         waited=memory.waited or state.waiting is not None,
         contained=memory.contained or has_container(status),
         disruption=merge(memory.disruption, shown, target),
-        pending_exit=memory.pending_exit,
-        pending_exit_since=memory.pending_exit_since,
+        disruption_at=at if memory.disruption is None else memory.disruption_at,
         lost_since=None if runs else memory.lost_since,
-        silent_since=(observation.at if memory.silent_since is None else memory.silent_since) if silent else None,
+        silent_since=(at if memory.silent_since is None else memory.silent_since) if silent else None,
         node=pod.spec.node_name or memory.node,
-        events=memory.events if observation.events is None else observation.events,
     )
+    if observation.events is not None:
+        now = now._replace(events=observation.events, events_at=at)
+    return Facts(pod, status, ready, observation, memory, now)
 
 
 def _same_wait(before: Answer, answer: Answer) -> bool:

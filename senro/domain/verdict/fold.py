@@ -48,7 +48,7 @@ def _judged(facts: Facts) -> tuple[int, Answer]:
         return finished(facts, terminated)
     if not facts.final:  # rows 11 to 14
         return alive(facts)
-    if facts.disruption is not None and facts.disruption.deadline:
+    if facts.now.disruption is not None and facts.now.disruption.deadline:
         return 6, past_deadline(facts)
     return 10, without_end(facts)
 

@@ -31,8 +31,8 @@ def failed_start(facts: Facts, name: str, terminated: ContainerStateTerminated) 
         kind = InfraKind.NODE_LOST
     else:
         kind = InfraKind.STAGE_FAILED if name == facts.before.stage else InfraKind.INIT_FAILED
-    answer = facts.infra(kind, ran=DidRun.YES if facts.ran else DidRun.NO)
-    if facts.disruption is not None:
+    answer = facts.infra(kind, ran=DidRun.YES if facts.now.ran else DidRun.NO)
+    if facts.now.disruption is not None:
         return 3, answer
     program = missing_for_staging(terminated) if kind is InfraKind.STAGE_FAILED else None
     if program is not None:
@@ -55,7 +55,7 @@ def _image_of(pod: Pod, name: str) -> str:
 def finished(facts: Facts, terminated: ContainerStateTerminated) -> tuple[int, Answer]:
     """Rows 4 to 9: the step's container has ended."""
     if is_invented(terminated):
-        if facts.disruption is not None and facts.disruption.deadline:
+        if facts.now.disruption is not None and facts.now.disruption.deadline:
             return 6, past_deadline(facts)
         return 4, facts.infra(InfraKind.NODE_LOST)
     code = terminated.exit_code or 0
@@ -65,16 +65,17 @@ def finished(facts: Facts, terminated: ContainerStateTerminated) -> tuple[int, A
             return 5, Exited(code, (Note.START_ERROR,), terminated.message)
         return 5, replace(facts.infra(kind, ran=DidRun.NO), kind=kind, message=terminated.message)
     verdict = Exited(code, exit_notes(facts.pod, terminated, events_read=facts.observation.events is not None))
-    if facts.disruption is not None:
-        answer = _against(facts, facts.disruption, terminated.finished_at, verdict)
-        if not (isinstance(answer, Exited) and facts.disruption.event_only and not facts.final):
-            return 6 if facts.disruption.deadline else 7, answer
+    if facts.now.disruption is not None:
+        answer = _against(facts, facts.now.disruption, terminated.finished_at, verdict)
+        if not (isinstance(answer, Exited) and facts.now.disruption.event_only and not facts.final):
+            return 6 if facts.now.disruption.deadline else 7, answer
         # Only an Event after the end is known. The status may still show a disruption before it.
     if facts.final or facts.ready.reason == _OTHERS_LIVE:
         return 8, verdict
-    if facts.pending_exit is None:
-        facts.pending_exit, facts.pending_exit_since = verdict, facts.observation.at
-    if facts.observation.at - facts.pending_exit_since >= HOLD:
+    at = facts.observation.at
+    if facts.now.pending_exit is None:
+        facts.now = facts.now._replace(pending_exit=verdict, pending_exit_since=at)
+    if at - facts.now.pending_exit_since >= HOLD:
         return 9, verdict
     return 9, Running(finishing=True)
 
@@ -106,13 +107,14 @@ def without_end(facts: Facts) -> Infra:
     if facts.status.state.running is not None:
         # The pod garbage collector writes phase and condition alone
         # (docs/design/pod-states.md#row-158-pod-garbage-collection).
-        return facts.infra(InfraKind.NODE_LOST, alive=facts.silent_since is not None)
-    if facts.node and (
-        not facts.pod.status.reason or (facts.disruption is not None and facts.disruption.kind is InfraKind.NODE_LOST)
+        return facts.infra(InfraKind.NODE_LOST, alive=facts.now.silent_since is not None)
+    if facts.now.node and (
+        not facts.pod.status.reason
+        or (facts.now.disruption is not None and facts.now.disruption.kind is InfraKind.NODE_LOST)
     ):
         # A kubelet that refuses or ends a pod writes a reason and leaves nothing waiting. Without a reason, a container
         # that waited when the node last reported may have started since.
-        return _with_message(facts, facts.infra(InfraKind.RUNTIME, ran=DidRun.YES if facts.ran else DidRun.MAYBE))
+        return _with_message(facts, facts.infra(InfraKind.RUNTIME, ran=DidRun.YES if facts.now.ran else DidRun.MAYBE))
     return _with_message(facts, facts.infra(InfraKind.RUNTIME))
 
 

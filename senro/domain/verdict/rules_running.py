@@ -22,22 +22,22 @@ _RUNNING = Running()
 
 def alive(facts: Facts) -> tuple[int, Answer]:
     """Rows 11 to 14: the step's container runs, waits, or does not exist yet, in a pod without a final phase."""
-    now, disruption = facts.observation.at, facts.disruption
-    if facts.silent_since is not None and now - facts.silent_since >= SILENT_PATIENCE:
+    at, disruption = facts.observation.at, facts.now.disruption
+    if facts.now.silent_since is not None and at - facts.now.silent_since >= SILENT_PATIENCE:
         lost = facts.infra(InfraKind.NODE_LOST, ran=_may_have_run(facts), alive=True)
         return 12, replace(lost, kind=InfraKind.NODE_LOST)
     if disruption is not None:
-        if now - facts.disruption_at >= _grace(facts) + SILENT_PATIENCE:
+        if at - facts.now.disruption_at >= _grace(facts) + SILENT_PATIENCE:
             # The kubelet reports, but the pod stays: a process that cannot be killed, a finalizer.
             return 11, facts.infra(disruption.kind, ran=_may_have_run(facts), alive=True)
         return 11, Ending(disruption.kind, disruption.message)
     if facts.status.state.running is not None:
         return 13, _RUNNING
-    if facts.ran:
+    if facts.now.ran:
         return _lost(facts)
     before = facts.before
     waits = pending(facts.pod, step=before.step, stage=before.stage, before=before.answer)
-    return 14, with_events(waits, facts.pod.uid, facts.events) if facts.events else waits
+    return 14, with_events(waits, facts.pod.uid, facts.now.events) if facts.now.events else waits
 
 
 def _lost(facts: Facts) -> tuple[int, Answer]:
@@ -45,15 +45,16 @@ def _lost(facts: Facts) -> tuple[int, Answer]:
 
     See docs/design/pod-states.md#row-40-containerstatusunknown-in-laststate.
     """
-    if facts.lost_since is None:
-        facts.lost_since = facts.observation.at
-    if facts.observation.at - facts.lost_since >= HOLD:
+    at = facts.observation.at
+    since = at if facts.now.lost_since is None else facts.now.lost_since
+    facts.now = facts.now._replace(lost_since=since)
+    if at - since >= HOLD:
         return 4, facts.infra(InfraKind.NODE_LOST)
     return 4, Running(finishing=True)
 
 
 def _may_have_run(facts: Facts) -> DidRun:
-    return DidRun.YES if facts.ran else DidRun.MAYBE
+    return DidRun.YES if facts.now.ran else DidRun.MAYBE
 
 
 def _grace(facts: Facts) -> int:
