@@ -13,8 +13,8 @@ from senro.adapters.fs.open_directory import READ, OpenDirectory
 from senro.adapters.fs.prefetch import Buffers, ReadAhead
 from senro.adapters.fs.work import PIECE, tree_errors
 from senro.domain.errors import TreeError
-from senro.domain.tar import END, archive_length, member_header, padding
 from senro.domain.tar.header import BLOCK
+from senro.domain.tar.writer import END, archive_length, member_header, padding
 from senro.domain.tree.tree import EMPTY_FILE, Entry
 
 if TYPE_CHECKING:

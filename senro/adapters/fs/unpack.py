@@ -17,7 +17,8 @@ from senro.adapters.fs.prefetch import Buffers, WriteBehind
 from senro.adapters.fs.staged_directory import StagedDirectory, raise_leftovers, swap_all
 from senro.adapters.fs.work import io_error, run_in_slices, tree_errors
 from senro.domain.errors import TreeError
-from senro.domain.tar import ArchiveAdmission, ArchiveReader, Data, EndOfArchive, Member, Placement
+from senro.domain.tar.admission import ArchiveAdmission, Placement
+from senro.domain.tar.reader import ArchiveReader, Data, EndOfArchive, Member
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping

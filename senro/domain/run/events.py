@@ -228,14 +228,7 @@ class LogEnded(_AttemptEvent, frozen=True, tag="log.ended"):
 
 
 class SnapshotTaken(_AttemptEvent, frozen=True, tag="workspace.snapshot"):
-    """A workspace as an attempt left it is in the content store.
-
-    `workspace`: its name.
-    `digest`: the digest of the snapshot.
-    `files`, `bytes`: the number of its files and their size.
-    `omitted`: how many entries of the folder a snapshot cannot hold, such as sockets.
-    `omitted_sample`: some of these, each as `<path>: <what it is>`.
-    """
+    """A workspace as an attempt left it is in the content store. For the fields see `WorkspaceOpened`."""
 
     workspace: str
     digest: str

@@ -16,8 +16,8 @@ import pytest
 
 from senro.adapters.fs import FolderTrees
 from senro.domain.errors import TreeError
-from senro.domain.tar import END
 from senro.domain.tar import reader as reader_module
+from senro.domain.tar.writer import END
 from senro.domain.tree.tree import Tree
 from tests.contract.ports.trees_suite import SMALL, SMALL_CONTENTS, folder_with, unpack
 from tests.lib.archives.files import archive, directory, file, link, names, read_folder, tar_member

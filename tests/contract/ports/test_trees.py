@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from senro.adapters.fs import FolderTrees, prefetch, staged_directory, work
 from senro.adapters.fs import unpack as unpack_module
 from senro.domain.errors import TreeError
-from senro.domain.tar import END
+from senro.domain.tar.writer import END
 from senro.domain.tree.content_rules import ContentRules
 from senro.domain.tree.tree import Tree
 from senro.ports.trees import Packed, Trees

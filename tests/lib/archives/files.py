@@ -14,17 +14,10 @@ import pytest
 from hypothesis import strategies as st
 
 from senro.domain.errors import TreeError
-from senro.domain.tar import (
-    END,
-    ArchiveAdmission,
-    ArchiveReader,
-    Data,
-    EndOfArchive,
-    EndOfMember,
-    Member,
-    member_header,
-)
-from senro.domain.tar import padding as padding_of
+from senro.domain.tar.admission import ArchiveAdmission
+from senro.domain.tar.reader import ArchiveReader, Data, EndOfArchive, EndOfMember, Member
+from senro.domain.tar.writer import END, member_header
+from senro.domain.tar.writer import padding as padding_of
 from senro.domain.tree.content_rules import ContentRules
 from senro.domain.tree.excludes import Excludes
 from senro.domain.tree.follow_links import ResolvedTree, resolve_links

@@ -12,7 +12,7 @@ import sys
 import zlib
 from typing import NamedTuple, Protocol
 
-from senro.domain.tar import END
+from senro.domain.tar.writer import END
 from senro.domain.text.printable import printable
 from senro.domain.tree.tree import Entry, Tree
 from tests.lib.archives.files import directory, file, link, pax, tar_member

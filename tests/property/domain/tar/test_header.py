@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from senro.domain.errors import TreeError
-from senro.domain.tar import member_header
 from senro.domain.tar.header import byte_sum, read_header
+from senro.domain.tar.writer import member_header
 from senro.domain.tree.tree import Entry
 
 _OCTAL = re.compile(rb" *(?P<digits>[0-7]*)[ \0]*\Z")

@@ -13,9 +13,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from senro.domain.errors import TreeError
-from senro.domain.tar import END, ArchiveAdmission, ArchiveReader, Member, archive_length, member_header, padding
 from senro.domain.tar import reader as reader_module
-from senro.domain.tar.admission import IMPLIED_FREE
+from senro.domain.tar.admission import IMPLIED_FREE, ArchiveAdmission
+from senro.domain.tar.reader import ArchiveReader, Member
+from senro.domain.tar.writer import END, archive_length, member_header, padding
 from senro.domain.tree.paths import MAX_PATH, raw
 from senro.domain.tree.tree import Entry, Tree
 from tests.lib.archives.files import (

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from senro.adapters.fs.walk import walk
 from senro.domain.errors import TreeError
-from senro.domain.tar import END, ArchiveAdmission, Member
+from senro.domain.tar.admission import ArchiveAdmission
+from senro.domain.tar.reader import Member
+from senro.domain.tar.writer import END
 from senro.domain.tree.content_rules import KEEP_EVERYTHING, ContentRules
 from senro.domain.tree.tree import Tree
 from tests.lib.archives.files import (

@@ -11,7 +11,7 @@ from senro.adapters.fs.coding import Decompressor, make_compressor
 from senro.app.pod import upload
 from senro.domain.kube.exec_protocol import ExecResult, ExitCode
 from senro.domain.run.events import TransferCompleted, TransferTryFailed
-from senro.domain.tar import Member
+from senro.domain.tar.reader import Member
 from senro.domain.transfer.compression import KNOWN_SECONDS, Coding
 from senro.domain.transfer.replies import proof_line
 from senro.domain.transfer.scripts import reading_command

@@ -14,7 +14,7 @@ from senro.domain.errors import ClusterError, StreamBroken, Unreachable
 from senro.domain.kube.exec_protocol import ExecFailure, ExecResult, ExitCode, StatusLost
 from senro.domain.pipeline.workspace import Workspace
 from senro.domain.run.events import Event, TransferCompleted, TransferTryFailed
-from senro.domain.tar import Member
+from senro.domain.tar.reader import Member
 from senro.domain.transfer.compression import LinkRates
 from senro.domain.transfer.replies import proof_line
 from senro.domain.transfer.retry_policy import PATIENCE_SECONDS, TRIES

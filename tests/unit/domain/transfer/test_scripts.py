@@ -21,7 +21,8 @@ from pathlib import Path
 import pytest
 
 from senro.adapters.fs.coding import Decompressor, make_compressor
-from senro.domain.tar import Member, member_header
+from senro.domain.tar.reader import Member
+from senro.domain.tar.writer import member_header
 from senro.domain.transfer.compression import Coding
 from senro.domain.transfer.containers import CONTROL_MOUNT, IO_COMMAND, STAGE_COMMAND, VOLUMES_MOUNT
 from senro.domain.transfer.replies import (
