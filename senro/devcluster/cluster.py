@@ -307,6 +307,14 @@ class DevCluster:
         """Delete a node; its pods are collected after a while. From any thread."""
         self._call(lambda: self._controllers.remove(name))
 
+    def label_namespace(self, name: str, labels: Mapping[str, str]) -> None:
+        """Set labels of a namespace, such as its Pod Security level. From any thread."""
+
+        def label(namespace: Object) -> None:
+            namespace["metadata"].setdefault("labels", {}).update(labels)
+
+        self._call(lambda: self._storage.update(NAMESPACES, "", name, label))
+
     def taint_node(self, key: str, value: str = "", effect: str = "NoExecute", *, name: str = NODE_NAME) -> None:
         """Give a node a taint; NoExecute drives away the pods that do not tolerate it. From any thread."""
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -145,17 +142,10 @@ def test_an_image_with_few_rights(bench: Bench, image: str) -> None:
 @pytest.fixture
 def restricted_namespace(bench: Bench) -> Iterator[None]:
     """The namespace refuses every pod that does not meet the restricted standard."""
-    bench.faults.clear()  # the namespace of a real cluster is not changed
     label = "pod-security.kubernetes.io/enforce"
-    kubectl(bench, "label", "namespace", bench.namespace, f"{label}=restricted")
+    bench.devcluster.label_namespace(bench.namespace, {label: "restricted"})
     yield
-    kubectl(bench, "label", "namespace", bench.namespace, f"{label}-")
-
-
-def kubectl(bench: Bench, *words: str) -> None:
-    """Runs kubectl as an administrator."""
-    program, configuration = str(Path(sys.executable).with_name("kubectl")), str(bench.devcluster.kubeconfig())
-    subprocess.run([program, "--kubeconfig", configuration, *words], check=True, capture_output=True, timeout=60)
+    bench.devcluster.label_namespace(bench.namespace, {label: "privileged"})
 
 
 @pytest.mark.usefixtures("restricted_namespace")
