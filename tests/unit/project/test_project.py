@@ -170,11 +170,11 @@ def test_the_readmes_pipeline_is_one() -> None:
     assert [workspace.name for workspace in plan.workspaces] == ["src"]
 
 
-def test_the_readme_names_two_commands() -> None:
-    """The first block of shell lines is `make demo` and `make test`, and no other is needed for either."""
+def test_the_readme_names_three_commands() -> None:
+    """The first block of shell lines is `make demo`, `make check` and `make test`, and none needs another."""
     first = README[README.index("```\n", README.index("## Try it")) + 4 :]
     lines = first[: first.index("```")].splitlines()
-    assert [line.partition("#")[0].strip() for line in lines] == ["make demo", "make test"]
+    assert [line.partition("#")[0].strip() for line in lines] == ["make demo", "make check", "make test"]
 
 
 def test_every_target_exists() -> None:
@@ -189,10 +189,10 @@ def test_every_target_exists() -> None:
 
 
 def test_ci_runs_what_people_run() -> None:
-    """.ci/run ends in `make test`, stops at the first error, lets no test go without bubblewrap, and can be started."""
+    """.ci/run is `make check` and `make test`, stops at the first error, and lets no test go without bubblewrap."""
     path = ROOT / ".ci" / "run"
     lines = path.read_text().splitlines()
-    assert lines[-1] == "make test"
+    assert lines[-2:] == ["make check", "make test"]
     assert "set -euo pipefail" in lines
     assert [line for line in lines if line.startswith("export CI=true")]
     assert path.stat().st_mode & 0o111 == 0o111
