@@ -68,18 +68,9 @@ class GiveUp:
 
 Decision = RetryCreate | GiveUp
 
-
-_Texts = tuple[tuple[re.Pattern[str], Decision], ...]
-"""The causes that share an HTTP status: what the apiserver's message contains, and what to do about it."""
-
 _VERB_REFUSED = re.compile(r"\bcannot (?:create|patch|get|list|update|delete)\b|is forbidden:\s*$|^\s*$")
 """RBAC's words for a verb that the identity has not been granted; of exec's second check nothing at all (recording
 exec-forbidden)."""
-
-_CONFLICTS: _Texts = (
-    # The optimistic lock of the quota; the apiserver did not create the pod.
-    (re.compile(r"resourcequotas"), RetryCreate(1.0, may_exist=False)),
-)
 
 _WEBHOOK_OUTAGE = re.compile(
     r"denied the request.*(?:context deadline exceeded|connection refused|connection reset|no such host|i/o timeout"
@@ -88,86 +79,63 @@ _WEBHOOK_OUTAGE = re.compile(
 )
 """A webhook that could not reach what it asks, and denies the request for that reason, with any code."""
 
+_WAIT_FOR_WEBHOOK = RetryCreate(
+    THROTTLED_SECONDS, may_exist=False, kind=InfraKind.ADMISSION_TRANSIENT, message="waiting for an admission webhook"
+)
+_WAIT_FOR_QUOTA = RetryCreate(
+    QUOTA_PAUSE, may_exist=False, budget="quota", kind=InfraKind.QUOTA, message="waiting for quota"
+)
+
+_Texts = tuple[tuple[str | re.Pattern[str], Decision], ...]
+"""The causes that share an HTTP status: what the apiserver's message contains, and what to do about it."""
+
+# fmt: off
+_CONFLICTS: _Texts = (
+    # The optimistic lock of the quota; the apiserver did not create the pod.
+    ("resourcequotas", RetryCreate(1.0, may_exist=False)),
+)
+
 _DENIALS: _Texts = (
-    (
-        _WEBHOOK_OUTAGE,
-        RetryCreate(
-            THROTTLED_SECONDS,
-            may_exist=False,
-            kind=InfraKind.ADMISSION_TRANSIENT,
-            message="waiting for an admission webhook",
-        ),
-    ),
-    (
-        re.compile(r"denied the request"),
-        GiveUp(InfraKind.ADMISSION, "The webhook's words say what to change, or ask its owner."),
-    ),
+    (_WEBHOOK_OUTAGE, _WAIT_FOR_WEBHOOK),
+    ("denied the request", GiveUp(InfraKind.ADMISSION, "The webhook's words say what to change, or ask its owner.")),
 )
 
 _FORBIDDEN: _Texts = (
     *_DENIALS,
-    (  # recording refused-namespaces
-        re.compile(r"exceeded quota"),
-        RetryCreate(QUOTA_PAUSE, may_exist=False, budget="quota", kind=InfraKind.QUOTA, message="waiting for quota"),
-    ),
-    (  # the quota plugin, about a container of senro's that lacks a resource the quota counts
-        re.compile(r"must specify (?:limits|requests)\.\S+ for: [^;]*senro-"),
-        GiveUp(
-            InfraKind.QUOTA, "Give the pod transfer_resources= as well: the namespace's quota counts every container."
-        ),
-    ),
-    (  # the quota plugin, about the step's own container
-        re.compile(r"failed quota|must specify (?:limits|requests)\."),
-        GiveUp(InfraKind.QUOTA, "Give the pod resources=: the namespace's quota wants them."),
-    ),
-    (  # recording refused-namespaces
-        re.compile(r'violates PodSecurity "restricted'),
-        GiveUp(InfraKind.POD_SECURITY, 'Set security="restricted" and user= (not 0) on k8s.Pod.'),
-    ),
-    (  # the PodSecurity plugin, for another level
-        re.compile(r"violates PodSecurity"),
-        GiveUp(InfraKind.POD_SECURITY),
-    ),
-    (  # recording refused
-        re.compile(r"error looking up service account"),
-        GiveUp(InfraKind.CONFIG, "Create the ServiceAccount, or correct service_account= on k8s.Pod."),
-    ),
-    (  # recording refused-by-admission
-        re.compile(r"RuntimeClass .* not found"),
-        GiveUp(InfraKind.CONFIG, "Create the RuntimeClass, or correct runtime_class= on k8s.Pod."),
-    ),
-    (  # recording refused-by-admission
-        re.compile(r"no PriorityClass with name"),
-        GiveUp(InfraKind.CONFIG, "Create the PriorityClass, or correct priority_class= on k8s.Pod."),
-    ),
-    (  # recording refused-by-admission, and the LimitRanger's other sentences
-        re.compile(r"(?:maximum|minimum) .* (?:usage|limit|request|per (?:Container|Pod))|limit to request ratio"),
-        GiveUp(InfraKind.LIMIT_RANGE),
-    ),
-    (  # recording refused-namespaces
-        re.compile(r"is being terminated"),
-        GiveUp(InfraKind.ADMISSION, "The namespace is being deleted: use another, or wait until it is made anew."),
-    ),
+    # The quota plugin (recording refused-namespaces): about a container of senro's, then about the step's own.
+    ("exceeded quota", _WAIT_FOR_QUOTA),
+    (r"must specify (?:limits|requests)\.\S+ for: [^;]*senro-", GiveUp(
+        InfraKind.QUOTA, "Give the pod transfer_resources= as well: the namespace's quota counts every container.")),
+    (r"failed quota|must specify (?:limits|requests)\.",
+        GiveUp(InfraKind.QUOTA, "Give the pod resources=: the namespace's quota wants them.")),
+    # The PodSecurity plugin (recording refused-namespaces): for `restricted`, then for another level.
+    ('violates PodSecurity "restricted',
+        GiveUp(InfraKind.POD_SECURITY, 'Set security="restricted" and user= (not 0) on k8s.Pod.')),
+    ("violates PodSecurity", GiveUp(InfraKind.POD_SECURITY)),
+    # Recordings refused and refused-by-admission.
+    ("error looking up service account",
+        GiveUp(InfraKind.CONFIG, "Create the ServiceAccount, or correct service_account= on k8s.Pod.")),
+    ("RuntimeClass .* not found",
+        GiveUp(InfraKind.CONFIG, "Create the RuntimeClass, or correct runtime_class= on k8s.Pod.")),
+    ("no PriorityClass with name",
+        GiveUp(InfraKind.CONFIG, "Create the PriorityClass, or correct priority_class= on k8s.Pod.")),
+    # Recording refused-by-admission, and the LimitRanger's other sentences.
+    ("(?:maximum|minimum) .* (?:usage|limit|request|per (?:Container|Pod))|limit to request ratio",
+        GiveUp(InfraKind.LIMIT_RANGE)),
+    # Recording refused-namespaces.
+    ("is being terminated", GiveUp(
+        InfraKind.ADMISSION, "The namespace is being deleted: use another, or wait until it is made anew.")),
     (_VERB_REFUSED, GiveUp(InfraKind.FORBIDDEN)),  # recording connection
 )
 
 _SERVER_ERRORS: _Texts = (
     *_DENIALS,
-    (  # the apiserver calls admission webhooks before it stores anything
-        WEBHOOK_FAILED,
-        RetryCreate(
-            THROTTLED_SECONDS,
-            may_exist=False,
-            kind=InfraKind.ADMISSION_TRANSIENT,
-            message="waiting for an admission webhook",
-        ),
-    ),
+    (WEBHOOK_FAILED, _WAIT_FOR_WEBHOOK),  # the apiserver calls admission webhooks before it stores anything
     (ETCD_FAILED, RetryCreate(0.0, may_exist=True)),
-    (
-        re.compile(r"etcdserver: request is too large"),
-        GiveUp(InfraKind.ADMISSION, "The object is larger than etcd takes: shorten command, env or the secrets."),
-    ),
+    ("etcdserver: request is too large", GiveUp(
+        InfraKind.ADMISSION, "The object is larger than etcd takes: shorten command, env or the secrets.")),
 )
+# fmt: on
 
 
 def classify_create_error(error: ClusterError) -> Decision:
@@ -236,4 +204,4 @@ def infra_from_refused_access(
 
 
 def _by_text(table: _Texts, message: str, default: Decision) -> Decision:
-    return next((decision for pattern, decision in table if pattern.search(message)), default)
+    return next((decision for pattern, decision in table if re.search(pattern, message)), default)
