@@ -39,7 +39,7 @@ class Leases:
     async def replace_lease(self, manifest: Manifest) -> Lease:
         """See the port."""
         namespace, name = namespace_and_name(manifest)
-        target = api_paths.lease_update(namespace, name)
+        target = api_paths.lease(namespace, name, write=True)
         return await self._write(RequestKind.LEASE_REPLACE, f"update lease {namespace}/{name}", target, manifest)
 
     async def delete_lease(self, namespace: str, name: str, *, uid: str, version: str) -> None:

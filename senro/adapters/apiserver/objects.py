@@ -113,7 +113,7 @@ class Objects:
         reply = await self._rest.send(
             RequestKind.SECRET_OWN,
             operation,
-            api_paths.secret_patch(namespace, name),
+            api_paths.secret(namespace, name, write=True),
             body=msgspec.json.encode(patch),
             content_type="application/merge-patch+json",
         )

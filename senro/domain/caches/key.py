@@ -139,7 +139,8 @@ def _call(text: str, start: int) -> tuple[HashFiles, int] | _Problem:
     patterns = []
     while quoted := _QUOTED.match(text, at):
         pattern = quoted[1] or quoted[2] or ""
-        problem = _pattern_problem(pattern)
+        negation = "is a negation, which there is not; name the files that count"
+        problem = negation if pattern.startswith("!") else pattern_problem(pattern)
         if problem:
             return _Problem(at, f"has the pattern {pattern!r}", f"it {problem}")
         patterns.append(pattern)
@@ -155,12 +156,6 @@ def _call(text: str, start: int) -> tuple[HashFiles, int] | _Problem:
     if not text.startswith("}}", at):
         return _Problem(at, "has no `}}`", f"end the call as in {_EXAMPLE}")
     return HashFiles(tuple(patterns)), at + 2
-
-
-def _pattern_problem(pattern: str) -> str:
-    if pattern.startswith("!"):
-        return "is a negation, which there is not; name the files that count"
-    return pattern_problem(pattern)
 
 
 def _match(words: re.Pattern[str], text: str, at: int) -> str:

@@ -35,8 +35,9 @@ def ranked(key: str, prefixes: Sequence[str], candidates: Iterable[Candidate]) -
     """
     left = list(candidates)
     found: list[Candidate] = []
-    for matching in ([one for one in left if one.entry.key == key], *(_under(left, prefix) for prefix in prefixes)):
-        new = [one for one in matching if one not in found]
+    for prefix in (None, *prefixes):
+        fits = [one for one in left if (one.entry.key == key if prefix is None else one.entry.key.startswith(prefix))]
+        new = [one for one in fits if one not in found]
         newest: dict[str, datetime] = {}
         for one in new:
             newest[one.entry.key] = max(one.entry.created, newest.get(one.entry.key, one.entry.created))
@@ -44,7 +45,3 @@ def ranked(key: str, prefixes: Sequence[str], candidates: Iterable[Candidate]) -
         new.sort(key=lambda one: (newest[one.entry.key], one.entry.key), reverse=True)
         found += new
     return tuple(found)
-
-
-def _under(candidates: Iterable[Candidate], prefix: str) -> list[Candidate]:
-    return [one for one in candidates if one.entry.key.startswith(prefix)]

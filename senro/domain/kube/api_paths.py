@@ -8,10 +8,12 @@ from urllib.parse import quote, urlencode
 VERSION = "/version"
 """The version of the apiserver, which anybody may read."""
 
+_STRICT = "?fieldValidation=Strict"
+
 
 def pods(namespace: str) -> str:
     """Creates pods. The apiserver refuses unknown fields instead of dropping them with a warning."""
-    return _join(_core(namespace, "pods"), [("fieldValidation", "Strict")])
+    return _core(namespace, "pods") + _STRICT
 
 
 def pod(namespace: str, name: str) -> str:
@@ -21,32 +23,22 @@ def pod(namespace: str, name: str) -> str:
 
 def secrets(namespace: str) -> str:
     """Creates Secrets."""
-    return _join(_core(namespace, "secrets"), [("fieldValidation", "Strict")])
+    return _core(namespace, "secrets") + _STRICT
 
 
-def secret(namespace: str, name: str) -> str:
-    """Deletes a Secret."""
-    return _core(namespace, "secrets", name)
-
-
-def secret_patch(namespace: str, name: str) -> str:
-    """Patches a Secret."""
-    return _join(_core(namespace, "secrets", name), [("fieldValidation", "Strict")])
+def secret(namespace: str, name: str, *, write: bool = False) -> str:
+    """Deletes a Secret, or with `write` patches it."""
+    return _core(namespace, "secrets", name) + (_STRICT if write else "")
 
 
 def leases(namespace: str) -> str:
     """Creates Leases."""
-    return _join(_leases(namespace), [("fieldValidation", "Strict")])
+    return _leases(namespace) + _STRICT
 
 
-def lease(namespace: str, name: str) -> str:
-    """Reads or deletes a Lease."""
-    return _leases(namespace, name)
-
-
-def lease_update(namespace: str, name: str) -> str:
-    """Replaces a Lease."""
-    return _join(_leases(namespace, name), [("fieldValidation", "Strict")])
+def lease(namespace: str, name: str, *, write: bool = False) -> str:
+    """Reads or deletes a Lease, or with `write` replaces it."""
+    return _leases(namespace, name) + (_STRICT if write else "")
 
 
 def events(namespace: str, uid: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from typing import Final
+from typing import Final, Literal
 
 NAME_BYTES: Final = 63
 """The length of the longest DNS-1123 label, label value, and name in a label key."""
@@ -93,14 +93,9 @@ def is_secret_key(text: str) -> bool:
     return len(text) <= SUBDOMAIN_BYTES and _SECRET_KEY.fullmatch(text) is not None and not _is_dotted(text)
 
 
-def workspace_variable(name: str) -> str:
-    """The variable with the path of the workspace `name`, a DNS-1123 label; no other workspace has it."""
-    return "SENRO_WORKSPACE_" + name.upper().replace("-", "_")
-
-
-def scratch_variable(name: str) -> str:
-    """The variable with the path of the scratch cache `name`, a DNS-1123 label; no other cache has it."""
-    return "SENRO_SCRATCH_" + name.upper().replace("-", "_")
+def content_variable(kind: Literal["WORKSPACE", "SCRATCH"], name: str) -> str:
+    """The variable with the path of a workspace or scratch cache; `name` is a DNS-1123 label. No other one has it."""
+    return f"SENRO_{kind}_{name.upper().replace('-', '_')}"
 
 
 def label_value(text: str) -> str:

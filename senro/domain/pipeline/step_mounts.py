@@ -59,8 +59,7 @@ def transferred_mounts(step: Step) -> tuple[TransferredMount, ...]:
 
 def mount_variable(mount: AnyMount) -> str:
     """The environment variable that holds the path of the mount."""
-    of = names.workspace_variable if isinstance(mount, Mount) else names.scratch_variable
-    return of(mount.name)
+    return names.content_variable("WORKSPACE" if isinstance(mount, Mount) else "SCRATCH", mount.name)
 
 
 def pod_target(step: Step) -> Pod:

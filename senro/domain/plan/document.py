@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from senro.domain.pipeline.retry import Retry
 from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.step_mounts import claims_by_name
 from senro.domain.pipeline.targets import Pod
@@ -53,17 +54,6 @@ class MountDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     claim: str | None = None
 
 
-class RetryDocument(msgspec.Struct, frozen=True):
-    """A `senro.domain.pipeline.retry.Retry`."""
-
-    attempts: int
-    on: str
-    delay: float
-    factor: float
-    max_delay: float
-    unsafe: bool
-
-
 class PodDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     """A `senro.domain.pipeline.targets.Pod`."""
 
@@ -102,7 +92,7 @@ class StepDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     workdir: str | None = None
     env: dict[str, str] = {}
     secrets: dict[str, str] = {}
-    retry: RetryDocument | None = None
+    retry: Retry | None = None
     timeout: float | None = None
     continue_on_error: bool = False
     no_snapshot: bool = False
@@ -168,7 +158,7 @@ def _step(planned: PlannedStep) -> StepDocument:
         workdir=step.workdir,
         env=dict(step.env),
         secrets=dict(step.secrets),
-        retry=msgspec.convert(step.retry, RetryDocument | None, from_attributes=True),
+        retry=step.retry,
         timeout=step.timeout,
         continue_on_error=step.continue_on_error,
         no_snapshot=step.no_snapshot,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any
 
 from senro.domain.plan.plan import Plan
 from senro.domain.run.events import (
@@ -83,23 +84,11 @@ def fold(progress: Progress, event: Event) -> Progress:
             return progress
 
 
-def _step(
-    progress: Progress,
-    step: str,
-    *,
-    state: StepState | None = None,
-    attempts: int | None = None,
-    outcome: Outcome | None = None,
-) -> Progress:
+def _step(progress: Progress, step: str, **changes: Any) -> Progress:
     known = progress.steps.get(step)
     if known is None or known.state in FINAL:
         return progress
-    changed = StepProgress(
-        known.state if state is None else state,
-        known.attempts if attempts is None else attempts,
-        known.outcome if outcome is None else outcome,
-    )
-    return replace(progress, steps=MappingProxyType({**progress.steps, step: changed}))
+    return replace(progress, steps=MappingProxyType({**progress.steps, step: replace(known, **changes)}))
 
 
 def next_moves(plan: Plan, progress: Progress) -> Moves:

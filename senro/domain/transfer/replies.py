@@ -18,7 +18,7 @@ MISSING_WORDS = "senro: the image has no"
 HAS_WORD, SOCKET_WORD, MEMBERS_WORD = "senro-has", "senro-socket", "senro-members"
 """The first words of the lines that the scripts print."""
 
-HELPER_ADVICE = "name an image that has sh, tar and mkfifo as helper= of k8s.Pod(...), to carry the workspaces for it"
+HELPER_ADVICE = "name an image that has sh, tar and mkfifo as helper= of k8s.Pod(...), to transfer its workspaces"
 """What to do about an image that cannot transfer workspaces itself."""
 
 _NUMBER = re.compile(rb"\d{1,9}")

@@ -100,7 +100,7 @@ class _LinkResolver:
                 end = self._end(child, directory)
                 if isinstance(end, str):
                     self._problems[child.path] = end
-                elif self._is_excluded(new, end):
+                elif self._excludes is not None and self._excludes.matches(new, directory=end.kind == "directory"):
                     pass
                 elif end.kind == "file":
                     self._add(replace(end, path=new), end.path)
@@ -114,9 +114,6 @@ class _LinkResolver:
         if self._problems:
             raise self._refusal()
         return Tree(tuple(self._entries), omitted=self._tree.omitted), self._copies
-
-    def _is_excluded(self, path: str, end: Entry) -> bool:
-        return self._excludes is not None and self._excludes.matches(path, directory=end.kind == "directory")
 
     def _add(self, entry: Entry, source: str) -> None:
         # A code point has at most 4 bytes, so most paths need not be encoded.

@@ -13,8 +13,7 @@ from senro.domain.verdict.kind_table import INFRA_KINDS, NOTES
 from senro.domain.verdict.kinds import DidRun, InfraKind, Note, PendingKind
 from senro.domain.verdict.memory import Memory
 from senro.domain.verdict.observation import Observation
-from senro.domain.verdict.patience import Patience, give_up
-from senro.domain.verdict.signals.container_state import hides_eviction
+from senro.domain.verdict.patience import Patience
 
 __all__ = [
     "INFRA_KINDS",
@@ -33,8 +32,6 @@ __all__ = [
     "PendingKind",
     "Running",
     "TimedOut",
-    "give_up",
-    "hides_eviction",
     "observe",
     "wants_events",
 ]

@@ -139,7 +139,7 @@ def _disruptions(
         for event in observation.events or ()
         if (disruption := _from_event(event, observation, pod, step)) is not None
     ]
-    if ready.reason in KUBELET_ENDS and _any_runs(pod):
+    if ready.reason in KUBELET_ENDS and any(each.state.running for each in pod.status.container_statuses):
         # 31 s before the phase in recording deadline-exceeded. lastTransitionTime dates a change of the status and not
         # of the reason (recording finished-then-deleted), so it only shows whether the deadline can be the cause.
         ends, changed = _deadline_of(pod), parse_time(ready.last_transition_time)
@@ -199,7 +199,3 @@ def _moved(time: str | None, seconds: int) -> datetime | None:
         return None if moment is None else moment + timedelta(seconds=seconds)
     except OverflowError:
         return None
-
-
-def _any_runs(pod: Pod) -> bool:
-    return any(status.state.running is not None for status in pod.status.container_statuses)

@@ -33,7 +33,7 @@ def read_resources(value: object, what: str, reader: FieldReader) -> dict[str, d
 
 
 def _read_amount(name: str, quantity: object, here: str, reader: FieldReader) -> tuple[str, Fraction] | None:
-    if not _is_resource(name):
+    if not (name in _NATIVE or (is_label_key(name) and (name.startswith(_HUGE_PAGES) or _is_extended(name)))):
         reader.refuse(
             "resource-name",
             f"{here}: no such resource; write cpu, memory, ephemeral-storage, hugepages-<size> or vendor.example/name",
@@ -77,10 +77,6 @@ def _spelled(quantity: object) -> str | None:
     if is_instance(quantity, int) and quantity.bit_length() <= 64:
         return int.__repr__(quantity)
     return None
-
-
-def _is_resource(name: str) -> bool:
-    return name in _NATIVE or (is_label_key(name) and (name.startswith(_HUGE_PAGES) or _is_extended(name)))
 
 
 def _is_extended(name: str) -> bool:

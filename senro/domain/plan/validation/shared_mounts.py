@@ -52,19 +52,16 @@ def refuse_shared_claims(graph: Graph) -> Iterator[Refusal]:
                 continue
             claim = claims.get(mount.name)
             if claim is not None and step.pure:
-                yield Refusal(step_id, "claim-pure", _impure(mount.name, claim[1]))
+                message = (
+                    f"the step is pure, but mounts the workspace {mount.name}, which the claim {claim[1]} replaces and "
+                    "other pods may change; leave out pure=True, or the claim"
+                )
+                yield Refusal(step_id, "claim-pure", message)
             known, elsewhere = first.setdefault(mount.name, (claim, step_id))
             if known != claim:
                 yield Refusal(step_id, "claim-differs", _mixed(mount.name, claim, known, elsewhere))
             elif claim is not None and elsewhere == step_id:
                 yield from _of_claim(step_id, mount.workspace, claim, names)
-
-
-def _impure(workspace: str, claim: str) -> str:
-    return (
-        f"the step is pure, but mounts the workspace {workspace}, which the claim {claim} replaces and other pods may "
-        "change; leave out pure=True, or the claim"
-    )
 
 
 def _of_claim(

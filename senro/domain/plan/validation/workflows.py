@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from senro.domain.errors import Refusal
@@ -108,7 +107,10 @@ def _read_step(draft: _Draft, known: _Known, reader: FieldReader) -> Step:
     step = draft.step
     key = id(step.on)
     if key not in known.targets:
-        known.targets[key] = read_target(step.on, replace(reader, also=_also(known.users[key][1:])))
+        others = known.users[key][1:]
+        known.targets[key] = read_target(
+            step.on, replace(reader, also=f" (also: {name_steps(others)})" if others else "")
+        )
     on = known.targets[key]
     target_env = dict(on.env) if isinstance(on, Pod) else {}
     read = Step(
@@ -140,7 +142,3 @@ def _read_needs(value: object, example: str, reader: FieldReader) -> tuple[str, 
         reader.refuse("type", f"needs is one string, {quote(value)}; write a list, e.g. {example}")
         return ()
     return tuple(dict.fromkeys(reader.texts(value, "needs")))
-
-
-def _also(others: Sequence[str]) -> str:
-    return f" (also: {name_steps(others)})" if others else ""

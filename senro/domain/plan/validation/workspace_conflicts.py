@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from senro.domain.errors import Refusal
-from senro.domain.pipeline.step import Step
 from senro.domain.pipeline.step_mounts import workspace_mounts
 from senro.domain.pipeline.workspace import ScratchCache, ScratchMount, Workspace
 from senro.domain.plan.validation.field_reader import name_steps
@@ -56,7 +55,8 @@ def _lost_updates(graph: Graph, unordered: Unordered) -> Iterator[Refusal]:
     users: dict[str, list[str]] = {}
     writers: dict[str, set[str]] = {}
     for step_id, step in graph.steps.items():
-        for name, mode in _shared(step).items():
+        shared = {mount.name: mount.mode for mount in workspace_mounts(step) if mount.workspace.scope != "step"}
+        for name, mode in shared.items():
             users.setdefault(name, []).append(step_id)
             if mode == "rw" and not step.no_snapshot:
                 writers.setdefault(name, set()).add(step_id)
@@ -70,10 +70,6 @@ def _lost_updates(graph: Graph, unordered: Unordered) -> Iterator[Refusal]:
             ]
             if rivals:
                 yield _lost_update(step_id, rivals, name)
-
-
-def _shared(step: Step) -> dict[str, str]:
-    return {mount.name: mount.mode for mount in workspace_mounts(step) if mount.workspace.scope != "step"}
 
 
 def _lost_update(step_id: str, rivals: list[str], name: str) -> Refusal:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from senro.domain.kube.pod import Pod
 from senro.domain.verdict import (
     Answer,
-    Ending,
     Exited,
     Infra,
     InfraKind,
@@ -18,7 +17,6 @@ from senro.domain.verdict import (
     Observation,
     Pending,
     PendingKind,
-    Running,
     TimedOut,
     observe,
 )
@@ -65,17 +63,7 @@ class Classification:
     @property
     def word(self) -> str:
         """The type of the answer, as in `expected.json` of the recordings."""
-        return _WORDS[type(self.answer)]
-
-
-_WORDS: dict[type, str] = {
-    Pending: "pending",
-    Running: "running",
-    Ending: "ending",
-    Exited: "exited",
-    Infra: "infra",
-    TimedOut: "timed_out",
-}
+        return "timed_out" if isinstance(self.answer, TimedOut) else type(self.answer).__name__.lower()
 
 
 def classified(memory: Memory, observations: Sequence[Observation]) -> Classification:

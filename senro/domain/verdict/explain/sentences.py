@@ -68,7 +68,9 @@ def hint(answer: Answer) -> str:
     """What a person can do, one or two sentences; empty if there is nothing to do."""
     match answer:
         case Pending():
-            return " ".join(part for part in (_what_helps(answer), _how_long(answer)) if part)
+            seconds = gives_up_after(answer)
+            limit = "" if seconds is None else f" By default senro gives up after {seconds:.0f} s."
+            return _what_helps(answer) + limit
         case Ending():
             return "Wait: a repetition is safe once the pod is gone."
         case Exited(code=code, notes=notes):
@@ -108,11 +110,6 @@ def _what_helps(pending: Pending) -> str:
         return "Wait: an autoscaler says that it adds a node."
     info = PENDING_KINDS[pending.kind]
     return info.hint if info.becomes is None else info.hint or INFRA_KINDS[info.becomes].hint
-
-
-def _how_long(pending: Pending) -> str:
-    seconds = gives_up_after(pending)
-    return "" if seconds is None else f"By default senro gives up after {seconds:.0f} s."
 
 
 def _quoted(message: str) -> str:

@@ -85,7 +85,7 @@ def test_an_attempt_name_tells_step_and_attempt() -> None:
 @given(st.lists(dns_labels, unique=True, min_size=2, max_size=6))
 def test_workspaces_have_variables_of_their_own(workspaces: list[str]) -> None:
     """No two workspaces share a variable, and each variable is one that the apiserver and a shell take."""
-    variables = {names.workspace_variable(name) for name in workspaces}
+    variables = {names.content_variable("WORKSPACE", name) for name in workspaces}
     assert len(variables) == len(workspaces)
     assert all(re.fullmatch(r"SENRO_WORKSPACE_[A-Z0-9_]+", variable) for variable in variables)
 

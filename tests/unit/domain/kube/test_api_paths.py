@@ -12,11 +12,11 @@ def test_targets() -> None:
     assert api_paths.pod("ci", "a") == "/api/v1/namespaces/ci/pods/a"
     assert api_paths.secrets("ci") == "/api/v1/namespaces/ci/secrets?fieldValidation=Strict"
     assert api_paths.secret("ci", "a") == "/api/v1/namespaces/ci/secrets/a"
-    assert api_paths.secret_patch("ci", "a") == "/api/v1/namespaces/ci/secrets/a?fieldValidation=Strict"
+    assert api_paths.secret("ci", "a", write=True) == "/api/v1/namespaces/ci/secrets/a?fieldValidation=Strict"
     leases = "/apis/coordination.k8s.io/v1/namespaces/ci/leases"
     assert api_paths.leases("ci") == f"{leases}?fieldValidation=Strict"
     assert api_paths.lease("ci", "a") == f"{leases}/a"
-    assert api_paths.lease_update("ci", "a") == f"{leases}/a?fieldValidation=Strict"
+    assert api_paths.lease("ci", "a", write=True) == f"{leases}/a?fieldValidation=Strict"
 
 
 def test_logs() -> None:

@@ -26,9 +26,9 @@ from senro.domain.verdict import (
     PendingKind,
     Running,
     TimedOut,
-    hides_eviction,
 )
 from senro.domain.verdict.rules_ended import HOLD
+from senro.domain.verdict.signals.container_state import hides_eviction
 from tests.lib.verdict.observations import (
     NODE,
     UID,
@@ -143,7 +143,7 @@ def test_an_image_that_cannot_stage_is_named_with_the_way_out(end: dict[str, Any
     assert (answer.kind, answer.did_run) == (InfraKind.CONFIG, DidRun.NO)
     assert answer.message == (
         f"senro-stage could not run: the image example/distroless has no {program}; name an image that has sh, tar and "
-        "mkfifo as helper= of k8s.Pod(...), to carry the workspaces for it"
+        "mkfifo as helper= of k8s.Pod(...), to transfer its workspaces"
     )
 
 

@@ -13,9 +13,9 @@ from senro.domain.verdict import (
     Pending,
     PendingKind,
     Running,
-    give_up,
 )
 from senro.domain.verdict.kind_table import PENDING_KINDS
+from senro.domain.verdict.patience import give_up
 from tests.lib.verdict.observations import fold, recorded_pod
 
 STAGE = "senro-stage"

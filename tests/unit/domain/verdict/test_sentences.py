@@ -25,13 +25,12 @@ from senro.domain.verdict import (
     PendingKind,
     Running,
     TimedOut,
-    give_up,
     kind_table,
 )
 from senro.domain.verdict.explain.evidence_lines import evidence_lines
 from senro.domain.verdict.explain.sentences import RULES, hint, sentence
 from senro.domain.verdict.kind_table import PENDING_KINDS
-from senro.domain.verdict.patience import gives_up_after
+from senro.domain.verdict.patience import give_up, gives_up_after
 from tests.lib.verdict.observations import UID, condition, pod_document, running, terminated, waiting_for
 
 NOTHING = Memory.start(uid=UID)
