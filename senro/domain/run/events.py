@@ -355,34 +355,15 @@ class RunEnded(_Event, frozen=True, tag="run.ended"):
     state: RunState
 
 
+# The formatter would write one line for each.
+# fmt: off
 Event = (
-    RunStarted
-    | WorkspaceOpened
-    | WorkspaceEvicted
-    | AttemptStarted
-    | LeaseAwaited
-    | LeaseAcquired
-    | LeaseLost
-    | LeaseReleased
-    | PodCreated
-    | PodPending
-    | StepRunning
-    | TransferCompleted
-    | TransferTryFailed
-    | LogEnded
-    | SnapshotTaken
-    | PodDeleted
-    | ScratchRestored
-    | ScratchMissed
-    | ScratchSaved
-    | ScratchNotSaved
-    | RemoteCacheDisabled
-    | Noted
-    | AttemptEnded
-    | StepEnded
-    | CancelRequested
-    | RunEnded
+    RunStarted | WorkspaceOpened | WorkspaceEvicted | AttemptStarted | LeaseAwaited | LeaseAcquired | LeaseLost |
+    LeaseReleased | PodCreated | PodPending | StepRunning | TransferCompleted | TransferTryFailed | LogEnded |
+    SnapshotTaken | PodDeleted | ScratchRestored | ScratchMissed | ScratchSaved | ScratchNotSaved |
+    RemoteCacheDisabled | Noted | AttemptEnded | StepEnded | CancelRequested | RunEnded
 )
+# fmt: on
 """Every kind of event; no others exist."""
 
 _decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from senro.domain.kube.pod import ContainerStateTerminated, Pod, parse_time
+from senro.domain.kube.pod import ContainerStateTerminated, parse_time
 from senro.domain.transfer.replies import missing_program_message
 from senro.domain.verdict.answers import Answer, Exited, Infra, Running, TimedOut
 from senro.domain.verdict.disruption import Disruption
@@ -36,20 +36,15 @@ def failed_start(facts: Facts, name: str, terminated: ContainerStateTerminated) 
         return 3, answer
     program = missing_for_staging(terminated) if kind is InfraKind.STAGE_FAILED else None
     if program is not None:
-        image = _image_of(facts.pod, name)
-        return 3, replace(
-            answer, kind=InfraKind.CONFIG, message=f"{name} could not run: {missing_program_message(image, program)}"
-        )
+        image = next((one.image for one in facts.pod.spec.init_containers if one.name == name), "") or "of the pod"
+        words = f"{name} could not run: {missing_program_message(image, program)}"
+        return 3, replace(answer, kind=InfraKind.CONFIG, message=words)
     if terminated.reason == OOM_KILLED:
         more = "transfer_resources=" if name == facts.before.stage else "its memory limit"
         words = f"init container {name} was killed for memory (OOMKilled); raise {more}"
         return 3, replace(answer, message=words)
     words = f": {terminated.message}" if terminated.message else ""
     return 3, replace(answer, message=f"init container {name} ended with code {terminated.exit_code}{words}")
-
-
-def _image_of(pod: Pod, name: str) -> str:
-    return next((one.image for one in pod.spec.init_containers if one.name == name), "") or "of the pod"
 
 
 def finished(facts: Facts, terminated: ContainerStateTerminated) -> tuple[int, Answer]:

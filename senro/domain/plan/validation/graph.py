@@ -49,7 +49,9 @@ class Unordered:
 
 def read_graph(workflows: Sequence[ReadWorkflow], refusals: list[Refusal]) -> Graph:
     """Resolves the needs of steps and workflows. Of steps with one id the first counts."""
-    by_workflow = _by_workflow(workflows)
+    by_workflow: dict[str, list[str]] = {}
+    for workflow in workflows:
+        by_workflow.setdefault(workflow.name, []).extend(step.id for step in workflow.steps)
     steps: dict[str, Step] = {}
     for step in (step for workflow in workflows for step in workflow.steps):
         steps.setdefault(step.id, step)
@@ -74,14 +76,6 @@ def read_graph(workflows: Sequence[ReadWorkflow], refusals: list[Refusal]) -> Gr
         {step_id: needs[step_id] for step_id in order},
         frozenset(unsure),
     )
-
-
-def _by_workflow(workflows: Iterable[ReadWorkflow]) -> dict[str, list[str]]:
-    """The ids of the steps by the name of their workflow."""
-    found: dict[str, list[str]] = {}
-    for workflow in workflows:
-        found.setdefault(workflow.name, []).extend(step.id for step in workflow.steps)
-    return found
 
 
 def _refuse_duplicates(workflows: Sequence[ReadWorkflow], refusals: list[Refusal]) -> list[str]:

@@ -8,7 +8,8 @@ from senro.domain.kube.event import ClusterEvent
 from senro.domain.kube.pod import Condition, ContainerStatus, Pod
 from senro.domain.verdict.disruption import deletion_asked_at
 
-_CONDITIONS = ("DisruptionTarget", "PodScheduled", "Ready")
+_EVIDENCE = {("DisruptionTarget", "True"), ("PodScheduled", "False"), ("Ready", "False")}
+"""The conditions, with their status, that count as evidence."""
 
 
 def evidence_lines(pod: Pod, step: str, *, ours: bool = False, events: Iterable[ClusterEvent] = ()) -> tuple[str, ...]:
@@ -19,7 +20,11 @@ def evidence_lines(pod: Pod, step: str, *, ours: bool = False, events: Iterable[
     status = pod.status
     return (
         *_of_phase(pod),
-        *(_of_condition(condition) for condition in status.conditions if _is_evidence(condition)),
+        *(
+            _of_condition(condition)
+            for condition in status.conditions
+            if (condition.type, condition.status) in _EVIDENCE
+        ),
         *_of_deletion(pod, ours=ours),
         *(f"init container {each.name}: {_of_state(each)}" for each in status.init_container_statuses),
         *(
@@ -36,12 +41,6 @@ def _of_phase(pod: Pod) -> Iterator[str]:
     yield f"phase {status.phase or '(none)'}{words}"
     if not pod.spec.node_name:
         yield "no node yet"
-
-
-def _is_evidence(condition: Condition) -> bool:
-    if condition.type == "DisruptionTarget":
-        return condition.status == "True"
-    return condition.type in _CONDITIONS and condition.status == "False"
 
 
 def _of_condition(condition: Condition) -> str:

@@ -290,16 +290,11 @@ ROWS: tuple[Row, ...] = (
 
 def pending_kinds(where: Where) -> dict[str, PendingKind]:
     """What a step waits for, by the values of the field."""
-    return {
-        word: row.means
-        for row in ROWS
-        if row.where is where and isinstance(row.means, PendingKind)
-        for word in row.words
-    }
+    rows = ((row.means, row.words) for row in ROWS if row.where is where)
+    return {word: means for means, words in rows if isinstance(means, PendingKind) for word in words}
 
 
 def infra_kinds(where: Where) -> dict[str, InfraKind]:
     """What failed a step, by the values of the field. Of two rows with one value the later counts."""
-    return {
-        word: row.means for row in ROWS if row.where is where and isinstance(row.means, InfraKind) for word in row.words
-    }
+    rows = ((row.means, row.words) for row in ROWS if row.where is where)
+    return {word: means for means, words in rows if isinstance(means, InfraKind) for word in words}
