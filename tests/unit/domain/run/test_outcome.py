@@ -82,15 +82,15 @@ TABLE: list[tuple[Any, Outcome, str]] = [
 
 
 @pytest.mark.parametrize(("answer", "outcome", "state"), TABLE, ids=lambda value: getattr(value, "kind", None))
-def test_an_answer_means_an_outcome_and_a_state(answer: Any, outcome: Outcome, state: str) -> None:
-    """Each settled answer has its outcome, of which the step gets its state; the node that the answer names wins."""
+def test_the_outcome_and_state_of_an_answer(answer: Any, outcome: Outcome, state: str) -> None:
+    """Each settled answer has its outcome and state; the node of the answer has precedence."""
     assert outcome_of(answer, node="n1") == outcome
     assert final_state(outcome_of(answer, node="n1"), 1) == state
 
 
 @pytest.mark.parametrize("kind", list(InfraKind))
-def test_what_the_cluster_did_is_never_the_commands(kind: InfraKind) -> None:
-    """Every kind of Infra is the outcome `infra`, repeatable exactly where its table says so."""
+def test_every_kind_of_infra_is_an_infra_outcome(kind: InfraKind) -> None:
+    """It is repeatable if the table of kinds says so."""
     outcome = outcome_of(Infra(kind, DidRun.NO, code=0))
     assert (outcome.kind, outcome.infra_kind, outcome.did_run) == ("infra", kind.value, "no")
     assert outcome.repeatable == INFRA_KINDS[kind].repeatable
@@ -108,8 +108,8 @@ REPEATED: dict[OutcomeKind, dict[RetryOn, bool]] = {
 
 @pytest.mark.parametrize("kind", get_args(OutcomeKind))
 @pytest.mark.parametrize("on", get_args(RetryOn))
-def test_what_is_repeated(kind: OutcomeKind, on: RetryOn) -> None:
-    """The table of outcomes and policies: nothing repeats a success or a cancellation."""
+def test_which_outcomes_are_repeated(kind: OutcomeKind, on: RetryOn) -> None:
+    """By policy; a success and a cancellation are never repeated."""
     outcome = Outcome(kind=kind, repeatable=True)
     policy = Retry(attempts=3, on=on)
     assert repeats(outcome, attempt=1, retry=policy, deleted=True) == REPEATED[kind][on]
@@ -119,8 +119,8 @@ def test_what_is_repeated(kind: OutcomeKind, on: RetryOn) -> None:
 
 @pytest.mark.parametrize("kind", get_args(OutcomeKind))
 @pytest.mark.parametrize("on", get_args(RetryOn))
-def test_nothing_is_repeated_beside_a_pod_that_may_live(kind: OutcomeKind, on: RetryOn) -> None:
-    """While the pod was not seen gone there is no repetition, unless the policy says that it is safe."""
+def test_nothing_is_repeated_while_the_pod_may_live(kind: OutcomeKind, on: RetryOn) -> None:
+    """Without a confirmed deletion only an unsafe policy repeats the step."""
     outcome = Outcome(kind=kind, repeatable=True, may_be_alive=True)
     assert not repeats(outcome, attempt=1, retry=Retry(attempts=3, on=on), deleted=False)
     unsafe = Retry(attempts=3, on=on, unsafe=True)
@@ -128,6 +128,6 @@ def test_nothing_is_repeated_beside_a_pod_that_may_live(kind: OutcomeKind, on: R
 
 
 @pytest.mark.parametrize("on", get_args(RetryOn))
-def test_what_would_go_the_same_way_again_is_not_repeated(on: RetryOn) -> None:
-    """An Infra that another try cannot mend, such as an image that does not exist, ends the step."""
+def test_an_infra_that_is_not_repeatable_is_not_repeated(on: RetryOn) -> None:
+    """A missing image, for example, ends the step."""
     assert not repeats(Outcome(kind="infra"), attempt=1, retry=Retry(attempts=9, on=on), deleted=True)

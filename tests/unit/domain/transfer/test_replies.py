@@ -27,8 +27,8 @@ def cuts(data: bytes) -> st.SearchStrategy[list[bytes]]:
 
 
 @given(st.sampled_from([b"", b"noise\n", b"more\nnoise\n", b"senro-staged 0\n"]), st.binary(max_size=9), st.data())
-def test_the_proof_is_seen_however_it_is_cut(before: bytes, after: bytes, data: st.DataObject) -> None:
-    """In any pieces, with lines before it and anything behind it, the proof line proves; it is proven for ever."""
+def test_the_proof_line_in_any_pieces(before: bytes, after: bytes, data: st.DataObject) -> None:
+    """The proof line counts in any pieces, whatever precedes and follows it, and for ever."""
     proof = StagingProof(NONCE)
     for piece in data.draw(cuts(before + PROOF + after)):
         proof = proof.receive(piece)
@@ -53,7 +53,7 @@ def test_the_proof_is_seen_however_it_is_cut(before: bytes, after: bytes, data: 
     st.data(),
 )
 def test_nothing_else_is_a_proof(printed: bytes, data: st.DataObject) -> None:
-    """Another nonce, a line that is longer, shorter, or not yet ended proves nothing, in any pieces."""
+    """Another nonce, and a line that is longer, shorter or not ended, prove nothing."""
     proof = StagingProof(NONCE)
     for piece in data.draw(cuts(printed)):
         proof = proof.receive(piece)
@@ -78,13 +78,13 @@ def test_nothing_else_is_a_proof(printed: bytes, data: st.DataObject) -> None:
         (b"xsenro-members 1 0\n", None),
     ],
 )
-def test_the_count_is_read_from_its_own_line(stderr: bytes, count: RemoteCount | None) -> None:
-    """The last whole line with two numbers, among any others; a socket's name with a newline in it forges nothing."""
+def test_the_member_count(stderr: bytes, count: RemoteCount | None) -> None:
+    """The last complete line with two numbers counts; a newline in a socket's name cannot imitate it."""
     assert remote_count(stderr) == count
 
 
-def test_the_missing_program_is_read_from_the_scripts_words() -> None:
-    """The script's own line, among what a shell says; nothing else names one."""
+def test_the_missing_program() -> None:
+    """Only the script's own line names a missing program."""
     assert missing_program(b"sh: warning\nsenro: the image has no tar\n") == "tar"
     assert missing_program(b"sh: tar: not found\n") is None
     assert missing_program_message("an/image", "tar") == f"the image an/image has no tar; {HELPER_ADVICE}"

@@ -1,6 +1,6 @@
-"""The scripts run here for real, under the shells and tars that images have, with paths of a temporary folder.
+"""The remote scripts run under the shells and tars of images, with paths of a temporary folder.
 
-More than 500 lines: both scripts run in the same made-up images, which take a hundred of them.
+More than 500 lines: both scripts need the same simulated images, which take a hundred of them.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Image:
         return self.root / "ws"
 
     def command(self, words: tuple[str, ...]) -> list[str]:
-        """What the image would run for `words`."""
+        """The command that the image would run for `words`."""
         places = {CONTROL_MOUNT: str(self.root / "ctl"), VOLUMES_MOUNT: str(self.volumes)}
         argv = list(words)
         for place, here in places.items():
@@ -95,7 +95,7 @@ class Image:
 
     @contextmanager
     def running(self, words: tuple[str, ...]) -> Iterator[subprocess.Popen[bytes]]:
-        """The process while the context is open; whatever is left of its session is killed then."""
+        """The process while the context is open; its session is killed at the end."""
         process = self.start(words)
         try:
             yield process
@@ -110,7 +110,7 @@ class Image:
             return process.returncode, out, err
 
     def stage_with(self, data: bytes, mounts: int = 2, coding: Coding = "plain") -> tuple[int, bytes, bytes]:
-        """The staging with this archive, which is packed on its way; what it says first is checked and left out."""
+        """Runs the staging with this archive, compressed; checks the first line that it prints, and removes it."""
         packing = make_compressor(coding)
         if packing is not None:
             data = packing.compress(data) + packing.flush()
@@ -120,7 +120,7 @@ class Image:
         return code, out[len(says) :], err
 
     def released(self) -> bool:
-        """Whether `senro-stage`, which runs here too, has ended well within the bound."""
+        """Whether `senro-stage` has ended well within the bound."""
         return self.stage.wait(timeout=BOUND) == 0
 
 
@@ -144,7 +144,7 @@ def image_at(tmp_path: Path, shell: str, tar: str) -> Image:
     ids="-".join,
 )
 def image(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Image]:
-    """Every shell with every tar, `senro-stage` running in it."""
+    """Every shell with every tar, with a running `senro-stage`."""
     shell, tar = request.param
     if not SHELLS[shell] or (tar == "busybox" and not BUSYBOX):
         pytest.skip(f"no {shell} with {tar} tar on this machine")
@@ -172,16 +172,16 @@ STAGING = staging_command(2, NONCE)
 PROOF = proof_line(NONCE)
 
 
-def test_a_whole_archive_is_staged_proven_and_released(image: Image) -> None:
-    """The volumes hold the two trees and no sentinel; stdout is the proof line alone; `senro-stage` ends with 0."""
+def test_a_complete_archive(image: Image) -> None:
+    """The volumes have the two trees and no sentinel, stdout is the proof line, `senro-stage` ends with 0."""
     assert image.stage_with(COMPLETE_REPLY) == (0, PROOF, b"")
     assert image.released()
     assert read_folder(image.volumes / "0") == TREE
     assert read_folder(image.volumes / "1") == OTHER
 
 
-def test_a_packed_archive_is_staged_and_proven(image: Image) -> None:
-    """The far side unpacks what it said that it could."""
+def test_a_compressed_archive(image: Image) -> None:
+    """The script decompresses with a program that it listed."""
     with ExitStack() as stack:
         for coding in image.has:
             assert image.stage_with(COMPLETE_REPLY, coding=coding) == (0, PROOF, b"")
@@ -192,8 +192,8 @@ def test_a_packed_archive_is_staged_and_proven(image: Image) -> None:
             image.stage = stack.enter_context(image.running(STAGE_COMMAND))
 
 
-def test_a_packed_archive_that_is_damaged_is_never_proven(image: Image) -> None:
-    """Cut anywhere, a wrong checksum, or no packed archive at all: no proof, and nothing is released."""
+def test_a_damaged_compressed_archive(image: Image) -> None:
+    """An archive that is cut, has a wrong checksum or another format gives no proof and no release."""
     for coding in image.has:
         packing = make_compressor(coding)
         assert packing is not None
@@ -206,8 +206,8 @@ def test_a_packed_archive_that_is_damaged_is_never_proven(image: Image) -> None:
     assert image.stage.poll() is None
 
 
-def test_what_is_open_to_all_is_writable_by_all(image: Image) -> None:
-    """The modes of the archive hold, whatever umask the image has: a helper stages for a user that it does not know."""
+def test_the_modes_of_the_archive_hold(image: Image) -> None:
+    """They do whatever the umask of the image is: a helper unpacks for a user that it does not know."""
     plain = directory("d"), file("f", b""), file("x", b"", executable=True)
     data = b"".join(member_header(0, entry, open_to_all=True) for entry in plain)
     code, out, _ = image.stage_with(data + archive(SENTINEL, {sentinel_name(NONCE): b""}), mounts=1)
@@ -216,8 +216,8 @@ def test_what_is_open_to_all_is_writable_by_all(image: Image) -> None:
     assert found == [0o777, 0o666, 0o777]
 
 
-def test_an_empty_workspace_is_staged(image: Image) -> None:
-    """The sentinel alone is an archive of nothing, and of nothing that is missing."""
+def test_an_archive_of_empty_workspaces(image: Image) -> None:
+    """An archive with only the sentinel is complete."""
     data = archive(SENTINEL, {sentinel_name(NONCE): b""})
     assert image.stage_with(data, mounts=1) == (0, PROOF, b"")
     assert image.released()
@@ -236,8 +236,8 @@ def test_an_empty_workspace_is_staged(image: Image) -> None:
         pytest.param(b"\xff" * 4096, id="no-archive"),
     ],
 )
-def test_an_archive_that_is_not_whole_is_never_proven(image: Image, data: bytes) -> None:
-    """Whatever tar makes of it: no proof line, a code that is not 0, words on stderr, and nothing is released."""
+def test_an_incomplete_archive(image: Image, data: bytes) -> None:
+    """Whatever tar does with it: no proof, an exit code other than 0, a message on stderr, no release."""
     code, out, err = image.stage_with(data)
     assert code != 0
     assert out == b""
@@ -245,14 +245,14 @@ def test_an_archive_that_is_not_whole_is_never_proven(image: Image, data: bytes)
     assert image.stage.poll() is None
 
 
-def test_input_is_read_to_its_end_whatever_tar_does(image: Image) -> None:
-    """A tar that gives up at once leaves no writer standing: a MiB more than any pipe holds is taken."""
+def test_input_is_read_to_its_end(image: Image) -> None:
+    """If tar fails at once, the script still reads a MiB more than a pipe holds."""
     code, out, _ = image.stage_with(b"\xff" * 512 + bytes(2**20))
     assert (code != 0, out) == (True, b"")
 
 
-def test_what_an_earlier_try_left_is_cleared(image: Image) -> None:
-    """Files, folders, links, names with dots and newlines: the volumes hold the new archive and nothing else."""
+def test_the_volumes_are_cleared(image: Image) -> None:
+    """Files, folders, links and odd names of an earlier try are gone."""
     left = image.volumes / "0"
     (left / "dir").mkdir()
     for name in ("dir/stale", ".x", "..x", "...", "....", "a b", "new\nline", "*", "-rf"):
@@ -267,8 +267,8 @@ def test_what_an_earlier_try_left_is_cleared(image: Image) -> None:
     assert read_folder(image.volumes / "1") == OTHER
 
 
-def test_a_link_in_the_volume_leads_the_clearing_nowhere(image: Image) -> None:
-    """A link is removed, not what it points to."""
+def test_clearing_does_not_follow_links(image: Image) -> None:
+    """A link is removed, and not its target."""
     outside = image.root / "outside"
     outside.mkdir()
     (outside / "kept").write_bytes(b"")
@@ -277,16 +277,16 @@ def test_a_link_in_the_volume_leads_the_clearing_nowhere(image: Image) -> None:
     assert names(outside) == ["kept"]
 
 
-def test_a_second_try_after_a_cut_one_succeeds(image: Image) -> None:
-    """The sentinel of a try that failed does not prove the next one, and the next one is not held up."""
+def test_a_second_try(image: Image) -> None:
+    """The sentinel of a failed try neither proves nor delays the next one."""
     assert image.stage_with(BEFORE_SENTINEL)[0] != 0
     assert image.stage_with(COMPLETE_REPLY) == (0, PROOF, b"")
     assert image.released()
 
 
 @pytest.mark.parametrize("fed", [0, 300, len(BEFORE_SENTINEL) - 200], ids=["nothing", "a-header", "nearly-all"])
-def test_an_earlier_try_that_waits_for_input_is_ended(image: Image, fed: int) -> None:
-    """Its connection was cut and nobody told it: it is killed before it can clear or release, and does neither."""
+def test_an_earlier_try_that_waits_for_input_is_killed(image: Image, fed: int) -> None:
+    """It neither clears the volumes nor releases the step."""
     with image.running(STAGING) as earlier:
         assert earlier.stdin is not None
         earlier.stdin.write((coding_line("plain") + COMPLETE_REPLY)[:fed])
@@ -300,8 +300,8 @@ def test_an_earlier_try_that_waits_for_input_is_ended(image: Image, fed: int) ->
     assert read_folder(image.volumes / "0") == TREE
 
 
-def test_an_earlier_try_that_waits_for_the_fifo_is_ended(tmp_path: Path) -> None:
-    """Two tries before `senro-stage` is ready: the second alone goes on when it is."""
+def test_an_earlier_try_that_waits_for_the_fifo_is_killed(tmp_path: Path) -> None:
+    """Of two tries before `senro-stage` is ready, only the second goes on."""
     image = image_at(tmp_path, "dash", "gnu")
     with image.running(STAGING) as earlier:
         reached(lambda: (image.root / "ctl" / "try").read_text() == f"{earlier.pid}\n")
@@ -315,8 +315,8 @@ def test_an_earlier_try_that_waits_for_the_fifo_is_ended(tmp_path: Path) -> None
                 assert image.released()
 
 
-def test_an_init_container_that_runs_again_releases_nothing(image: Image) -> None:
-    """In volumes that were filled once, or never, it fails at once: what the step would see is anybody's guess."""
+def test_a_second_senro_stage_fails(image: Image) -> None:
+    """It fails at once, whether the volumes were filled or not."""
     assert image.stage_with(COMPLETE_REPLY) == (0, PROOF, b"")
     assert image.released()
     code, _, err = image.run(STAGE_COMMAND)
@@ -324,8 +324,8 @@ def test_an_init_container_that_runs_again_releases_nothing(image: Image) -> Non
     assert b"go" in err
 
 
-def test_an_init_container_that_was_killed_while_it_waited_releases_nothing(image: Image) -> None:
-    """The second one fails at once, and a staging that comes to it meets nobody who would let the step begin."""
+def test_a_second_senro_stage_after_a_kill_fails(image: Image) -> None:
+    """It fails at once, and a later staging cannot release the step."""
     reached((image.root / "ctl" / "go").is_fifo)
     image.stage.kill()
     image.stage.wait(timeout=BOUND)
@@ -333,7 +333,7 @@ def test_an_init_container_that_was_killed_while_it_waited_releases_nothing(imag
 
 
 def reached(condition: Callable[[], bool]) -> None:
-    """Wait for another process to come so far."""
+    """Waits until the condition holds."""
     deadline = time.monotonic() + BOUND
     while True:
         with suppress(FileNotFoundError):
@@ -343,8 +343,8 @@ def reached(condition: Callable[[], bool]) -> None:
         os.sched_yield()
 
 
-def test_an_image_without_tar_says_so(image: Image) -> None:
-    """Both scripts exit 127 with a sentence; the staging takes its input to the end first."""
+def test_an_image_without_tar(image: Image) -> None:
+    """Both scripts exit with 127 and a message; the staging reads its input to the end first."""
     (image.path / "tar").unlink()
     wanted = (MISSING_PROGRAM, b"", b"senro: the image has no tar\n")
     assert image.stage_with(COMPLETE_REPLY + bytes(2**20)) == wanted
@@ -352,8 +352,8 @@ def test_an_image_without_tar_says_so(image: Image) -> None:
     assert image.stage.poll() is None
 
 
-def test_a_tar_that_fails_is_told_with_its_code(image: Image) -> None:
-    """Tar's own code is the script's, with tar's words before it."""
+def test_a_failing_tar(image: Image) -> None:
+    """The script has tar's exit code, and tar's message on stderr."""
     (image.path / "tar").unlink()
     fake = image.path / "tar"
     fake.write_text("#!/bin/sh\necho full >&2; exit 3\n")
@@ -364,12 +364,12 @@ def test_a_tar_that_fails_is_told_with_its_code(image: Image) -> None:
 
 
 def members_of(data: bytes, indexes: tuple[int, ...]) -> list[str]:
-    """The members that the domain's reader finds, the roots left out."""
+    """The members that the reader of the domain finds, without the roots."""
     return [event.path for event in read_events([data], indexes) if isinstance(event, Member) and event.path]
 
 
-def test_a_tree_comes_back_and_is_counted(image: Image) -> None:
-    """The archive holds the tree, and the count on stderr is that of its members without the root."""
+def test_a_tree_is_read_and_counted(image: Image) -> None:
+    """The archive has the tree, and stderr the number of its members without the root."""
     make_folder(image.volumes / "0", TREE, CONTENTS)
     code, out, err = image.run(reading_command((0,)))
     assert (code, err) == (0, f"senro-members {len(TREE.entries)} 0\n".encode())
@@ -377,8 +377,8 @@ def test_a_tree_comes_back_and_is_counted(image: Image) -> None:
     assert remote_count(err) == RemoteCount(len(members_of(out, (0,)))) == RemoteCount(len(TREE.entries))
 
 
-def test_odd_names_are_counted_right(image: Image) -> None:
-    """Newlines, dots, patterns, bytes that are no UTF-8, long names, deep folders, dead links, hard links, fifos."""
+def test_odd_names_are_counted(image: Image) -> None:
+    """Newlines, dots, patterns, bytes that are not UTF-8, long names, deep folders, links, fifos."""
     top = os.fsencode(image.volumes / "0")
     for name in (
         b"a\nb",
@@ -415,7 +415,7 @@ def test_odd_names_are_counted_right(image: Image) -> None:
 
 @contextmanager
 def sockets(folder: Path, *names: str) -> Iterator[None]:
-    """Sockets of these names in the folder, whose own path may be longer than the 107 bytes of a socket's."""
+    """Sockets of these names in the folder, whose path may be longer than the 107 bytes of a socket's."""
     with ExitStack() as stack:
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         stack.callback(os.close, opened)
@@ -425,8 +425,8 @@ def sockets(folder: Path, *names: str) -> Iterator[None]:
         yield
 
 
-def test_sockets_are_left_out_and_not_counted(image: Image) -> None:
-    """A socket has no content; tar passes over it with a warning at most, and the count agrees."""
+def test_sockets_are_no_members(image: Image) -> None:
+    """The archive leaves them out, and the count does not include them."""
     (image.volumes / "0" / "kept").write_bytes(b"")
     with sockets(image.volumes / "0", "s"):
         code, out, err = image.run(reading_command((0,)))
@@ -434,16 +434,16 @@ def test_sockets_are_left_out_and_not_counted(image: Image) -> None:
     assert remote_count(err) == RemoteCount(1, 1, ("0/s",))
 
 
-def test_a_socket_is_told_by_the_name_that_it_has(image: Image) -> None:
-    r"""A `\n` or a `%s` in its name is two characters, whatever the shell's `echo` makes of them."""
+def test_the_name_of_a_socket(image: Image) -> None:
+    r"""A `\n` or a `%s` in it is two characters, whatever the shell's `echo` does."""
     with sockets(image.volumes / "0", r"a\nb%s\c"):
         code, out, err = image.run(reading_command((0,)))
     assert (code, members_of(out, (0,))) == (0, [])
     assert remote_count(err) == RemoteCount(0, 1, (r"0/a\nb%s\c",))
 
 
-def test_a_shell_without_printf_tells_what_echo_cannot_spoil(image: Image) -> None:
-    """Such a shell exists (mksh): the count comes whole, with each name that has no backslash."""
+def test_a_shell_without_printf(image: Image) -> None:
+    """In such a shell (mksh) only names without a backslash are printed; the count is complete."""
     for called, told in ((("a", "b%s"), ("0/a", "0/b%s")), (("c", r"d\c"), ("0/c",))):
         with sockets(image.volumes / "0", *called):
             sh, option, script, *words = reading_command((0,))
@@ -456,15 +456,15 @@ def test_a_shell_without_printf_tells_what_echo_cannot_spoil(image: Image) -> No
 
 
 def counting_for_ever() -> tuple[str, ...]:
-    """The reading of a volume whose members nobody could count to the end."""
+    """The reading of a volume whose members cannot be counted to the end."""
     sh, option, script, *words = reading_command((0,))
     begin = "tell_members() {\n"
     assert begin in script
     return (sh, option, script.replace(begin, begin + "while :; do :; done\n"), *words)
 
 
-def test_a_tar_that_fails_ends_the_count(image: Image) -> None:
-    """However many members there are, its failure is told at once, and nothing goes on behind it."""
+def test_a_failing_tar_ends_the_count(image: Image) -> None:
+    """The script reports the failure at once, and leaves no process."""
     (image.path / "tar").unlink()
     fake = image.path / "tar"
     fake.write_text("#!/bin/sh\necho full >&2; exit 3\n")
@@ -473,7 +473,7 @@ def test_a_tar_that_fails_ends_the_count(image: Image) -> None:
 
 
 def test_a_reader_that_has_gone_ends_the_count(image: Image) -> None:
-    """Where nobody takes the archive any more, the script ends with tar, and says nothing of a count."""
+    """If nobody reads the archive, the script ends with tar and prints no count."""
     (image.volumes / "0" / "large").write_bytes(bytes(2**20))
     with image.running(counting_for_ever()) as process:
         assert process.stdout is not None
@@ -487,7 +487,7 @@ def test_a_reader_that_has_gone_ends_the_count(image: Image) -> None:
 
 
 def test_links_are_counted_whatever_they_lead_to(image: Image) -> None:
-    """To a socket, a fifo, a directory, a file, nothing or themselves: tar archives each as a link."""
+    """The archive has each link as a link: to a socket, a fifo, a directory, a file, nothing or itself."""
     volume = image.volumes / "0"
     (volume / "d").mkdir()
     (volume / "d" / "f").write_bytes(b"")
@@ -502,8 +502,8 @@ def test_links_are_counted_whatever_they_lead_to(image: Image) -> None:
     assert remote_count(err) == RemoteCount(9, 1, ("0/s",))
 
 
-def test_a_tree_comes_back_packed(image: Image) -> None:
-    """The archive is the same, packed; tar's exit code comes out of the pipe."""
+def test_a_tree_is_read_compressed(image: Image) -> None:
+    """The archive is the same, compressed, and the exit code is tar's."""
     make_folder(image.volumes / "0", TREE, CONTENTS)
     for coding in image.has:
         code, out, err = image.run(reading_command((0,), coding=coding))
@@ -513,8 +513,8 @@ def test_a_tree_comes_back_packed(image: Image) -> None:
         assert image.run(reading_command((0, 7), coding=coding))[0] not in (0, MISSING_PROGRAM)
 
 
-def test_what_is_excluded_does_not_cross_and_is_not_counted(image: Image) -> None:
-    """At any depth, with what lies below it, files and folders; names that only resemble it come back."""
+def test_excluded_entries_are_neither_sent_nor_counted(image: Image) -> None:
+    """At any depth, with their content; entries of similar names are sent."""
     for path in ("node_modules/a/b", "x/node_modules/c", "x/y.pyc", "x/y.pyc.txt", "my_node_modules/d", "*/e", "t~/f"):
         there = image.volumes / "0" / path
         there.parent.mkdir(parents=True, exist_ok=True)
@@ -532,21 +532,21 @@ def test_what_is_excluded_does_not_cross_and_is_not_counted(image: Image) -> Non
 
 
 def test_an_empty_volume_has_no_members(image: Image) -> None:
-    """No file, no member; the patterns that match nothing count as nothing."""
+    """Without files there are no members; unmatched patterns of the shell do not count."""
     code, out, err = image.run(reading_command((0, 1)))
     assert (code, members_of(out, (0, 1)), remote_count(err)) == (0, [], RemoteCount(0))
 
 
-def test_only_the_volumes_that_were_asked_for_are_read(image: Image) -> None:
-    """What is mounted read-only does not come back."""
+def test_only_the_given_volumes_are_read(image: Image) -> None:
+    """A read-only mount is not read."""
     (image.volumes / "0" / "not-me").write_bytes(b"")
     (image.volumes / "1" / "me").write_bytes(b"")
     code, out, err = image.run(reading_command((1,)))
     assert (code, members_of(out, (1,)), remote_count(err)) == (0, ["me"], RemoteCount(1))
 
 
-def test_senro_io_lives_until_it_is_told_to_end(image: Image) -> None:
-    """On TERM it exits 143 at once, so that an evicted pod ends Failed."""
+def test_senro_io_ends_on_sigterm(image: Image) -> None:
+    """It exits with 143 at once, so that an evicted pod is Failed."""
     with image.running(IO_COMMAND) as process:
         reached(lambda: " 1 " in f" {children(process.pid)} ")
         process.send_signal(signal.SIGTERM)
@@ -554,10 +554,10 @@ def test_senro_io_lives_until_it_is_told_to_end(image: Image) -> None:
 
 
 def children(pid: int) -> int:
-    """How many children the process has: with one, its trap is set and it sleeps."""
+    """The number of children of the process: with one, its trap is set and it sleeps."""
     return len(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
 
 
-def test_the_sentinel_is_known_by_its_name() -> None:
-    """Its name begins as no file of a workspace does and ends in the nonce."""
+def test_the_name_of_the_sentinel() -> None:
+    """It begins like no file of a workspace and ends with the nonce."""
     assert sentinel_name(NONCE) == SENTINEL_PREFIX + NONCE

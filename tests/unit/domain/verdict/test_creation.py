@@ -1,4 +1,4 @@
-"""What a create that was refused means, and whether it is asked again."""
+"""What senro makes of a failed create."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ CONFLICT = 'Operation cannot be fulfilled on resourcequotas "q": the object has 
     ids=lambda value: str(value)[:60],
 )
 def test_each_failure_has_its_kind(error: ClusterError, kind: InfraKind) -> None:
-    """By the error, and where one code has several causes, by the apiserver's own words."""
+    """The kind depends on the error, and on the message if one HTTP status has several causes."""
     assert infra_from_error(error).kind is kind
 
 
-def test_the_answer_tells_what_was_asked_and_said() -> None:
+def test_the_message_is_the_error() -> None:
     """The step did not run unless the caller knows better; the message is the error's sentence."""
     error = refusal("create pod ci/make-1", 403, "Forbidden", QUOTA)
     assert infra_from_error(error) == Infra(InfraKind.QUOTA, DidRun.NO, message=str(error))
@@ -89,8 +89,8 @@ def test_the_answer_tells_what_was_asked_and_said() -> None:
         (503, "", InfraKind.APISERVER),
     ],
 )
-def test_a_refused_read_is_told_in_its_own_words(code: int, message: str, kind: InfraKind) -> None:
-    """An existing pod that can no longer be read is never told as a pod whose fields are to be corrected."""
+def test_a_refused_read_has_its_own_message(code: int, message: str, kind: InfraKind) -> None:
+    """A read that is refused does not get the hints of a refused create."""
     error = refusal("read pod ci/make-1", code, "", message)
     answer = infra_from_refused_access(
         error, otherwise=InfraKind.APISERVER, did_run=DidRun.YES, node="n", may_be_alive=True
@@ -123,7 +123,7 @@ WORDS = {
 
 @pytest.mark.parametrize(("scenario", "response"), recorded())
 def test_recorded_refusals_have_their_kind(scenario: str, response: dict[str, Any]) -> None:
-    """What a real apiserver answered to a pod that it did not take: admission, quota, or rights."""
+    """Each recorded refusal of a pod has the kind of its cause: admission, quota or rights."""
     body = json.dumps(response["json"]).encode() if "json" in response else b""
     answer = decode_error_response(response["status"], body)
     kind = infra_from_error(api_error(f"create pod ({scenario})", answer)).kind
@@ -161,7 +161,7 @@ def test_recorded_refusals_have_their_kind(scenario: str, response: dict[str, An
     ids=lambda value: str(value)[:60],
 )
 def test_which_errors_repeat_a_create_and_when(error: ClusterError, decision: Decision) -> None:
-    """A transient error has a delay and a budget; `may_exist` is set where the write may have been stored."""
+    """A transient error has a delay and a budget; `may_exist` is True if the object may have been stored."""
     assert classify_create_error(error) == decision
 
 
@@ -182,7 +182,7 @@ def test_which_errors_repeat_a_create_and_when(error: ClusterError, decision: De
     ids=lambda value: str(value)[:60],
 )
 def test_what_may_have_been_stored(error: ClusterError, *, stored: bool) -> None:
-    """A refusal stored nothing; whatever says nothing of the write may have, or may yet."""
+    """After a refusal nothing was stored; after any other error something may have been."""
     assert may_have_been_stored(error) is stored
 
 
@@ -197,7 +197,7 @@ def test_what_may_have_been_stored(error: ClusterError, *, stored: bool) -> None
     ],
 )
 def test_a_refusal_names_the_option_that_satisfies_it(message: str, words: str) -> None:
-    """The sentence quotes the apiserver and says what to set."""
+    """The message quotes the apiserver and says what to set."""
     code = 500 if "etcd" in message else 403
     told = infra_from_error(refusal("create", code, "", message)).message
     assert message in told

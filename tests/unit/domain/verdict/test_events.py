@@ -1,4 +1,4 @@
-"""What Events add to a wait, when they are asked for, and what that does to patience."""
+"""What Events add to a wait, when senro reads them, and how they change patience."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def unscheduled() -> dict[str, Any]:
         ((event("Scheduled", "assigned"),), Pending(PendingKind.CREATING, "step")),
     ],
 )
-def test_what_lasts_behind_creating(events: tuple[ClusterEvent, ...], answer: Pending) -> None:
-    """The Event said last names the cause of a lasting ContainerCreating, unless it tells that the cause is over."""
+def test_the_latest_event_explains_creating(events: tuple[ClusterEvent, ...], answer: Pending) -> None:
+    """The latest Event is the cause of a lasting ContainerCreating, unless it shows that the cause is over."""
     assert last(observation_of(CREATING, events=events)) == answer
 
 
@@ -103,13 +103,13 @@ def test_what_lasts_behind_creating(events: tuple[ClusterEvent, ...], answer: Pe
         ((event("FailedScheduling", SCHEDULER),), Pending(PendingKind.UNSCHEDULABLE, message=SCHEDULER)),
     ],
 )
-def test_what_an_autoscaler_says(events: tuple[ClusterEvent, ...], answer: Pending) -> None:
-    """A scale-up that was triggered is told, one that was not is quoted, and of both the later counts."""
+def test_events_of_an_autoscaler(events: tuple[ClusterEvent, ...], answer: Pending) -> None:
+    """A triggered scale-up makes the wait a growing one, a refused one is quoted; the later of both counts."""
     assert last(observation_of(unscheduled(), events=events)) == answer
 
 
 def test_the_pull_secret_behind_a_denied_image() -> None:
-    """A missing imagePullSecret is named beside the registry's refusal."""
+    """A missing imagePullSecret is added to the registry's refusal."""
     denied = pod_document(waiting_for("ErrImagePull", "pull access denied"), phase="Pending")
     missing = event("FailedToRetrieveImagePullSecret", "Unable to retrieve some image pull secrets (regcred)")
     assert last(observation_of(denied, events=(missing,))) == Pending(
@@ -124,7 +124,7 @@ def test_the_pull_secret_behind_a_denied_image() -> None:
 
 
 def test_events_are_remembered() -> None:
-    """Between two reads of the Events the last ones stand; an empty list takes them back."""
+    """Between two reads of Events the latest ones count; an empty list replaces them."""
     mounting = observation_of(CREATING, 0.0, events=(event("FailedMount", SECRET),))
     assert last(mounting, observation_of(CREATING, 1.0)) == Pending(PendingKind.VOLUME, "step", SECRET)
     assert last(mounting, observation_of(CREATING, 1.0), observation_of(CREATING, 2.0, events=())) == Pending(
@@ -134,7 +134,7 @@ def test_events_are_remembered() -> None:
 
 
 def wants_events_after(*observations: Observation) -> list[bool]:
-    """Whether Events are wanted after each observation."""
+    """Returns whether Events are wanted after each observation."""
     memory, wanted = Memory.start(uid=UID), []
     for observation in observations:
         answer, memory = observe(memory, observation)
@@ -142,8 +142,8 @@ def wants_events_after(*observations: Observation) -> list[bool]:
     return wanted
 
 
-def test_when_events_are_wanted_of_a_wait() -> None:
-    """They are asked for once a wait has lasted five seconds, and then every fifteen; of one that runs, never."""
+def test_when_a_wait_needs_events() -> None:
+    """Events are read once a wait has lasted five seconds and then every fifteen, and never for a running step."""
     at = [observation_of(CREATING, 100.0 + second) for second in (0.0, 4.9, 5.0)]
     assert wants_events_after(*at) == [False, False, True]
     read = replace(at[2], events=())
@@ -165,8 +165,8 @@ def test_when_events_are_wanted_of_a_wait() -> None:
     ]
 
 
-def test_when_events_are_wanted_of_a_finish() -> None:
-    """A 0 that may hide an eviction is asked for at once, and judged again with them by the memory before it."""
+def test_when_an_exit_needs_events() -> None:
+    """An exit code 0 that may hide an eviction needs Events at once, and is judged with them by the memory before."""
     spec = {"volumes": [{"name": "d", "emptyDir": {"sizeLimit": "8Mi"}}]}
     done = observation_of(pod_document(terminated(0), phase="Succeeded", spec=spec))
     memory = Memory.start(uid=UID)
@@ -187,7 +187,7 @@ def patient(*answers: tuple[float, Answer]) -> Patience:
 
 
 def test_patience_with_a_growing_cluster() -> None:
-    """A node that was announced has fifteen minutes, which belong to no start; the rest is the step's."""
+    """An announced node has fifteen minutes, which do not count towards the start timeout."""
     stuck = Pending(PendingKind.UNSCHEDULABLE, message=SCHEDULER)
     growing = replace(stuck, growing=True)
     creating = Pending(PendingKind.CREATING, "step")
@@ -214,7 +214,7 @@ def test_patience_with_a_growing_cluster() -> None:
     ],
 )
 def test_patience_with_a_missing_volume(words: str, seconds: float) -> None:
-    """A Secret or ConfigMap that an Event says is not there ends after a minute, any other volume has all the time."""
+    """A missing Secret or ConfigMap of a volume has a minute, and another volume the start timeout."""
     stuck = Pending(PendingKind.VOLUME, "step", words)
     patience = patient((0.0, stuck))
     assert patience.verdict(stuck, seconds - 0.1) is None
@@ -224,8 +224,8 @@ def test_patience_with_a_missing_volume(words: str, seconds: float) -> None:
     assert words in given_up.message
 
 
-def test_when_an_event_was_said_last() -> None:
-    """The series goes before the last timestamp, and that before the first."""
+def test_the_latest_time_of_an_event() -> None:
+    """The series' time comes before the last timestamp, and that before the first."""
     (repeated, old, bare) = decode_events(
         b'{"items": [{"reason": "A", "eventTime": "2026-01-01T00:00:00.000000Z", "series": {"count": 3,'
         b'"lastObservedTime": "2026-01-01T00:00:09.000000Z"}}, {"reason": "B", "firstTimestamp":'

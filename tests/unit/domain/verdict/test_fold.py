@@ -1,6 +1,6 @@
 """Each row of the table of docs/design/verdicts.md#the-table, on pods made by hand.
 
-More than 500 lines: it is read beside that table, from the first row to the last.
+More than 500 lines: it follows that table from the first row to the last.
 """
 
 from __future__ import annotations
@@ -65,29 +65,29 @@ def ran(answer: Answer) -> DidRun:
 # Rows 0 to 2
 
 
-def test_settled_stands() -> None:
-    """Row 0: after an answer has settled, no deletion, no 404 and no timeout changes it."""
+def test_a_settled_answer_stays() -> None:
+    """Row 0: no deletion, no 404 and no timeout changes a settled answer."""
     done = observation_of(pod_document(terminated(), phase="Succeeded"))
     assert last(done, GONE, replace(RUNS, timed_out=True)) == Exited(0)
 
 
 @pytest.mark.parametrize("before", [WAITS, RUNS])
 def test_timed_out(before: Observation) -> None:
-    """Row 1: a step that the coordinator timed out is TimedOut, whatever the pod shows from then on."""
+    """Row 1: a step that the coordinator timed out is TimedOut, whatever the pod shows afterwards."""
     after = observation_of(pod_document(terminated(143), phase="Failed"), 1.0, deletion_asked=True, timed_out=True)
     assert last(before, after) == TimedOut()
     assert last(before, replace(GONE, timed_out=True)) == TimedOut()
 
 
-def test_finish_before_the_timeout() -> None:
-    """Row 1: a finish that was seen before the timeout keeps its verdict, although it was still held."""
+def test_an_end_before_the_timeout() -> None:
+    """Row 1: an end that was seen before the timeout counts, although it still waited for the final phase."""
     late = observation_of(pod_document(terminated(3), phase="Failed"), 1.0, timed_out=True)
     assert last(FAILED, late) == Exited(3)
     assert last(FAILED, replace(GONE, timed_out=True)) == Exited(3)
 
 
-def test_gone() -> None:
-    """Row 2: a pod that is gone, or whose name another has, vanished, or was taken by what was seen before."""
+def test_a_pod_that_is_gone() -> None:
+    """Row 2: a 404 or another uid is Infra of the disruption that was seen before, else `vanished`."""
     other = observation_of(pod_document(running(), metadata={"uid": "other"}), 1.0)
     for gone in (GONE, other):
         assert last(RUNS, gone) == Infra(
@@ -99,15 +99,15 @@ def test_gone() -> None:
     assert last(FAILED, GONE) == Exited(3)
 
 
-def test_gone_from_a_silent_node() -> None:
-    """Row 2: what is gone from a node that was silent may be alive there."""
+def test_a_pod_that_is_gone_from_a_silent_node() -> None:
+    """Row 2: its process may still be alive there."""
     answer = last(observation_of(SILENT), GONE)
     assert isinstance(answer, Infra)
     assert answer.may_be_alive
 
 
-def test_no_pod_at_all() -> None:
-    """A document without a uid says nothing: the last answer stays, and nothing settles."""
+def test_a_pod_without_a_uid() -> None:
+    """A pod without a uid changes nothing: the last answer stays."""
     nothing = Observation(pod=pod_from({"kind": "Status"}), at=5.0)
     assert last(nothing) == Pending(PendingKind.SCHEDULING)
     assert last(RUNS, nothing) == Running()
@@ -134,8 +134,8 @@ def init(state: dict[str, Any], name: str = "senro-stage") -> dict[str, Any]:
         (terminated(127), "mkfifo"),
     ],
 )
-def test_an_image_that_cannot_stage_is_named_with_the_way_out(end: dict[str, Any], program: str) -> None:
-    """Row 3: the program that senro-stage did not find, in which image, and the option that names another."""
+def test_an_image_without_a_program_is_named(end: dict[str, Any], program: str) -> None:
+    """Row 3: the message names the missing program, the image, and the option that names another image."""
     document = pod_document(waiting_for("PodInitializing"), phase="Pending", inits=(init(end),))
     document["spec"]["initContainers"] = [{"name": "senro-stage", "image": "example/distroless"}]
     answer = last(observation_of(document))
@@ -154,15 +154,15 @@ def test_an_image_that_cannot_stage_is_named_with_the_way_out(end: dict[str, Any
         terminated(128, reason="StartError", message=f'{STARTS}: exec: "bash": executable file not found in $PATH'),
     ],
 )
-def test_another_start_of_the_stage_that_fails_is_no_missing_program(end: dict[str, Any]) -> None:
-    """Row 3: what the runtime says of something else stays `stage-failed`, in its words."""
+def test_another_failed_start_of_the_stage(end: dict[str, Any]) -> None:
+    """Row 3: any other failure of senro-stage stays `stage-failed`, with the runtime's message."""
     answer = last(observation_of(pod_document(waiting_for("PodInitializing"), phase="Pending", inits=(init(end),))))
     assert isinstance(answer, Infra)
     assert (answer.kind, end["terminated"]["message"] in answer.message) == (InfraKind.STAGE_FAILED, True)
 
 
-def test_init_container_fails() -> None:
-    """Row 3: ours is stage-failed, another init-failed by name, at once, and the step did not run."""
+def test_an_init_container_that_failed() -> None:
+    """Row 3: senro-stage is `stage-failed`, another one is `init-failed` by name; the step did not run."""
     waits = waiting_for("PodInitializing")
     stage = last(observation_of(pod_document(waits, phase="Pending", inits=(init(terminated(9)),))))
     assert (kind_of(stage), ran(stage)) == (InfraKind.STAGE_FAILED, DidRun.NO)
@@ -177,8 +177,8 @@ def test_init_container_fails() -> None:
     assert kind_of(oom) is InfraKind.STAGE_FAILED
 
 
-def test_init_container_that_did_not_fail() -> None:
-    """Row 3: a synthetic Completed and a sidecar that ends are no failures."""
+def test_an_init_container_that_did_not_fail() -> None:
+    """Row 3: an invented Completed and the end of a sidecar are no failures."""
     synthetic = init(terminated(0, startedAt=None, finishedAt=None))
     assert last(observation_of(pod_document(running(), inits=(synthetic,)))) == Running()
     sidecar = {"initContainers": [{"name": "proxy", "restartPolicy": "Always"}]}
@@ -186,8 +186,8 @@ def test_init_container_that_did_not_fail() -> None:
     assert last(ended) == Running()
 
 
-def test_init_container_killed_by_a_disruption() -> None:
-    """Row 3: where the cluster killed the init container, the cause is told, and the step did not run."""
+def test_an_init_container_that_a_disruption_killed() -> None:
+    """Row 3: the kind is the disruption's, and the step did not run."""
     killed = pod_document(waiting_for(), phase="Failed", inits=(init(terminated(143)),), conditions=(DISRUPTED,))
     assert last(observation_of(killed)) == Infra(InfraKind.EVICTED, DidRun.NO, message="evicting", node=NODE)
     unknown = init(terminated(137, reason="ContainerStatusUnknown", startedAt=None))
@@ -211,14 +211,14 @@ UNKNOWN = terminated(137, reason="ContainerStatusUnknown", startedAt=None, finis
         {"terminated": {}},
     ],
 )
-def test_invented_ends(state: dict[str, Any]) -> None:
-    """Row 4: an end that a component made up is never the command's, a missing code least of all."""
+def test_an_invented_end(state: dict[str, Any]) -> None:
+    """Row 4: an end that a component invented is never the command's, nor is one without a code."""
     answer = last(RUNS, observation_of(pod_document(state, phase="Failed")))
     assert (kind_of(answer), ran(answer)) == (InfraKind.NODE_LOST, DidRun.YES)
 
 
-def test_invented_end_tells_whether_it_ran() -> None:
-    """Row 4: seen running it ran, only seen waiting it did not, never seen nobody knows."""
+def test_whether_a_step_with_an_invented_end_ran() -> None:
+    """Row 4: seen running it ran, only seen waiting it did not, never seen it may have."""
     unknown = observation_of(pod_document(UNKNOWN, phase="Failed"))
     assert ran(last(RUNS, unknown)) is DidRun.YES
     assert ran(last(WAITS, unknown)) is DidRun.NO
@@ -231,8 +231,8 @@ def test_invented_end_tells_whether_it_ran() -> None:
     assert ran(last(created, unknown)) is DidRun.MAYBE
 
 
-def test_invented_end_of_an_evicted_pod() -> None:
-    """Row 4: the pod's reason names it."""
+def test_an_invented_end_in_an_evicted_pod() -> None:
+    """Row 4: the pod's reason determines the kind."""
     status = {"reason": "Evicted", "message": "The node was low on resource: memory. "}
     answer = last(RUNS, observation_of(pod_document(UNKNOWN, phase="Failed", status=status)))
     assert kind_of(answer) is InfraKind.EVICTED
@@ -258,8 +258,8 @@ RUNC = SHIM + "OCI runtime create failed: runc create failed: unable to start co
     ],
 )
 @pytest.mark.parametrize("reason", ["StartError", "ContainerCannotRun"])
-def test_start_errors(words: str, kind: InfraKind | None, reason: str) -> None:
-    """Row 5: the innermost cause decides; names and paths in it are no evidence."""
+def test_a_failed_start(words: str, kind: InfraKind | None, reason: str) -> None:
+    """Row 5: the innermost cause decides; quoted names and paths do not."""
     state = terminated(128, reason=reason, message=words, startedAt="1970-01-01T00:00:00Z")
     answer = last(observation_of(pod_document(state, ready="PodFailed")))
     if kind is None:
@@ -270,16 +270,16 @@ def test_start_errors(words: str, kind: InfraKind | None, reason: str) -> None:
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed", "Running"])
 @pytest.mark.parametrize("code", [0, 1, 137])
-def test_an_end_without_a_time_was_seen_by_nobody(phase: str, code: int) -> None:
-    """Row 4: finishedAt null is no kubelet's end: a spot node was reclaimed, whatever the code says."""
+def test_an_end_without_a_time_is_invented(phase: str, code: int) -> None:
+    """Row 4: no kubelet writes an end without finishedAt: a spot node was reclaimed, whatever the code is."""
     state = terminated(code, "", reason="Completed" if code == 0 else "Error")
     answer = last(observation_of(pod_document(running())), observation_of(pod_document(state, phase=phase), 5.0))
     assert isinstance(answer, Infra)
     assert (answer.kind, answer.did_run) == (InfraKind.NODE_LOST, DidRun.YES)
 
 
-def test_a_staging_container_that_is_killed_for_memory_says_so() -> None:
-    """Row 3: the message names OOMKilled and the option that gives it more memory."""
+def test_a_stage_that_was_killed_for_memory() -> None:
+    """Row 3: the message has OOMKilled and the option that gives it more memory."""
     killed = {"name": "senro-stage", "state": terminated(137, reason="OOMKilled")}
     answer = last(observation_of(pod_document(waiting_for("PodInitializing"), inits=(killed,))))
     assert isinstance(answer, Infra)
@@ -287,8 +287,8 @@ def test_a_staging_container_that_is_killed_for_memory_says_so() -> None:
     assert "transfer_resources=" in answer.message
 
 
-def test_a_pod_that_failed_with_nothing_but_a_phase_has_a_message() -> None:
-    """Row 10: where the cluster left no word, the message says that."""
+def test_a_failed_pod_without_any_message() -> None:
+    """Row 10: the message says that the cluster gave none."""
     answer = last(observation_of(pod_document(phase="Failed")))
     assert isinstance(answer, Infra)
     assert answer.message == "the pod's phase is Failed, and nothing says why"
@@ -300,8 +300,8 @@ PAST = {"reason": "DeadlineExceeded", "message": "Pod was active on the node lon
 
 
 @pytest.mark.parametrize("state", [terminated(143, "2026-11-29T10:01:00Z"), terminated(0, ""), waiting_for()])
-def test_deadline(state: dict[str, Any]) -> None:
-    """Row 6: DeadlineExceeded is TimedOut by our own value alone, and only with a start time."""
+def test_the_deadline_of_a_pod(state: dict[str, Any]) -> None:
+    """Row 6: DeadlineExceeded is TimedOut only with senro's own value and a start time."""
     document = pod_document(state, phase="Failed", spec={"activeDeadlineSeconds": 60}, status=PAST)
     assert last(observation_of(document), own_deadline=60) == TimedOut()
     assert kind_of(last(observation_of(document), own_deadline=61)) is InfraKind.DEADLINE
@@ -312,8 +312,8 @@ def test_deadline(state: dict[str, Any]) -> None:
     assert kind_of(last(observation_of(unstarted), own_deadline=60)) is InfraKind.DEADLINE
 
 
-def test_finish_long_before_the_deadline() -> None:
-    """Row 6: a step that ended well before the deadline of a pod that another container kept alive has its code."""
+def test_an_end_long_before_the_deadline() -> None:
+    """Row 6: a step that ended well before its pod's deadline, in a pod with another container, has its code."""
     late = pod_document(terminated(4), phase="Failed", spec={"activeDeadlineSeconds": 60}, status=PAST)
     assert last(observation_of(late), own_deadline=60) == Exited(4)
     assert last(FAILED, observation_of(late, 1.0), own_deadline=60) == Exited(4)
@@ -321,8 +321,8 @@ def test_finish_long_before_the_deadline() -> None:
     assert last(FAILED, observation_of(near, 1.0), own_deadline=15) == TimedOut()
 
 
-def test_absurd_deadline() -> None:
-    """Row 6: a deadline beyond the calendar dates nothing and breaks nothing."""
+def test_a_deadline_beyond_the_calendar() -> None:
+    """Row 6: it has no moment and raises nothing."""
     document = pod_document(terminated(4), phase="Failed", spec={"activeDeadlineSeconds": 10**18}, status=PAST)
     assert kind_of(last(observation_of(document))) is InfraKind.DEADLINE
 
@@ -340,8 +340,8 @@ def test_absurd_deadline() -> None:
     ],
 )
 @pytest.mark.parametrize("code", [0, 3, 143])
-def test_disruption_before_the_finish(sign: dict[str, Any], code: int) -> None:
-    """Row 7: a finish that follows a sign of disruption is Infra whatever the code, which is kept as evidence."""
+def test_a_disruption_before_the_end(sign: dict[str, Any], code: int) -> None:
+    """Row 7: an end after a disruption is Infra, whatever the code, which is kept as evidence."""
     ending = last(observation_of(pod_document(running(), **sign)))
     assert isinstance(ending, Ending)
     done = pod_document(terminated(code, "2026-11-29T09:00:00Z"), phase="Succeeded", **sign)
@@ -356,8 +356,8 @@ def test_disruption_before_the_finish(sign: dict[str, Any], code: int) -> None:
 )
 @pytest.mark.parametrize("code", [0, 3])
 @pytest.mark.parametrize("sign", [{"conditions": (DISRUPTED,)}, {"metadata": DELETED}])
-def test_seen_together(finish: str, believed: bool, code: int, sign: dict[str, Any]) -> None:
-    """Row 7: seen together, only a finish more than 5 s before the disruption is the command's; a tie is noted."""
+def test_an_end_and_a_disruption_in_one_poll(finish: str, believed: bool, code: int, sign: dict[str, Any]) -> None:
+    """Row 7: only an end more than 5 s before the disruption is the command's; else the note is `tie`."""
     document = pod_document(terminated(code, f"2026-11-29T{finish}Z"), ready="PodFailed", phase="Failed", **sign)
     answer = last(RUNS, observation_of(document))
     if believed:
@@ -367,8 +367,8 @@ def test_seen_together(finish: str, believed: bool, code: int, sign: dict[str, A
         assert answer.notes == (Note.TIE,)
 
 
-def test_seen_together_without_a_time() -> None:
-    """Row 7: where nothing dates the disruption, or the finish, the finish is not believed."""
+def test_an_end_and_a_disruption_without_times() -> None:
+    """Row 7: without both times the end does not count."""
     undated = condition("DisruptionTarget", "True", "EvictionByEvictionAPI", "?")
     sign = pod_document(terminated(0, "2026-11-29T09:00:00Z"), phase="Succeeded", conditions=(undated,))
     assert kind_of(last(observation_of(sign))) is InfraKind.EVICTED
@@ -378,8 +378,8 @@ def test_seen_together_without_a_time() -> None:
     assert kind_of(last(observation_of(deleted))) is InfraKind.DELETED
 
 
-def test_finish_seen_first() -> None:
-    """Row 7: a finish that was held when the disruption came keeps its code, except against what comes late."""
+def test_an_end_that_was_seen_first() -> None:
+    """Row 7: an end that was seen before the disruption counts, unless that one appears late."""
     disrupted = observation_of(pod_document(terminated(3), ready="PodFailed", metadata=DELETED), 1.0)
     assert last(FAILED, disrupted) == Exited(3)
     withheld = condition("DisruptionTarget", "True", "TerminationByKubelet", "2026-11-29T10:00:12Z")
@@ -395,7 +395,7 @@ OWN_LIMIT = {"reason": "Evicted", "message": 'Usage of EmptyDir volume "d" excee
 
 
 def test_two_disruptions_at_once() -> None:
-    """Row 7: a late deletion neither dates an eviction that nothing dates nor proves that the finish came first."""
+    """Row 7: a later deletion neither dates an undated eviction nor proves that the end came first."""
     late = {"deletionTimestamp": "2026-11-29T11:00:00Z", "deletionGracePeriodSeconds": 0}
     both = observation_of(pod_document(terminated(143), phase="Failed", metadata=late, status=OWN_LIMIT), 1.0)
     assert kind_of(last(RUNS, both)) is InfraKind.RESOURCE_LIMIT
@@ -410,14 +410,14 @@ def test_the_kubelets_condition_dates_its_reason() -> None:
     assert last(RUNS, observation_of(evicted)) == Exited(3)
 
 
-def test_deletion_of_our_own() -> None:
-    """Row 7: a deletionTimestamp that the coordinator asked for is no disruption."""
+def test_a_deletion_by_senro() -> None:
+    """Row 7: a deletionTimestamp after senro's own request is no disruption."""
     document = pod_document(terminated(3), phase="Failed", metadata=DELETED)
     assert last(RUNS, observation_of(document, 1.0, deletion_asked=True)) == Exited(3)
 
 
-def test_disruption_called_off() -> None:
-    """Row 7: a DisruptionTarget that went back to False, as the cluster does after two minutes, is forgotten."""
+def test_a_withdrawn_disruption() -> None:
+    """Row 7: a DisruptionTarget that went back to False, as after two minutes, is forgotten."""
     disrupted = observation_of(pod_document(running(), conditions=(DISRUPTED,)))
     off = condition("DisruptionTarget", "False")
     assert last(disrupted, observation_of(pod_document(running(), conditions=(off,)), 120.0)) == Running()
@@ -427,8 +427,8 @@ def test_disruption_called_off() -> None:
     assert kind_of(last(disrupted, missing)) is InfraKind.EVICTED
 
 
-def test_the_better_name_is_taken() -> None:
-    """Row 7: what a later observation says more exactly names a disruption that was seen before."""
+def test_a_greater_source_changes_the_kind() -> None:
+    """Row 7: a more specific source that is seen later determines the kind of a disruption."""
     deleted = observation_of(pod_document(running(), metadata=DELETED))
     preempted = condition("DisruptionTarget", "True", "PreemptionByScheduler", message="preempting")
     named = observation_of(pod_document(running(), metadata=DELETED, conditions=(preempted,)), 1.0)
@@ -436,8 +436,8 @@ def test_the_better_name_is_taken() -> None:
     assert last(deleted, named, deleted) == Ending(InfraKind.PREEMPTED, "preempting")
 
 
-def test_event_of_an_eviction() -> None:
-    """Row 7: an Event names an eviction that the pod does not show, and dates it; others say nothing."""
+def test_an_event_of_an_eviction() -> None:
+    """Row 7: an Event Evicted names and dates an eviction that the pod does not show; other Events do not."""
     event = ClusterEvent(
         reason="Evicted",
         message="The node was low on resource: memory. ",
@@ -455,13 +455,13 @@ def test_event_of_an_eviction() -> None:
 
 
 def killing(message: str = "Stopping container step", container: str = "step") -> ClusterEvent:
-    """What a kubelet says as it stops a container."""
+    """The Event that a kubelet writes when it stops a container."""
     about = ObjectReference(uid=UID, field_path=f"spec.containers{{{container}}}")
     return ClusterEvent("Killing", message, about, first_timestamp="2026-11-29T10:00:09Z")
 
 
-def test_event_of_a_container_that_is_stopped() -> None:
-    """Row 7: what the kubelet stopped is no success, though the pod shows nothing else; who knows why names it."""
+def test_an_event_of_a_stopped_container() -> None:
+    """Row 7: a container that the kubelet stopped is no success, although the pod shows nothing else."""
     done = pod_document(terminated(0), phase="Succeeded")
     answer = last(RUNS, observation_of(done, events=(killing(),)))
     assert isinstance(answer, Infra)
@@ -477,8 +477,8 @@ def test_event_of_a_container_that_is_stopped() -> None:
     assert kind_of(last(RUNS, observation_of(with_it, events=(killing(),)))) is InfraKind.PREEMPTED
 
 
-def test_an_event_that_came_after_the_finish_settles_nothing() -> None:
-    """Row 9: of a pod that is not over the last word is awaited all the same, which may tell of a disruption before."""
+def test_an_event_after_the_end_settles_nothing() -> None:
+    """Row 9: the final phase is awaited all the same, since it may show an earlier disruption."""
     event = ClusterEvent("Evicted", "short", ObjectReference(uid=UID), first_timestamp="2026-11-29T10:00:19Z")
     ended = observation_of(pod_document(terminated(0), ready="PodCompleted"), 1.0, events=(event,))
     assert last(RUNS, ended) == Running(finishing=True)
@@ -501,8 +501,8 @@ def test_an_event_that_came_after_the_finish_settles_nothing() -> None:
     ],
     ids=["another container", "a probe", "long after its end", "our own deletion"],
 )
-def test_event_that_stops_nothing_of_the_steps(event: ClusterEvent, finished: str, ours: bool) -> None:
-    """Row 7: what was not the step's, came after its end, or was asked for by the run takes no success away."""
+def test_an_event_that_does_not_stop_the_step(event: ClusterEvent, finished: str, ours: bool) -> None:
+    """Row 7: an Event about another container, after the end, or after senro's own deletion is no disruption."""
     done = pod_document(terminated(0, finished), phase="Succeeded")
     assert last(RUNS, observation_of(done, events=(event,), deletion_asked=ours)) == Exited(0)
 
@@ -511,15 +511,15 @@ def test_event_that_stops_nothing_of_the_steps(event: ClusterEvent, finished: st
 
 
 @pytest.mark.parametrize("code", [0, 7])
-def test_settled_at_once(code: int) -> None:
-    """Row 8: where others live on, or the pod is over, the code is the verdict at once."""
+def test_an_end_that_is_settled_at_once(code: int) -> None:
+    """Row 8: if other containers run on, or the phase is final, the exit code is the answer at once."""
     assert last(RUNS, observation_of(pod_document(terminated(code), ready="ContainersNotReady"))) == Exited(code)
     phase = "Failed" if code else "Succeeded"
     assert last(RUNS, observation_of(pod_document(terminated(code), ready="PodCompleted", phase=phase))) == Exited(code)
 
 
-def test_a_zero_is_held_too() -> None:
-    """Row 9: a node that shuts down shows it with the phase alone, when a command that traps SIGTERM ended with 0."""
+def test_exit_code_0_waits_too() -> None:
+    """Row 9: only the final phase shows the shutdown of a node if the command ended with 0 on SIGTERM."""
     ended = pod_document(terminated(0), ready="PodCompleted")
     shut = condition("DisruptionTarget", "True", "TerminationByKubelet", "2026-11-29T10:00:11Z", "node shutdown")
     over = pod_document(terminated(0), ready="PodCompleted", phase="Succeeded", conditions=(shut,))
@@ -532,8 +532,8 @@ def test_a_zero_is_held_too() -> None:
 
 
 @pytest.mark.parametrize("ready", ["PodFailed", "PodCompleted", "", None])
-def test_held(ready: str | None) -> None:
-    """Row 9: a finish in a pod that is about to be over waits for the phase, 20 s at most."""
+def test_an_end_waits_for_the_final_phase(ready: str | None) -> None:
+    """Row 9: an end in a pod that is about to end waits for the final phase, at most 20 s."""
     document = pod_document(terminated(3), ready=ready)
     assert last(RUNS, observation_of(document, 1.0), observation_of(document, 20.9)) == Running(finishing=True)
     assert last(RUNS, observation_of(document, 1.0), observation_of(document, 21.0)) == Exited(3)
@@ -552,7 +552,7 @@ def test_held(ready: str | None) -> None:
     ],
 )
 def test_notes(code: int, reason: str, notes: tuple[Note, ...]) -> None:
-    """The code is the command's; a kill for memory, or by nobody knows whom, is noted beside it."""
+    """The code is the command's; a kill for memory, and an unexplained SIGKILL, are notes."""
     assert last(observation_of(pod_document(terminated(code, reason=reason), phase="Failed"))) == Exited(code, notes)
 
 
@@ -574,8 +574,8 @@ def test_notes(code: int, reason: str, notes: tuple[Note, ...]) -> None:
         ),
     ],
 )
-def test_hidden_evictions(spec: dict[str, Any], hides: bool) -> None:
-    """A 0 is noted as unchecked exactly where an eviction for an own limit would leave no trace."""
+def test_an_eviction_that_may_be_hidden(spec: dict[str, Any], hides: bool) -> None:
+    """An exit code 0 has the note `disruption-unchecked` if an eviction for a limit would leave no trace."""
     document = pod_document(terminated(0), phase="Succeeded", spec=spec)
     assert hides_eviction(pod_from(document)) is hides
     assert last(observation_of(document)) == Exited(0, (Note.DISRUPTION_UNCHECKED,) if hides else ())
@@ -609,8 +609,8 @@ def test_hidden_evictions(spec: dict[str, Any], hides: bool) -> None:
     ],
 )
 @pytest.mark.parametrize("step", [None, waiting_for()])
-def test_failed_without_an_end(reason: str, message: str, kind: InfraKind, step: dict[str, Any] | None) -> None:
-    """Row 10: a Failed pod whose step shows no end is Infra by its reason, and did not run if nothing says so."""
+def test_a_failed_pod_without_an_end(reason: str, message: str, kind: InfraKind, step: dict[str, Any] | None) -> None:
+    """Row 10: it is Infra by the pod's reason; the step did not run unless something shows that it did."""
     failed = observation_of(pod_document(step, phase="Failed", status={"reason": reason, "message": message}))
     # What a lost node was about to start, it may have started; so it is where no kubelet gave a reason.
     unseen = DidRun.MAYBE if kind is InfraKind.NODE_LOST or not reason else DidRun.NO
@@ -620,8 +620,8 @@ def test_failed_without_an_end(reason: str, message: str, kind: InfraKind, step:
     assert ran(last(created, failed)) is DidRun.MAYBE
 
 
-def test_collected_while_running() -> None:
-    """Row 10: a Failed pod whose step still shows running was collected with its node."""
+def test_a_pod_that_was_collected_while_it_ran() -> None:
+    """Row 10: a Failed pod whose step still shows running was garbage-collected with its node."""
     collected = condition("DisruptionTarget", "True", "DeletionByPodGC", message="PodGC: node no longer exists")
     waited = pod_document(waiting_for(), phase="Failed", conditions=(collected,))
     assert (kind_of(last(observation_of(waited))), ran(last(observation_of(waited)))) == (
@@ -641,8 +641,8 @@ def test_collected_while_running() -> None:
 # Rows 11 to 13
 
 
-def test_ending_has_an_end() -> None:
-    """Row 11: what is being taken away but never goes is given up after its grace and six minutes, maybe alive."""
+def test_a_pod_that_neither_ends_nor_goes() -> None:
+    """Row 11: after its grace period and six minutes it is Infra, and its process may be alive."""
     stuck = pod_document(running(), metadata={**DELETED, "deletionGracePeriodSeconds": 100})
     assert isinstance(last(observation_of(stuck), observation_of(stuck, 459.0)), Ending)
     answer = last(observation_of(stuck), observation_of(stuck, 460.0))
@@ -652,8 +652,8 @@ def test_ending_has_an_end() -> None:
     assert isinstance(last(observation_of(graceful), observation_of(graceful, 559.0)), Ending)
 
 
-def test_deadline_that_is_ending() -> None:
-    """Row 11: a kubelet that ends a pod says so ahead of the phase; past the deadline it is for the deadline."""
+def test_a_pod_that_ends_by_its_deadline() -> None:
+    """Row 11: the kubelet announces the end before the phase; after the deadline the kind is `deadline`."""
     ready = condition("Ready", "False", "PodFailed", "2026-11-29T10:01:00Z")
     past = pod_document(running(), conditions=(ready,), spec={"activeDeadlineSeconds": 60})
     assert last(observation_of(past)) == Ending(InfraKind.DEADLINE, "the kubelet is ending the pod (PodFailed)")
@@ -661,8 +661,8 @@ def test_deadline_that_is_ending() -> None:
     assert last(observation_of(before)) == Ending(InfraKind.EVICTED, "the kubelet is ending the pod (PodFailed)")
 
 
-def test_silent_node() -> None:
-    """Row 12: a silent node has six unbroken minutes; then its step may be alive there, and the node is named."""
+def test_a_silent_node() -> None:
+    """Row 12: after six minutes without interruption the step may be alive on the named node."""
     assert last(observation_of(SILENT), observation_of(SILENT, 359.0)) == Running()
     answer = last(observation_of(SILENT), observation_of(SILENT, 360.0))
     assert isinstance(answer, Infra)
@@ -676,14 +676,14 @@ def test_silent_node() -> None:
     assert last(observation_of(SILENT), back, observation_of(SILENT, 301.0), observation_of(SILENT, 660.0)) == Running()
 
 
-def test_silent_node_of_a_waiting_step() -> None:
-    """Row 12: a step that waited when the node fell silent may have run since."""
+def test_a_silent_node_with_a_waiting_step() -> None:
+    """Row 12: a step that waited when its node became silent may have run since."""
     waits = pod_document(waiting_for(), ready="", conditions=(condition("ContainersReady", "True"),))
     assert ran(last(observation_of(waits), observation_of(waits, 360.0))) is DidRun.MAYBE
 
 
-def test_taken_from_a_silent_node() -> None:
-    """Row 12: what the taint manager takes from a silent node is lost with it, and so it stays when that returns."""
+def test_a_pod_that_is_deleted_from_a_silent_node() -> None:
+    """Row 12: what the taint manager deletes there is `node-lost`, also after the node returns."""
     taken = condition("DisruptionTarget", "True", "DeletionByTaintManager", message="NoExecute")
     ready = condition("ContainersReady", "True")
     document = pod_document(running(), ready="", conditions=(ready, taken), metadata=DELETED)
@@ -692,8 +692,8 @@ def test_taken_from_a_silent_node() -> None:
     assert kind_of(last(observation_of(document), observation_of(back, 60.0))) is InfraKind.NODE_LOST
 
 
-def test_ready_alone_is_no_silence() -> None:
-    """Row 13: Ready False with a reason, or without ContainersReady, is a step that runs."""
+def test_a_pod_that_is_not_ready() -> None:
+    """Row 13: Ready False with a reason, or without ContainersReady True, means no silent node."""
     assert (
         last(
             observation_of(pod_document(running(), ready=""), 0), observation_of(pod_document(running(), ready=""), 1e6)
@@ -704,8 +704,8 @@ def test_ready_alone_is_no_silence() -> None:
     assert last(observation_of(gates), observation_of(gates, 1e6)) == Running()
 
 
-def test_lost_container() -> None:
-    """A step that ran and then waits was lost by its runtime; the phase has 20 s to say so."""
+def test_a_container_that_the_runtime_lost() -> None:
+    """Row 4: a step that ran and then waits was lost; the final phase has 20 s to come."""
     lost = pod_document(waiting_for())
     assert last(RUNS, observation_of(lost, 1.0), observation_of(lost, 20.0)) == Running(finishing=True)
     answer = last(RUNS, observation_of(lost, 1.0), observation_of(lost, 21.0))
@@ -761,8 +761,8 @@ def test_lost_container() -> None:
         (waiting_for("a whole sentence"), Pending(PendingKind.RUNTIME, "step", "a whole sentence")),
     ],
 )
-def test_waiting_reasons(state: dict[str, Any], answer: Pending) -> None:
-    """Row 14: each reason is a kind of waiting, quoted; an unknown one is the node's trouble."""
+def test_each_waiting_reason(state: dict[str, Any], answer: Pending) -> None:
+    """Row 14: each reason has its kind and is quoted; an unknown one is a failure of the node."""
     assert last(observation_of(pod_document(state, phase="Pending"))) == answer
 
 
@@ -786,16 +786,16 @@ def test_waiting_reasons(state: dict[str, Any], answer: Pending) -> None:
     ],
 )
 @pytest.mark.parametrize("before", ["", 'Back-off pulling image "denied/x": ErrImagePull: '])
-def test_image_words(words: str, kind: PendingKind, before: str) -> None:
-    """Row 14: the runtime's words tell why an image cannot be had, the names in them do not."""
+def test_why_a_pull_failed(words: str, kind: PendingKind, before: str) -> None:
+    """Row 14: the runtime's message shows the cause, and names in it do not."""
     reason = "ImagePullBackOff" if before else "ErrImagePull"
     answer = last(observation_of(pod_document(waiting_for(reason, before + words), phase="Pending")))
     assert isinstance(answer, Pending)
     assert answer.kind is kind
 
 
-def test_back_off_without_a_cause() -> None:
-    """Row 14: a back-off that does not say why is about the error before it, of the same container."""
+def test_a_back_off_without_a_cause() -> None:
+    """Row 14: it has the cause of the error before it, of the same container."""
     pull = observation_of(pod_document(waiting_for("ErrImagePull", "manifest unknown"), phase="Pending"))
     back_off = observation_of(
         pod_document(waiting_for("ImagePullBackOff", 'Back-off pulling image "x"'), phase="Pending")
@@ -815,15 +815,15 @@ def test_back_off_without_a_cause() -> None:
         ("SchedulerError", PendingKind.SCHEDULING),
     ],
 )
-def test_unscheduled(reason: str, kind: PendingKind) -> None:
-    """Row 14: the scheduler's reason and words, before any container."""
+def test_an_unscheduled_pod(reason: str, kind: PendingKind) -> None:
+    """Row 14: it waits for the scheduler, whose reason and message count."""
     scheduled = condition("PodScheduled", "False", reason, message="0/1 nodes are available")
     document = pod_document(phase="Pending", conditions=(scheduled,), spec={"nodeName": ""})
     assert last(observation_of(document)) == Pending(kind, message="0/1 nodes are available")
 
 
-def test_init_containers_are_waited_for() -> None:
-    """Row 14: the stuck init container is named, ours may be permanent, another's never is."""
+def test_a_waiting_init_container() -> None:
+    """Row 14: the init container that waits is named; only senro's own can be permanent."""
     pull = waiting_for("ErrImagePull", "manifest unknown")
     waits = waiting_for("PodInitializing")
     ours = last(observation_of(pod_document(waits, phase="Pending", inits=(init(pull),))))
@@ -840,7 +840,7 @@ def test_init_containers_are_waited_for() -> None:
 
 
 def test_names_of_the_containers() -> None:
-    """The step's and the stage's containers are found by the names that the memory was made with."""
+    """The containers of step and stage have the names that `Memory.start` was given."""
     document = pod_document(running(), others=({"name": "work", "state": terminated(5)},), phase="Failed")
     assert fold(Memory.start(uid=UID, step="work"), (observation_of(document),)) == [Exited(5)]
 
@@ -848,8 +848,8 @@ def test_names_of_the_containers() -> None:
 # Restarts that somebody else asked for
 
 
-def test_a_restart_rule_of_somebody_else() -> None:
-    """The first end of a container that a rule runs again is the verdict; one that was restarted whole runs on."""
+def test_a_foreign_restart_rule() -> None:
+    """The first end of a restarted container counts; a container of a pod that restarts whole runs on."""
     looping = {"lastState": terminated(3)}
     crashed = pod_document(waiting_for("CrashLoopBackOff"), ready="ContainersNotReady", container=looping)
     assert last(RUNS, observation_of(crashed, 1.0)) == Exited(3)

@@ -1,4 +1,4 @@
-"""How long a step may wait to start, and the sentence when it may no longer."""
+"""How long a step may wait to start, and the message when senro gives up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STAGE = "senro-stage"
 
 
 def gave_up_after(pending: Pending, *, start_timeout: float = 300.0) -> int | None:
-    """Whole seconds of the same waiting after which it is given up."""
+    """Returns the whole seconds of the same wait after which senro gives up."""
     for waited in range(100_000):
         if give_up(pending, waited_for_this_kind=waited, waited_in_all=waited, start_timeout=start_timeout):
             return waited
@@ -30,8 +30,8 @@ def gave_up_after(pending: Pending, *, start_timeout: float = 300.0) -> int | No
 
 
 @pytest.mark.parametrize("kind", [kind for kind in PendingKind if PENDING_KINDS[kind].permanent])
-def test_what_can_never_be_pulled(kind: PendingKind) -> None:
-    """An image that can never be pulled ends after a short grace, under its own name."""
+def test_an_image_that_can_never_be_pulled(kind: PendingKind) -> None:
+    """It ends after a short grace, with the kind of the wait."""
     pending = Pending(kind, STAGE, "the words", permanent=True)
     assert gave_up_after(pending) == 20
     answer = give_up(pending, waited_for_this_kind=20, waited_in_all=25)
@@ -59,12 +59,12 @@ def test_what_can_never_be_pulled(kind: PendingKind) -> None:
     ],
 )
 def test_each_kind_has_its_time(pending: Pending, seconds: int | None) -> None:
-    """What may mend itself has the whole start timeout, a missing Secret a minute, a gate a day, staging no clock."""
+    """A temporary cause has the start timeout, a missing Secret a minute, a gate a day, staging no limit."""
     assert gave_up_after(pending) == seconds
 
 
-def test_start_timeout_is_the_most() -> None:
-    """A start timeout shorter than a grace is kept; the grace of a kind begins with the kind."""
+def test_a_short_start_timeout() -> None:
+    """A start timeout below the grace counts; the grace begins with the wait."""
     pending = Pending(PendingKind.IMAGE_DENIED, "step", permanent=True)
     assert gave_up_after(pending, start_timeout=5) == 5
     assert give_up(pending, waited_for_this_kind=19, waited_in_all=299) is None
@@ -72,7 +72,7 @@ def test_start_timeout_is_the_most() -> None:
 
 @pytest.mark.parametrize("kind", list(PendingKind))
 def test_every_kind_can_be_given_up(kind: PendingKind) -> None:
-    """Every kind of waiting but staging has a name as Infra and a sentence that ends with what to do."""
+    """Every kind of wait but staging becomes a kind of Infra, with a message that ends with the hint."""
     answer = give_up(Pending(kind, "step"), waited_for_this_kind=1e6, waited_in_all=1e6)
     if kind is PendingKind.STAGING:
         assert answer is None
@@ -81,8 +81,8 @@ def test_every_kind_can_be_given_up(kind: PendingKind) -> None:
         assert answer.message.endswith(answer.hint)
 
 
-def test_the_sentence() -> None:
-    """The message names the stuck container, the time, the cluster's words and the remedy."""
+def test_the_message() -> None:
+    """The message has the waiting container, the time, the cluster's message and the hint."""
     pending = Pending(PendingKind.IMAGE_NOT_FOUND, STAGE, "reg/x: not found", permanent=True)
     assert give_up(pending, waited_for_this_kind=20.4, waited_in_all=21) == Infra(
         InfraKind.IMAGE_NOT_FOUND,
@@ -105,8 +105,8 @@ def waiting(patience: Patience, *steps: tuple[float, Answer]) -> Patience:
     return patience
 
 
-def test_pull_and_back_off_are_one_clock() -> None:
-    """ErrImagePull and ImagePullBackOff, as a real kubelet alternates them, make one uninterrupted wait."""
+def test_pull_and_back_off_are_one_wait() -> None:
+    """ErrImagePull and ImagePullBackOff, as a real kubelet alternates them, are one wait."""
     pod = recorded_pod("image-pull-kinds", "r-pull-repository")
     answers = fold(pod.memory(), pod.observations[: pod.ours])
     patience = Patience(began=pod.observations[0].at)
@@ -124,8 +124,8 @@ def test_pull_and_back_off_are_one_clock() -> None:
     assert given_up.kind is InfraKind.IMAGE_NOT_FOUND
 
 
-def test_another_kind_or_container_begins_anew() -> None:
-    """The grace of a permanent error counts from the error, not from the pod's creation, and for one container."""
+def test_another_kind_or_container_is_another_wait() -> None:
+    """The grace of a permanent failure begins with the failure, and is that of one container."""
     creating = Pending(PendingKind.CREATING, STAGE)
     denied = Pending(PendingKind.IMAGE_DENIED, STAGE, permanent=True)
     of_step = Pending(PendingKind.IMAGE_DENIED, "step", permanent=True)
@@ -137,7 +137,7 @@ def test_another_kind_or_container_begins_anew() -> None:
 
 @pytest.mark.parametrize("pause", [Pending(PendingKind.STAGING, STAGE), Pending(PendingKind.GATED)])
 def test_staging_and_gates_stop_the_clock(pause: Pending) -> None:
-    """The start timeout leaves out the time of a transfer and of a closed gate, however long and often seen."""
+    """The start timeout does not include the time of an upload or of a closed gate."""
     creating = Pending(PendingKind.CREATING, "step")
     patience = waiting(Patience(began=0.0), (0, creating), (10, pause), (1_000, pause), (4_010, creating))
     assert patience.verdict(pause, 4_010) is None
@@ -145,8 +145,8 @@ def test_staging_and_gates_stop_the_clock(pause: Pending) -> None:
     assert patience.verdict(creating, 4_300) is not None
 
 
-def test_only_waiting_counts() -> None:
-    """A step that runs is not waited for."""
+def test_a_running_step_does_not_wait() -> None:
+    """The answer Running changes no clock."""
     patience = Patience(began=0.0)
     assert patience.after(Running(), 1e6) == patience
     assert patience.verdict(Running(), 1e6) is None

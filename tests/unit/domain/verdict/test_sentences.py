@@ -1,4 +1,4 @@
-"""Every sentence that tells an answer, what to do about it, and what the pod shows."""
+"""The sentences for answers, hints, and evidence."""
 
 from __future__ import annotations
 
@@ -171,14 +171,14 @@ SENTENCES: list[tuple[Answer, Memory, str, str]] = [
 
 
 @pytest.mark.parametrize(("answer", "memory", "words", "advice"), SENTENCES)
-def test_an_answer_in_words(answer: Answer, memory: Memory, words: str, advice: str) -> None:
-    """Each kind of answer is one sentence, with what to do about it."""
+def test_a_sentence_for_an_answer(answer: Answer, memory: Memory, words: str, advice: str) -> None:
+    """Each answer has its sentence and its hint."""
     assert sentence(answer, memory) == words
     assert hint(answer) == advice
 
 
-def test_every_answer_is_told() -> None:
-    """The table of sentences leaves out no type of answer."""
+def test_every_type_of_answer_has_a_sentence() -> None:
+    """The table of sentences has every type of answer."""
     assert {type(answer) for answer, *_ in SENTENCES} == set(get_args(Answer))
 
 
@@ -231,8 +231,8 @@ HINTS = {
 
 
 @pytest.mark.parametrize("kind", list(InfraKind))
-def test_what_a_kind_of_infra_means(kind: InfraKind) -> None:
-    """Each kind says what a person can do, whether it is repeated, and after how long (never: 0 s)."""
+def test_a_kind_of_infra(kind: InfraKind) -> None:
+    """Each kind has a hint, is repeatable or not, and has a least wait if it is."""
     repeatable, least_wait, words = HINTS[kind]
     meaning = INFRA_KINDS[kind]
     assert (meaning.repeatable, meaning.least_wait, meaning.hint) == (repeatable, least_wait, words)
@@ -252,8 +252,8 @@ def test_each_kind_and_each_note_has_one_row() -> None:
 
 
 @pytest.mark.parametrize("kind", list(InfraKind))
-def test_every_kind_of_infra_is_told(kind: InfraKind) -> None:
-    """Each kind of Infra is a sentence with its word in it."""
+def test_a_sentence_for_each_kind_of_infra(kind: InfraKind) -> None:
+    """The sentence has the kind."""
     assert f"({kind})" in sentence(Infra(kind, DidRun.NO), NOTHING)
 
 
@@ -270,8 +270,8 @@ GIVEN_UP = {
 
 
 @pytest.mark.parametrize("kind", list(PendingKind))
-def test_every_wait_is_told(kind: PendingKind) -> None:
-    """Each kind of waiting is told while it lasts, and when it is given up, with what to do."""
+def test_a_sentence_for_each_kind_of_wait(kind: PendingKind) -> None:
+    """The sentence has the kind, there is a hint, and the message when senro gives up is complete."""
     pending = Pending(kind)
     assert f"({kind})" in sentence(pending, NOTHING)
     assert hint(pending).endswith(".")
@@ -350,13 +350,13 @@ DELETED = {"deletionTimestamp": "2026-11-29T10:00:40Z", "deletionGracePeriodSeco
         ),
     ],
 )
-def test_what_a_pod_shows(document: dict[str, Any], lines: tuple[str, ...]) -> None:
-    """Each field that verdicts are made of is a line, in Kubernetes' own words; what says nothing is none."""
+def test_the_evidence_of_a_pod(document: dict[str, Any], lines: tuple[str, ...]) -> None:
+    """Each field that a verdict depends on is a line, in Kubernetes' terms."""
     assert evidence_lines(pod_from(document), "step") == lines
 
 
-def test_who_asked_for_the_deletion() -> None:
-    """A deletion that the run asked for is told as its own, and Events about the pod are quoted."""
+def test_the_evidence_of_a_deletion() -> None:
+    """A deletion by the run is named as such, and Events about the pod are quoted."""
     pod = pod_from(pod_document(running(), metadata=DELETED))
     ours = ClusterEvent(reason="Killing", message="Stopping", involved_object=ObjectReference(uid=UID))
     lines = evidence_lines(pod, "step", ours=True, events=(ours, ClusterEvent(reason="Other")))
