@@ -27,7 +27,7 @@ def test_a_disrupted_step_that_exits_zero_is_no_success(bench: Bench, reason: st
     assert (outcome.kind, outcome.infra_kind, outcome.did_run) == ("infra", kind, "yes")
 
 
-@pytest.mark.parametrize("at", ["staging", "running"])
+@pytest.mark.parametrize("at", ["stage", "middle"])
 def test_a_disrupted_step_recovers(bench: Bench, at: str) -> None:
     """retry.on_infra runs the step again, in a new pod, after the first one is gone."""
     bench.faults.fail_pod(step="w.s", at=at, grace_seconds=1)
