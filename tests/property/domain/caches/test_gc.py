@@ -1,4 +1,4 @@
-"""What the cache drops."""
+"""What `senro cache gc` deletes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ bounds = st.fixed_dictionaries({"max_age": st.none() | st.floats(0, 1200), "max_
 
 @st.composite
 def caches(draw: st.DrawFn) -> list[Item]:
-    """Items of both kinds, used at moments that may be the same, or later than now; no two have one name."""
+    """Items of both kinds with distinct names, used at any times, also equal or future ones."""
     return [
         Item(
             kind="snapshot" if held else "scratch",
@@ -33,7 +33,7 @@ def caches(draw: st.DrawFn) -> list[Item]:
 
 
 def size_of(items: list[Item], held: dict[str, int]) -> int:
-    """What the items take together, each body once."""
+    """The size of the items, with each body once."""
     return sum(item.size for item in items) + sum(held[body] for body in held if any(body in i.bodies for i in items))
 
 
@@ -42,8 +42,8 @@ def kept_by(decision: Sweep, items: list[Item]) -> list[Item]:
 
 
 @given(caches(), bodies, bounds)
-def test_nothing_that_is_needed_is_dropped(items: list[Item], held: dict[str, int], bound: Any) -> None:
-    """Neither a needed item nor a body that any kept item has; every other body goes."""
+def test_needed_items_are_kept(items: list[Item], held: dict[str, int], bound: Any) -> None:
+    """Needed items, and the bodies of kept items, stay; every other body is deleted."""
     decision = sweep(items, held, now=NOW, **bound)
     assert not [item for item in decision.items if item.needed]
     had = {body for item in kept_by(decision, items) for body in item.bodies}
@@ -51,15 +51,15 @@ def test_nothing_that_is_needed_is_dropped(items: list[Item], held: dict[str, in
 
 
 @given(caches(), bodies, st.floats(0, 1200), st.none() | st.integers(0, 300))
-def test_nothing_too_old_is_kept(items: list[Item], held: dict[str, int], age: float, size: int | None) -> None:
-    """Of what nobody needs, nothing is kept that was last used longer ago than the bound."""
+def test_old_items_are_deleted(items: list[Item], held: dict[str, int], age: float, size: int | None) -> None:
+    """No item that is not needed was last used longer ago than the bound."""
     decision = sweep(items, held, now=NOW, max_age=age, max_size=size)
     assert all(item.needed or NOW - item.used <= age for item in kept_by(decision, items))
 
 
 @given(caches(), bodies, bounds)
-def test_it_fits_or_only_the_needed_is_left(items: list[Item], held: dict[str, int], bound: Any) -> None:
-    """What is kept takes at most the bound, or everything that could go is gone."""
+def test_the_rest_is_within_the_bound(items: list[Item], held: dict[str, int], bound: Any) -> None:
+    """The rest is within the bound, or has only needed items."""
     decision = sweep(items, held, now=NOW, **bound)
     kept = kept_by(decision, items)
     assert decision.kept == size_of(kept, held)
@@ -69,8 +69,8 @@ def test_it_fits_or_only_the_needed_is_left(items: list[Item], held: dict[str, i
 
 
 @given(caches(), bodies, bounds)
-def test_the_longest_unused_goes_first_and_no_more(items: list[Item], held: dict[str, int], bound: Any) -> None:
-    """Nothing kept was used before something dropped; the one that was dropped last had to be."""
+def test_the_least_recently_used_items_are_deleted(items: list[Item], held: dict[str, int], bound: Any) -> None:
+    """No kept item was used before a deleted one, and the last deletion was necessary."""
     decision = sweep(items, held, now=NOW, **bound)
     free = [item for item in kept_by(decision, items) if not item.needed]
     assert all(gone.used <= item.used for gone in decision.items for item in free)
@@ -82,8 +82,8 @@ def test_the_longest_unused_goes_first_and_no_more(items: list[Item], held: dict
 
 
 @given(caches(), bodies)
-def test_without_bounds_only_what_nobody_has_goes(items: list[Item], held: dict[str, int]) -> None:
-    """No item is dropped, and of the bodies those that no item has: what a killed process left."""
+def test_without_bounds_only_orphaned_bodies_are_deleted(items: list[Item], held: dict[str, int]) -> None:
+    """No item is deleted."""
     decision = sweep(items, held, now=NOW, max_age=None, max_size=None)
     assert decision.items == ()
     assert decision.bodies == held.keys() - {body for item in items for body in item.bodies}
@@ -91,15 +91,15 @@ def test_without_bounds_only_what_nobody_has_goes(items: list[Item], held: dict[
 
 @given(caches(), bodies, bounds)
 def test_a_second_sweep_finds_nothing(items: list[Item], held: dict[str, int], bound: Any) -> None:
-    """What one sweep leaves, the next one leaves too."""
+    """A second sweep deletes nothing."""
     first = sweep(items, held, now=NOW, **bound)
     left = {body: size for body, size in held.items() if body not in first.bodies}
     again = sweep(kept_by(first, items), left, now=NOW, **bound)
     assert (again.items, again.bodies, again.freed, again.kept) == ((), frozenset(), 0, first.kept)
 
 
-def test_a_shared_body_frees_nothing_alone() -> None:
-    """Dropping one of two snapshots that share a content frees its own bytes alone."""
+def test_a_shared_body_is_kept() -> None:
+    """Deleting one of two snapshots with a common body frees only its own bytes."""
     items = [Item("snapshot", "x", 1, 10, frozenset("a")), Item("snapshot", "y", 2, 10, frozenset("a"))]
     decision = sweep(items, {"a": 100}, now=3, max_age=None, max_size=110)
     assert ([item.name for item in decision.items], decision.bodies, decision.freed) == (["x"], frozenset(), 10)

@@ -1,4 +1,4 @@
-"""Keys of scratch caches: the grammar, and what a key comes to."""
+"""Keys of scratch caches: their grammar and values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHARACTERS = "use ASCII letters, digits, . _ - + = @ and {{ hash_files('go.sum')
 
 @st.composite
 def templates(draw: st.DrawFn) -> tuple[str, tuple[str | HashFiles, ...]]:
-    """A template of at most two calls, as text and as its parts."""
+    """A template with at most two calls, as text and as its parts."""
     parts: list[str | HashFiles] = [draw(LITERALS)]
     for call in draw(st.lists(CALLS, max_size=2)):
         parts += [call, draw(LITERALS)]
@@ -41,8 +41,8 @@ def templates(draw: st.DrawFn) -> tuple[str, tuple[str | HashFiles, ...]]:
 
 
 @given(templates())
-def test_a_template_is_what_it_spells(made: tuple[str, tuple[str | HashFiles, ...]]) -> None:
-    """However a call is quoted and spaced, its patterns are read, and the key has its hash in its place."""
+def test_a_template(made: tuple[str, tuple[str | HashFiles, ...]]) -> None:
+    """Its calls are parsed whatever quotes and spaces they have, and the key has the hashes in their place."""
     text, parts = made
     compiled = compile_key(text)
     assert compiled.parts == parts
@@ -54,7 +54,7 @@ def test_a_template_is_what_it_spells(made: tuple[str, tuple[str | HashFiles, ..
 
 @given(st.text(st.sampled_from("ab{}()'\", !/hash_files\0ä*.")) | st.text())
 def test_any_text_is_a_key_or_is_refused(text: str) -> None:
-    """Any text gives a template whose key is safe in every store, or a refusal that says what is wrong; never both."""
+    """Any text is either a template whose key is safe in every store, or refused with its problem."""
     problem = key_problem(text)
     if problem:
         with pytest.raises(PlanError) as caught:
@@ -99,13 +99,13 @@ def test_any_text_is_a_key_or_is_refused(text: str) -> None:
     ],
 )
 def test_what_is_refused_and_where(text: str, problem: str) -> None:
-    """A refusal says what is wrong and at which character."""
+    """A refusal has the problem and the character."""
     assert key_problem(text) == problem
 
 
 @given(FILES, st.randoms())
-def test_the_hash_is_of_names_and_contents_alone(files: dict[str, str], random_source: Random) -> None:
-    """The order in which files are found does not matter; every name and every content does."""
+def test_the_hash_of_files(files: dict[str, str], random_source: Random) -> None:
+    """It depends on every name and content, and not on the order of the files."""
     shuffled = list(files.items())
     random_source.shuffle(shuffled)
     assert hash_of(dict(shuffled)) == hash_of(files)
@@ -117,6 +117,6 @@ def test_the_hash_is_of_names_and_contents_alone(files: dict[str, str], random_s
         assert hash_of({name: digest for name, digest in files.items() if name != path}) != hash_of(files)
 
 
-def test_a_call_says_itself() -> None:
-    """A message quotes a call as it is written."""
+def test_a_call_as_text() -> None:
+    """The text of a call is as it is written."""
     assert str(HashFiles(("go.sum", "b/**"))) == "hash_files('go.sum', 'b/**')"

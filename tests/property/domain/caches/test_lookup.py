@@ -1,4 +1,4 @@
-"""Which entry of a scratch cache is restored, and what a store's record says."""
+"""Which entry of a scratch cache is restored, and the records of stores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CANDIDATES = st.builds(
 
 @given(KEYS, st.lists(KEYS, max_size=3), st.lists(CANDIDATES, unique=True, max_size=8))
 def test_the_best_comes_first(key: str, prefixes: list[str], candidates: list[Candidate]) -> None:
-    """The key itself, else the newest under the first prefix that any entry has, else nothing."""
+    """The entry of the key is first, else the newest one under the first prefix that has entries."""
     order = ranked(key, prefixes, candidates)
     exact = [one for one in candidates if one.entry.key == key]
     fitting = [
@@ -45,7 +45,7 @@ def test_the_best_comes_first(key: str, prefixes: list[str], candidates: list[Ca
 def test_the_order_of_listing_does_not_matter(
     key: str, prefixes: list[str], candidates: list[Candidate], random_source: Random
 ) -> None:
-    """Whatever order a store lists its entries in, the same one is restored, and of one key the local one first."""
+    """Any order of the listing gives the same entry; of one key the local entry is first."""
     shuffled = list(candidates)
     random_source.shuffle(shuffled)
     keys = [(one.entry.key, one.where) for one in ranked(key, prefixes, candidates)]
@@ -55,8 +55,8 @@ def test_the_order_of_listing_does_not_matter(
         assert places == sorted(places)
 
 
-def test_a_newer_copy_elsewhere_counts_for_its_key() -> None:
-    """A key is as new as its newest copy; the local copy is taken."""
+def test_the_newest_copy_dates_a_key() -> None:
+    """A key is as new as its newest copy, and the local copy is restored."""
     old, new = ScratchEntry("a-1", START), ScratchEntry("a-2", START + timedelta(hours=1))
     copy = Candidate(ScratchEntry("a-1", START + timedelta(hours=2)), "remote")
     order = ranked("a-3", ["a-"], [Candidate(old, "local"), Candidate(new, "local"), copy])
@@ -64,8 +64,8 @@ def test_a_newer_copy_elsewhere_counts_for_its_key() -> None:
 
 
 @given(st.builds(ScratchRecord, format=st.just(FORMAT), cache=KEYS, key=KEYS, created=st.just(START), tree=KEYS))
-def test_a_record_is_read_as_it_was_written(record: ScratchRecord) -> None:
-    """A record is read back whole, under its own cache and key alone."""
+def test_a_record_round_trip(record: ScratchRecord) -> None:
+    """A record is decoded to itself, for its own cache and key only."""
     data = encode_record(record)
     assert decode_record(data, record.cache, record.key) == record
     assert decode_record(data, record.cache, None) == record
@@ -86,5 +86,5 @@ def test_a_record_is_read_as_it_was_written(record: ScratchRecord) -> None:
     ],
 )
 def test_anything_else_is_no_record(data: bytes) -> None:
-    """Damage, another format and a time without a zone are no record; none of them is an exception."""
+    """Damaged data, another format and a time without a zone are None and raise nothing."""
     assert decode_record(data, "c", "k") is None

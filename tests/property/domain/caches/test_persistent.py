@@ -1,4 +1,4 @@
-"""When a persistent workspace is given up."""
+"""When the content of a persistent workspace is evicted."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ moments = st.floats(0, 2e6)
 
 
 @given(records, moments, sizes)
-def test_a_bound_and_what_was_measured(record: PersistentRecord, now: float, size: int) -> None:
-    """Evicted exactly where the age or the size is more than its bound; both are told."""
+def test_a_bound_and_its_measurement(record: PersistentRecord, now: float, size: int) -> None:
+    """Content is evicted exactly if its age or size exceeds the bound, with both values."""
     found = exceeded(record, now=now, size=size)
     too_old, too_large = now - record.made > record.max_age, size > record.max_size
     assert (found is not None) == (too_old or too_large)
@@ -44,7 +44,7 @@ def test_a_bound_and_what_was_measured(record: PersistentRecord, now: float, siz
 
 @given(records, ages, sizes, moments, sizes)
 def test_at_lease(record: PersistentRecord, age: float, bytes_: int, now: float, size: int) -> None:
-    """Nothing is handed to a run that exceeds the run's bounds, nor what exceeds those of a run that was killed."""
+    """Content that exceeds the bounds of the run, or of a run that was killed, is evicted before a run uses it."""
     found = at_lease(record, (age, bytes_), now=now, size=size)
     if not record.digest:
         assert found == Eviction("unfinished")
@@ -55,19 +55,19 @@ def test_at_lease(record: PersistentRecord, age: float, bytes_: int, now: float,
 
 
 @given(ages, sizes, moments, sizes)
-def test_nothing_is_known(age: float, bytes_: int, now: float, size: int) -> None:
-    """Content without a record is half of something, whatever its size."""
+def test_content_without_a_record(age: float, bytes_: int, now: float, size: int) -> None:
+    """It is unfinished, whatever its size."""
     assert at_lease(None, (age, bytes_), now=now, size=size) == Eviction("unfinished")
 
 
 @given(records)
-def test_the_record_is_read_back(record: PersistentRecord) -> None:
-    """As JSON it is what it was."""
+def test_a_record_round_trip(record: PersistentRecord) -> None:
+    """A record is decoded to itself."""
     assert msgspec.json.decode(msgspec.json.encode(record), type=PersistentRecord) == record
 
 
-def test_a_clock_that_was_set_back_makes_nothing_old() -> None:
-    """Content that was made tomorrow is new."""
+def test_a_clock_that_was_set_back() -> None:
+    """Content from the future is new."""
     record = PersistentRecord(name="deps", made=1e6, max_age=1, max_size=1, run="r", digest=DIGEST)
     assert exceeded(record, now=0, size=1) is None
 
@@ -80,13 +80,13 @@ def test_a_clock_that_was_set_back_makes_nothing_old() -> None:
         (Eviction("unfinished"), "a run was killed while a step changed it"),
     ],
 )
-def test_the_reason_in_words(eviction: Eviction, words: str) -> None:
-    """Bound and measurement stand in it."""
+def test_the_reason_as_text(eviction: Eviction, words: str) -> None:
+    """It has the bound and the measurement."""
     assert str(eviction) == words
 
 
-def test_what_a_run_leases() -> None:
-    """The persistent workspaces by name, each once, in one order for every run; and no other workspace."""
+def test_the_persistent_workspaces_of_a_plan() -> None:
+    """Each is there once, sorted by name, and no other workspace."""
     pipeline = Pipeline("p")
     kept = [Workspace(name, scope="persistent", max_age=1, max_size=1) for name in "zab"]
     workflow = pipeline.workflow("w", on=RUNNER)

@@ -21,7 +21,7 @@ MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_a_name_for_each_workspace(one: str, other: str) -> None:
-    """Every workspace has a Lease whose name is a DNS label, the same each time, and no two share one."""
+    """Each workspace has a Lease name of its own, a DNS label."""
     assert is_dns_label(lease_name(one))
     assert (lease_name(one) == lease_name(other)) == (one == other)
     assert lease_name(one).startswith("senro-ws-")
@@ -29,14 +29,14 @@ def test_a_name_for_each_workspace(one: str, other: str) -> None:
 
 @given(st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=-7))]), min_value=YEAR_1000))
 def test_times_have_six_decimals(moment: datetime) -> None:
-    """A time is in UTC with exactly six decimals, as nothing else is taken."""
+    """A time is in UTC with six decimals, which the apiserver requires."""
     written = micro_time(moment)
     assert MICRO_TIME.fullmatch(written)
     assert datetime.fromisoformat(written) == moment
 
 
-def test_a_lease_from_its_creation_to_another_holder() -> None:
-    """What is written names workspace, claim and attempt; a renewal keeps when it was acquired, a take-over counts."""
+def test_the_manifests_of_a_lease() -> None:
+    """They have workspace, claim and attempt; a renewal keeps the time of acquisition, a take-over counts."""
     created = TERMS.manifest_to_create(NOW)
     assert created["metadata"] == {
         "name": lease_name("build-cache"),
@@ -71,8 +71,8 @@ def test_a_lease_from_its_creation_to_another_holder() -> None:
     assert (taken["spec"]["acquireTime"], taken["spec"]["leaseTransitions"]) == (micro_time(later), 1)
 
 
-def test_a_lease_of_somebody_else() -> None:
-    """One that has neither times nor a small count can be taken over and renewed."""
+def test_a_foreign_lease() -> None:
+    """A Lease without times, or with a huge count, can be taken over and renewed."""
     odd = Lease(Metadata(uid="u", resource_version="7"), LeaseSpec(lease_transitions=2**31 - 1))
     assert TERMS.manifest_to_take_over(odd, NOW)["spec"]["leaseTransitions"] == 2**31 - 1
     assert TERMS.manifest_to_renew(odd, NOW)["spec"]["acquireTime"] == micro_time(NOW)
@@ -80,21 +80,21 @@ def test_a_lease_of_somebody_else() -> None:
 
 @given(st.text(max_size=30))
 def test_a_holder_can_be_printed(holder: str) -> None:
-    """Whatever stands in a Lease, it is told in one line."""
+    """Any holderIdentity is printable."""
     assert describe_holder(holder)
     assert "\n" not in describe_holder(holder)
 
 
-def test_a_holder_is_told() -> None:
-    """A step is named with its run, anybody else as written."""
+def test_a_holder_as_text() -> None:
+    """A step is named with its run, any other holder as it is."""
     assert describe_holder(TERMS.holder) == "build.make of run run-1"
     assert describe_holder("somebody") == "somebody"
     assert describe_holder("a//b/c") == "a//b/c"
     assert describe_holder("") == "nobody"
 
 
-def test_what_is_no_lease() -> None:
-    """What is no JSON is an error; a field of a wrong type is its default."""
+def test_documents_that_are_no_lease() -> None:
+    """What is not JSON raises ValueError; a field of a wrong type has its default."""
     with pytest.raises(ValueError, match="Expecting"):
         decode_lease(b"<html>")
     assert decode_lease(b'{"spec": {"holderIdentity": 7, "leaseDurationSeconds": "x"}}') == Lease()

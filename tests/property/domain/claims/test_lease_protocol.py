@@ -1,9 +1,8 @@
-"""Two coordinators and a lease, in any interleaving: what the rules of `senro.domain.claims.lease_protocol` guarantee.
+"""Two coordinators and a Lease, in any interleaving: the guarantees of `senro.domain.claims.lease_protocol`.
 
-The machine below has an apiserver that knows resourceVersions and nothing else, and coordinators whose every request
-may be delayed on its way there and on its way back, lost on either, or arrive long after it was given up; whose clocks
-began at different moments, show wall times up to ten minutes apart and run up to five in a hundred too fast or too
-slow; and who may be killed at any moment.
+The state machine has an apiserver with resourceVersions, and coordinators whose requests may be delayed, lost or late
+in both directions, whose clocks differ in their start, in wall time by up to ten minutes and in speed by up to 5 %, and
+which may be killed at any time.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ START = datetime(2026, 11, 29, 12, tzinfo=UTC)
 
 
 class Server:
-    """The one Lease, or none. A write is refused where its state is not the stored one."""
+    """The Lease, or none. A write is refused unless it has the stored state."""
 
     def __init__(self) -> None:
         self.stored: dict[str, Any] | None = None
@@ -49,7 +48,7 @@ class Server:
         return None if self.stored is None else lease_of(self.stored)
 
     def write(self, manifest: dict[str, Any]) -> Lease | None:
-        """The Lease as it is now; None for a 409."""
+        """Returns the stored Lease, None for a 409."""
         before, meta = self.read(), manifest["metadata"]
         if (before.state if before else ("", "")) != (meta.get("uid", ""), meta.get("resourceVersion", "")):
             return None
@@ -66,7 +65,7 @@ class Server:
 
 @dataclass
 class Request:
-    """On its way: what it does there, what is done with its answer, and when it was sent by the sender's own clock."""
+    """A request: what it does at the server, what is done with its response, and when it was sent."""
 
     at_server: Callable[[], Any]
     answered: Callable[[Any], None]
@@ -77,7 +76,7 @@ class Request:
 
 @dataclass
 class Coordinator:
-    """One process that wants the lease, as `senro.app.pod.claim_leases` does it; `rate` says how its clock runs."""
+    """A process that wants the Lease, like `senro.app.pod.claim_leases`; `rate` is the speed of its clock."""
 
     server: Server
     name: str
@@ -108,7 +107,7 @@ class Coordinator:
         return self.holding is not None and self.holding.is_exclusive(self.at)
 
     def send(self) -> None:
-        """Whatever it does next."""
+        """Sends the next request."""
         if self.holding is not None:
             held = self.holding.lease
             if self.at >= self.holding.due:
@@ -156,7 +155,7 @@ class Coordinator:
             self.holding = left
 
     def start_anew(self) -> None:
-        """As another attempt, whose nonce is its own."""
+        """Begins another attempt with its own nonce."""
         self.number += 1
         self.observation, self.holding, self.request = LeaseObservation(), None, None
 
@@ -174,7 +173,7 @@ who = st.integers(0, 1)
 
 
 class Race(RuleBasedStateMachine):
-    """Two coordinators race for one lease."""
+    """Two coordinators compete for one Lease."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -197,7 +196,7 @@ class Race(RuleBasedStateMachine):
 
     @rule(n=who, often=st.integers(1, 4))
     def has_its_way(self, n: int, often: int) -> None:
-        """So many requests, each answered at once."""
+        """Sends some requests, each of which is answered at once."""
         for _ in range(often):
             self.acts(n)
             self.is_answered(n)
@@ -223,7 +222,7 @@ class Race(RuleBasedStateMachine):
 
     @rule(n=who)
     def is_lost(self, n: int) -> None:
-        """The request, or its answer where it has arrived."""
+        """Loses the request, or its response if the server has handled it."""
         request = self.two[n].request
         if request is not None and not request.applied:
             self.adrift.append(request)
@@ -237,7 +236,7 @@ class Race(RuleBasedStateMachine):
     @precondition(lambda self: any(one.holding is not None for one in self.two))
     @rule(n=who, killed=st.booleans())
     def ends(self, n: int, killed: bool) -> None:
-        """It gives the lease back, or is killed and started anew at once: the worst that it can do."""
+        """Releases the Lease, or is killed and restarted at once, which is the worst case."""
         self.is_lost(n)
         if killed:
             self.two[n].start_anew()
@@ -247,25 +246,25 @@ class Race(RuleBasedStateMachine):
     @precondition(lambda self: self.server.stored is not None)
     @rule()
     def is_touched(self) -> None:
-        """Somebody else writes a label to it, which makes another resourceVersion."""
+        """Another client writes a label, which changes the resourceVersion."""
         assert self.server.stored is not None
         self.server.version += 1
         self.server.stored["metadata"]["resourceVersion"] = str(self.server.version)
 
     @invariant()
-    def one_is_certain(self) -> None:
-        """Never two holders that both believe they hold."""
+    def one_is_exclusive(self) -> None:
+        """At most one coordinator finds itself exclusive."""
         assert sum(one.is_exclusive for one in self.two) <= 1
 
     @invariant()
-    def whoever_is_certain_has_it(self) -> None:
-        """The apiserver knows the certain one as the holder."""
+    def the_exclusive_one_is_the_holder(self) -> None:
+        """The server's holder is the coordinator that finds itself exclusive."""
         for one in self.two:
             stored = self.server.read()
             assert not one.is_exclusive or (stored is not None and stored.holder == one.terms.holder)
 
     def teardown(self) -> None:
-        """Whatever became of the two, a third that comes then, and looks every second, has it after one duration."""
+        """A third coordinator that reads every second gets the Lease after one duration."""
         third = Coordinator(self.server, "run-c", 1.0, 0.0, 0.0, lambda: self.now)
         before = self.server.read()
         looks = 0
@@ -301,8 +300,8 @@ moments = st.floats(0, 1e6)
 
 @given(st.lists(st.tuples(st.none() | leases, st.floats(0, 100)), max_size=8))
 @example([(Lease(spec=LeaseSpec(holder_identity="me")), 0)])
-def test_expired_is_what_was_seen_so_for_a_whole_duration(seen: list[tuple[Lease | None, float]]) -> None:
-    """A lease of another is taken over only where each look of a whole duration found it in one and the same state."""
+def test_when_a_lease_is_taken_over(seen: list[tuple[Lease | None, float]]) -> None:
+    """Only after every read of a whole duration found it in the same state."""
     observation, at = LeaseObservation(), 0.0
     looks: list[tuple[tuple[str, str] | None, float]] = []
     for lease, later in seen:
@@ -327,7 +326,7 @@ def test_expired_is_what_was_seen_so_for_a_whole_duration(seen: list[tuple[Lease
 
 @given(leases, moments)
 def test_a_first_observer_waits(lease: Lease, at: float) -> None:
-    """Who sees a held lease for the first time waits one full duration of it, whatever its times say."""
+    """Who first reads a held Lease waits a full duration, whatever its times are."""
     move, _ = next_move(LeaseObservation(), lease, at=at, holder="nobody else")
     if lease.holder:
         assert isinstance(move, Wait)
@@ -335,8 +334,8 @@ def test_a_first_observer_waits(lease: Lease, at: float) -> None:
 
 
 @given(leases, moments, st.floats(0, 200))
-def test_a_holder_renews_while_it_is_certain(lease: Lease, asked: float, later: float) -> None:
-    """A renewal is due at a third of the duration, and nine tenths of it are certain."""
+def test_a_holder_renews_while_it_is_exclusive(lease: Lease, asked: float, later: float) -> None:
+    """A renewal is due after a third of the duration, nine tenths of which are exclusive."""
     holding = Holding(lease, asked)
     assert holding.due == asked + lease.seconds / 3
     assert holding.is_exclusive(holding.due)
@@ -344,8 +343,8 @@ def test_a_holder_renews_while_it_is_certain(lease: Lease, asked: float, later: 
 
 
 @given(leases, st.none() | leases, moments)
-def test_a_lost_lease_is_anothers(held: Lease, found: Lease | None, asked: float) -> None:
-    """After a conflict a lease is ours only under our identity and its own uid; no look makes it more certain."""
+def test_a_holding_after_a_conflict(held: Lease, found: Lease | None, asked: float) -> None:
+    """It stays only with the own identity and the same uid, and is exclusive no longer than before."""
     holding = Holding(held, asked)
     left = after_conflict(holding, found, holder="me")
     if found is not None and found.holder == "me" and found.metadata.uid == held.metadata.uid:
@@ -354,7 +353,7 @@ def test_a_lost_lease_is_anothers(held: Lease, found: Lease | None, asked: float
         assert left == Lost("" if found is None else found.holder)
 
 
-def test_a_duration_that_nobody_wrote() -> None:
-    """A lease without a duration, or with none that can be, lives as long as senro's own."""
+def test_a_missing_duration() -> None:
+    """A Lease without a valid duration has senro's."""
     for written, seconds in ((None, LEASE_SECONDS), (0, LEASE_SECONDS), (-1, LEASE_SECONDS), (7, 7)):
         assert Lease(spec=LeaseSpec(lease_duration_seconds=written)).seconds == seconds

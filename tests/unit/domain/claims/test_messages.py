@@ -1,4 +1,4 @@
-"""What a claim adds to the cluster's words."""
+"""What senro adds to the cluster's messages about claims."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NO_VOLUME = "0/1 nodes are available: 1 node(s) didn't find available persistent
 
 @pytest.mark.parametrize("words", [MULTI_ATTACH, IN_USE])
 def test_a_claim_in_use_elsewhere(words: str) -> None:
-    """The attach controller's and the scheduler's words end with what ReadWriteOnce means, and name the claim."""
+    """The messages of attach controller and scheduler get the claim's name and an explanation of ReadWriteOnce."""
     told = add_claim_advice(words, ["cache"])
     assert told.startswith(words.rstrip("."))
     assert told.endswith(
@@ -38,21 +38,21 @@ def test_a_claim_in_use_elsewhere(words: str) -> None:
     assert ". The claims cache and other are in use elsewhere: " in add_claim_advice(words, ["cache", "other"])
 
 
-def test_a_claim_that_is_not_there() -> None:
-    """The scheduler's words end with the claim's name, and that senro creates none."""
+def test_a_missing_claim() -> None:
+    """The scheduler's message gets the claim's name, and that senro creates none."""
     assert add_claim_advice(MISSING, ["cache"]) == (
         MISSING.rstrip(".") + ". Create the claim cache in the pod's namespace: senro creates none."
     )
 
 
 @pytest.mark.parametrize("words", [UNBOUND, NO_VOLUME])
-def test_a_claim_that_is_not_bound(words: str) -> None:
-    """The scheduler's words end with the claim's name, and that senro binds none."""
+def test_an_unbound_claim(words: str) -> None:
+    """The scheduler's message gets the claim's name, and that senro binds none."""
     assert add_claim_advice(words, ["cache"]).endswith(". The claim cache must be bound to a volume: senro binds none.")
 
 
-def test_words_about_something_else() -> None:
-    """What is not about the step's claims stays as it is."""
+def test_messages_about_something_else() -> None:
+    """A message that is not about the step's claims stays as it is."""
     for words in (MISSING, "0/1 nodes are available: 1 Insufficient cpu.", ""):
         assert add_claim_advice(words, ["other"]) == words
     for words in (MULTI_ATTACH, IN_USE, UNBOUND):
@@ -68,14 +68,14 @@ def test_words_about_something_else() -> None:
         "0/1 nodes are available: 1 node(s) had no free port to bind.",
     ],
 )
-def test_words_that_only_sound_like_it(words: str) -> None:
-    """Who cannot bind something else says nothing of a claim."""
+def test_messages_that_only_resemble_it(words: str) -> None:
+    """A message about binding something else stays as it is."""
     assert add_claim_advice(words, ["cache"]) == words
     assert failure_message(Infra(InfraKind.RUNTIME, DidRun.NO, message=words), ["cache"]) == words
 
 
-def test_a_node_that_says_nothing() -> None:
-    """Where the pod shows no cause it is told after a while what it may be; a cause is quoted."""
+def test_a_pod_without_a_message() -> None:
+    """If the pod shows no cause, senro names the possible one after a while; a cause is quoted."""
     silent = Pending(PendingKind.CREATING, "step")
     told = "it mounts the claim cache; a ReadWriteOnce claim that is in use on another node"
     assert pending_message(silent, ["cache"], waited=5).startswith(told)
@@ -87,8 +87,8 @@ def test_a_node_that_says_nothing() -> None:
     assert pending_message(attached, ["cache"], waited=0) == add_claim_advice(MULTI_ATTACH, ["cache"])
 
 
-def test_a_step_that_was_given_up() -> None:
-    """What is said of the claim stands at the end; where nobody said why a pod did not start, what it may be."""
+def test_the_message_of_a_failed_start() -> None:
+    """The sentence about the claim is at the end; without a known cause it is the possible one."""
     timeout = Infra(InfraKind.START_TIMEOUT, DidRun.NO, message="the pod did not start in 300 s (creating).")
     assert failure_message(timeout, ["cache"]) == (
         "the pod did not start in 300 s (creating). It mounts the claim cache; a ReadWriteOnce claim that is in use on "
@@ -102,7 +102,7 @@ def test_a_step_that_was_given_up() -> None:
 
 
 def test_the_page_on_claims() -> None:
-    """docs/claims.md begins with a pipeline without a mistake, and its numbers and words are the code's."""
+    """The first pipeline of docs/claims.md is valid, and its numbers and messages are those of the code."""
     page = Path(__file__).parents[4].joinpath("docs", "claims.md").read_text()
     code = page[page.index("```python") + len("```python") :]
     names: dict[str, Any] = {}

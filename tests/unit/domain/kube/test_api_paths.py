@@ -6,7 +6,7 @@ from senro.domain.kube import api_paths
 
 
 def test_targets() -> None:
-    """Each target is the path that the recordings show, and what senro adds to it."""
+    """Each target is the recorded path, with the query that senro adds."""
     assert api_paths.VERSION == "/version"
     assert api_paths.pods("ci") == "/api/v1/namespaces/ci/pods?fieldValidation=Strict"
     assert api_paths.pod("ci", "a") == "/api/v1/namespaces/ci/pods/a"
@@ -20,7 +20,7 @@ def test_targets() -> None:
 
 
 def test_logs() -> None:
-    """A log is asked for with timestamps, and with what else was said."""
+    """A log is requested with timestamps, and with the given parameters."""
     assert api_paths.log("ci", "a", "step", follow=False) == (
         "/api/v1/namespaces/ci/pods/a/log?container=step&timestamps=true"
     )
@@ -33,7 +33,7 @@ def test_logs() -> None:
 
 
 def test_exec() -> None:
-    """The argv travels in order and escaped; what is false is left out."""
+    """The command is in the query, in order and escaped; false parameters are left out."""
     assert api_paths.exec_("ci", "a", "step", ["sh", "-c", "echo $1 + 'ü'&\n"], stdin=True) == (
         "/api/v1/namespaces/ci/pods/a/exec?container=step&command=sh&command=-c"
         "&command=echo%20%241%20%2B%20%27%C3%BC%27%26%0A&stdin=true&stdout=true&stderr=true"
@@ -44,8 +44,8 @@ def test_exec() -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", ".."])
-def test_no_name_that_leaves_the_path(name: str) -> None:
-    """An empty name would reach the collection, and dots another resource: both are refused."""
+def test_names_that_are_refused(name: str) -> None:
+    """An empty name would address the collection, and dots another resource."""
     with pytest.raises(ValueError, match="no name on an apiserver"):
         api_paths.pod("ci", name)
     with pytest.raises(ValueError, match="no name on an apiserver"):
@@ -53,5 +53,5 @@ def test_no_name_that_leaves_the_path(name: str) -> None:
 
 
 def test_slashes_are_escaped() -> None:
-    """A name cannot add a path segment of its own."""
+    """A name cannot add a segment to the path."""
     assert api_paths.pod("ci", "a/log?x#y") == "/api/v1/namespaces/ci/pods/a%2Flog%3Fx%23y"

@@ -28,8 +28,8 @@ PINNED = f"@{DIGEST}"
         ("h.io/" + "a" * 250, "h.io", "a" * 250, ""),
     ],
 )
-def test_a_pinned_reference_is_read_and_written(name: str, host: str, path: str, tag: str) -> None:
-    """Host, path, tag and digest are told apart as every runtime does, and spell the same reference again."""
+def test_a_reference_with_a_digest(name: str, host: str, path: str, tag: str) -> None:
+    """Host, path, tag and digest are parsed as every runtime does, and make the same reference."""
     reference = parse_image(name + PINNED)
     assert reference == ImageReference(host, path, tag, DIGEST)
     assert str(reference) == name + PINNED
@@ -72,7 +72,7 @@ def test_a_pinned_reference_is_read_and_written(name: str, host: str, path: str,
         (f"h.io/{'a' * 251}{PINNED}", "longer than 255"),
     ],
 )
-def test_anything_else_is_refused_with_what_is_wrong(text: str, says: str) -> None:
-    """A reference that a runtime would refuse, or that may mean another image tomorrow, is none."""
+def test_a_reference_that_is_refused(text: str, says: str) -> None:
+    """A reference that a runtime refuses, or without a digest, is refused with its problem."""
     with pytest.raises(ValueError, match=re.escape(says)):
         parse_image(text)

@@ -1,4 +1,4 @@
-"""Decoding a pod: what is there arrives, what cannot be used is absent, and only what is no JSON is refused."""
+"""Any JSON is decoded into a pod; what has a wrong type is absent."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from senro.domain.kube.pod import (
 from tests.lib.verdict.observations import recorded_pod, recorded_pods
 
 
-def test_recorded_pods_take_the_straight_way() -> None:
-    """Every recorded pod decodes into the same value straight and through the mender."""
+def test_recorded_pods() -> None:
+    """Every recorded pod decodes into the same value in one pass and through `pod_from`."""
     for scenario, name in recorded_pods():
         for document in recorded_pod(scenario, name).documents:
             if document is not None:
@@ -32,7 +32,7 @@ def test_recorded_pods_take_the_straight_way() -> None:
 
 
 def test_fields_of_a_recorded_pod() -> None:
-    """The fields that senro reads arrive under their names, containerID included."""
+    """The fields have their values, containerID included."""
     pod = recorded_pod("exit-three", "r-exit-three").observations[5].pod
     assert pod is not None
     assert (pod.name, pod.namespace, pod.metadata.labels["senro.dev/managed"]) == ("r-exit-three", "ci", "true")
@@ -48,7 +48,7 @@ def test_fields_of_a_recorded_pod() -> None:
 
 
 def test_lookups_by_name() -> None:
-    """Containers, init containers and conditions are found by name wherever they stand; absent ones are None."""
+    """Containers, init containers and conditions are found by name in any order; absent ones are None."""
     pod = pod_from(
         {
             "status": {
@@ -65,7 +65,7 @@ def test_lookups_by_name() -> None:
 
 
 def test_nulls_and_wrong_types_are_absent() -> None:
-    """A null or a value of a wrong type costs its own field, or its own entry of a list, and nothing beside."""
+    """A null or a value of a wrong type removes only its field, or its entry of a list."""
     document = {
         "metadata": {
             "name": "p",
@@ -114,18 +114,18 @@ def test_nulls_and_wrong_types_are_absent() -> None:
     ],
 )
 def test_json_that_is_no_pod(data: bytes) -> None:
-    """Valid JSON that tells nothing of a pod is an empty pod, numbers beyond every type included."""
+    """Valid JSON without the fields of a pod is an empty pod, also with huge numbers."""
     assert decode_pod(data) == Pod()
 
 
 def test_half_a_surrogate_pair() -> None:
-    """Text that UTF-8 cannot hold is mended, so that it can be written to a log."""
+    """Text that UTF-8 cannot encode is replaced, so that it can be written to a log."""
     assert decode_pod(b'{"status": {"message": "a\\ud800b"}}').status.message == "a?b"
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b'"\xff"', b"NaN", b"[" * 20_000, b'{"a":' * 20_000, b"{'a': 1}"])
 def test_what_is_no_json_is_refused(data: bytes) -> None:
-    """Bytes that are not JSON, or are nested without end, are a ValueError."""
+    """Bytes that are not JSON, or are nested too deep, raise ValueError."""
     with pytest.raises(ValueError, match=r"."):
         decode_pod(data)
 
@@ -146,12 +146,12 @@ def test_what_is_no_json_is_refused(data: bytes) -> None:
     ],
 )
 def test_times(text: str | None, moment: datetime | None) -> None:
-    """RFC 3339 times are read in UTC; what is no time, or has no zone, is None."""
+    """RFC 3339 times are parsed in UTC; any other text, and a time without a zone, is None."""
     assert parse_time(text) == moment
 
 
 def test_events() -> None:
-    """An EventList gives its Events, with the moment each was first said; a broken entry costs itself alone."""
+    """An EventList gives its Events with their first times; an invalid entry removes only itself."""
     document = {
         "items": [
             {"reason": "Evicted", "involvedObject": {"uid": "u"}, "firstTimestamp": "2026-11-29T23:18:26Z"},

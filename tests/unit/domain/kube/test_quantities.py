@@ -36,7 +36,7 @@ from senro.domain.kube.quantities import parse_quantity
     ],
 )
 def test_a_quantity_is_read_exactly(text: str, value: Fraction) -> None:
-    """Suffixes and exponents mean what they mean to the apiserver; nothing is rounded."""
+    """Suffixes and exponents have the apiserver's meaning, and nothing is rounded."""
     assert parse_quantity(text) == value
 
 
@@ -71,6 +71,6 @@ def test_a_quantity_is_read_exactly(text: str, value: Fraction) -> None:
         "1" * 65,
     ],
 )
-def test_what_is_no_quantity(text: str) -> None:
-    """What the apiserver refuses is none, and neither is an exponent that would fill the memory."""
+def test_invalid_quantities(text: str) -> None:
+    """What the apiserver refuses is None, and so is an exponent that would need too much memory."""
     assert parse_quantity(text) is None

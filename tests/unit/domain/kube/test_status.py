@@ -49,7 +49,7 @@ from senro.domain.kube.status import CAUSES_LIMIT, MESSAGE_LIMIT, api_error, bou
     ],
 )
 def test_error_class(code: int, reason: str, kind: type[ApiError]) -> None:
-    """Code and reason decide together for 404 and 409, the code alone for the rest, else its hundred."""
+    """For 404 and 409 code and reason decide, else the code or its hundred."""
     assert error_class(code, reason) is kind
     error = api_error("ask", ErrorResponse(code=code, reason=reason))
     assert type(error) is kind
@@ -57,7 +57,7 @@ def test_error_class(code: int, reason: str, kind: type[ApiError]) -> None:
 
 
 def test_a_status() -> None:
-    """A Status gives its reason, its message, its causes, and when to come again."""
+    """The response has the reason, the message, the causes and the retry delay of the Status."""
     status = {
         "kind": "Status",
         "status": "Failure",
@@ -75,8 +75,8 @@ def test_a_status() -> None:
     )
 
 
-def test_the_header_wins() -> None:
-    """Retry-After mirrors the Status' own number, and a proxy on the way may have changed it."""
+def test_the_header_has_precedence() -> None:
+    """Retry-After counts before the Status' number, since a proxy may have changed it."""
     body = b'{"kind": "Status", "details": {"retryAfterSeconds": 10}}'
     assert decode_error_response(429, body, retry_after=3.0).retry_after == 3.0
 
@@ -96,8 +96,8 @@ def test_the_header_wins() -> None:
         b"<html>502 Bad Gateway</html>",
     ],
 )
-def test_no_status(body: bytes) -> None:
-    """A body that is no Status is the message, whatever it is."""
+def test_a_body_that_is_no_status(body: bytes) -> None:
+    """The whole body is the message."""
     assert decode_error_response(500, body, retry_after=1.0) == ErrorResponse(
         code=500, message=body.decode("utf-8", "replace").strip(), retry_after=1.0
     )
@@ -111,13 +111,13 @@ def test_no_status(body: bytes) -> None:
         b'{"kind": "Status", "details": {"causes": null, "retryAfterSeconds": null}}',
     ],
 )
-def test_a_status_without_words(body: bytes) -> None:
+def test_a_status_without_fields(body: bytes) -> None:
     """What is absent or null is empty."""
     assert decode_error_response(500, body) == ErrorResponse(code=500)
 
 
 def test_everything_is_bounded() -> None:
-    """No answer, however long, fills the memory or a screen."""
+    """Messages and causes are cut to their limits."""
     status = {
         "kind": "Status",
         "message": "m" * 100_000,

@@ -11,8 +11,8 @@ from senro.domain.plan.pipeline import Pipeline
 from tests.lib.builders.plans import RUNNER, refusals_of
 
 
-def test_a_pipeline_shows_what_it_has() -> None:
-    """The repr of a pipeline and of a workflow name them and count what they hold."""
+def test_reprs() -> None:
+    """The repr of a pipeline and of a workflow has its name and how much it contains."""
     pipeline = Pipeline("release")
     workflow = pipeline.workflow("build")
     workflow.step("make", ["make"])
@@ -20,8 +20,8 @@ def test_a_pipeline_shows_what_it_has() -> None:
     assert repr(workflow) == "<Workflow 'build' of 1 steps>"
 
 
-def test_a_step_runs_where_its_workflow_does_unless_it_says_otherwise() -> None:
-    """Without a target a workflow is local; `on` of a step wins over its workflow's."""
+def test_the_target_of_a_step() -> None:
+    """A workflow is local by default, and `on` of a step overrides that of its workflow."""
     pipeline = Pipeline("p")
     assert pipeline.workflow("a").step("x", ["true"]).on == local()
     workflow = pipeline.workflow("b", on=RUNNER)
@@ -29,22 +29,22 @@ def test_a_step_runs_where_its_workflow_does_unless_it_says_otherwise() -> None:
     assert workflow.step("y", ["true"], on=local()).on == local()
 
 
-def test_build_is_the_plan() -> None:
-    """`Pipeline.build` makes what `build_plan` makes."""
+def test_build() -> None:
+    """`Pipeline.build` returns what `build_plan` returns."""
     pipeline = Pipeline("p")
     pipeline.workflow("w").step("x", ["true"])
     assert pipeline.build() == build_plan(pipeline.name, pipeline.workflows)
 
 
 @pytest.mark.parametrize("value", [["a"], ("a",), iter(["a"]), {"a": 1}.keys(), {1: "a"}.values()])
-def test_any_ordered_iterable_is_a_list(value: Any) -> None:
-    """What has an order is copied when a step is written down."""
+def test_ordered_iterables_are_copied(value: Any) -> None:
+    """An ordered iterable is copied when a step is added."""
     assert Pipeline("p").workflow("w").step("x", value, needs=["y"]).command == ("a",)
 
 
 @pytest.mark.parametrize("value", ["make", b"make", {"make"}, frozenset({"make"}), 5, None, Mock(spec=dict)])
-def test_what_has_no_order_or_is_no_list_is_kept_to_be_refused(value: Any) -> None:
-    """Nothing raises before `build`; a set is refused, since its order is another one in every process."""
+def test_other_values_are_kept_for_build(value: Any) -> None:
+    """Nothing raises before `build`; a set is refused, since its order differs between processes."""
     pipeline = Pipeline("p")
     assert pipeline.workflow("w").step("x", value).command == value
     assert [refusal.where for refusal in refusals_of(pipeline)] == ["w.x"]

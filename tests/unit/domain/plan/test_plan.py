@@ -20,7 +20,7 @@ from tests.lib.builders.plans import IMAGE, RUNNER, chain, one_step, only_step
 
 
 def release() -> Pipeline:
-    """The pipeline that the README shows first, with a second secret."""
+    """The first pipeline of the README, with a second secret."""
     pipeline = Pipeline("release")
     src = Workspace("src", path=".", exclude=["dist/"])
     pipeline.workflow("build").step("make", ["make", "dist"], mounts=[src.at("/src")], workdir="/src")
@@ -41,8 +41,8 @@ def needs_of(pipeline: Pipeline) -> dict[str, tuple[str, ...]]:
     return {planned.step.id: planned.needs for planned in pipeline.build().steps}
 
 
-def test_a_plan_holds_all_that_a_run_needs() -> None:
-    """Steps with resolved needs, each workspace once, the names of secrets."""
+def test_a_plan_of_a_pipeline() -> None:
+    """It has steps with resolved needs, each workspace once, and the names of the secrets."""
     plan = release().build()
     src = Workspace("src", path=".", exclude=("dist/",))
     assert plan.name == "release"
@@ -65,8 +65,8 @@ def test_a_plan_holds_all_that_a_run_needs() -> None:
     assert apply.step.timeout == 600
 
 
-def test_steps_stand_after_what_they_need_and_else_as_written() -> None:
-    """A step that is written first and needs the last one comes last; the others keep their places."""
+def test_the_order_of_steps() -> None:
+    """A step comes after those that it needs; else the order is that of the pipeline."""
     pipeline = Pipeline("p")
     workflow = pipeline.workflow("w")
     workflow.step("last", ["true"], needs=["b", "w.a"])
@@ -76,8 +76,8 @@ def test_steps_stand_after_what_they_need_and_else_as_written() -> None:
     assert [planned.step.name for planned in chain("x", "y", "z").steps] == ["x", "y", "z"]
 
 
-def test_a_step_needs_every_step_of_the_workflows_that_its_own_needs() -> None:
-    """The needs of the workflow come first, none twice, and a need may name a step of another workflow by its id."""
+def test_the_needs_of_a_workflow() -> None:
+    """They come first and once, and a need may be a step of another workflow by its id."""
     pipeline = Pipeline("p")
     third = pipeline.workflow("third", needs=["second", "first"])
     third.step("x", ["true"], needs=["first.b"])
@@ -95,8 +95,8 @@ def test_a_step_needs_every_step_of_the_workflows_that_its_own_needs() -> None:
     }
 
 
-def test_a_workflow_without_steps_hands_on_its_needs() -> None:
-    """Leaving out the steps of a workflow in the middle does not let the last one start before the first."""
+def test_a_workflow_without_steps_passes_on_its_needs() -> None:
+    """The steps of the last workflow still wait for those of the first."""
     pipeline = Pipeline("p")
     pipeline.workflow("first").step("a", ["true"])
     pipeline.workflow("middle", needs=["first"])
@@ -104,8 +104,8 @@ def test_a_workflow_without_steps_hands_on_its_needs() -> None:
     assert needs_of(pipeline)["last.z"] == ("first.a",)
 
 
-def test_a_name_is_looked_for_in_its_own_workflow_first() -> None:
-    """`a.b` is a step of the own workflow where there is one of that name, else an id."""
+def test_a_need_is_resolved_in_its_own_workflow_first() -> None:
+    """`a.b` is a step of the same workflow if it has that name, else an id."""
     pipeline = Pipeline("p")
     pipeline.workflow("a").step("b", ["true"])
     other = pipeline.workflow("w")
@@ -114,8 +114,8 @@ def test_a_name_is_looked_for_in_its_own_workflow_first() -> None:
     assert needs_of(pipeline)["w.c"] == ("w.a.b",)
 
 
-def test_a_plan_does_not_change_with_what_it_was_made_of() -> None:
-    """Lists and mappings are copied; what their maker does to them later is not seen."""
+def test_a_plan_does_not_change_with_its_pipeline() -> None:
+    """Lists and mappings are copied, so later changes of them have no effect."""
     command = ["make"]
     env = {"A": "1"}
     labels = {"team": "web"}
@@ -132,8 +132,8 @@ def test_a_plan_does_not_change_with_what_it_was_made_of() -> None:
     assert "B" not in pipeline.workflows[0].steps[0].env
 
 
-def test_paths_and_durations_may_be_the_standard_librarys() -> None:
-    """Paths of pathlib, a timedelta, and whole numbers mean what they spell."""
+def test_paths_and_durations_of_the_standard_library() -> None:
+    """Paths of pathlib, timedeltas and whole numbers are accepted."""
     source: Any = Path("src")
     workdir: Any = PurePosixPath("/src")
     step = only_step(
@@ -150,10 +150,10 @@ def test_paths_and_durations_may_be_the_standard_librarys() -> None:
     assert step.retry == retry.Retry(attempts=2, on="infra", delay=0.0, max_delay=5.0)
 
 
-def test_durations_and_sizes_as_the_documents_write_them() -> None:
-    """A type checker takes a timedelta for every duration and a quantity for a size, and a plan holds them as numbers.
+def test_types_of_durations_and_sizes() -> None:
+    """A type checker accepts a timedelta for durations and a quantity for a size; a plan has numbers.
 
-    No argument here hides behind `Any`: the check of types is the half of this test.
+    No argument here is `Any`, since the check of types is half of this test.
     """
     hour = timedelta(hours=1)
     deps = Workspace("deps", scope="persistent", max_age=hour, max_size="10Gi")
@@ -183,8 +183,8 @@ def test_durations_and_sizes_as_the_documents_write_them() -> None:
     assert (document.workspaces[0].max_age, document.workspaces[0].max_size) == (3600.0, 10 << 30)
 
 
-def test_two_workspaces_of_one_value_are_one() -> None:
-    """A workspace is its value: made twice alike, it is mounted as one."""
+def test_equal_workspaces_are_one() -> None:
+    """Two workspaces with equal fields are mounted as one."""
     pipeline = Pipeline("p")
     workflow = pipeline.workflow("w")
     workflow.step("a", ["true"], mounts=[Workspace("src", exclude=["x"]).at("/src")])
@@ -193,12 +193,12 @@ def test_two_workspaces_of_one_value_are_one() -> None:
 
 
 def test_a_local_step_may_have_a_relative_workdir() -> None:
-    """On the coordinator a workdir is relative to the working folder."""
+    """On the coordinator a workdir may be relative to the working directory."""
     assert only_step(one_step(on=local(), workdir="sub")).workdir == "sub"
 
 
 def test_the_document_is_the_plan() -> None:
-    """Every field of the plan stands in it, as a person would look for it, and a program reads it back."""
+    """The document has every field of the plan, and can be decoded."""
     data = plan_document(release().build())
     document = msgspec.json.decode(data, type=PlanDocument)
     assert data.endswith(b"}\n")
@@ -239,15 +239,15 @@ def test_the_document_is_the_plan() -> None:
     assert json.loads(data)["workspaces"] == [{"name": "src", "scope": "run", "path": ".", "exclude": ["dist/"]}]
 
 
-def test_scratch_caches_stand_in_the_document() -> None:
-    """A scratch cache is written with its key and restore keys, and its mount with the path alone."""
+def test_scratch_caches_in_the_document() -> None:
+    """A scratch cache has its key and restore keys, and its mount the path."""
     cache = ScratchCache("modules", key="gomod", restore_keys=("go",))
     document = json.loads(plan_document(one_step(mounts=[cache.at("/go")]).build()))
     assert document["scratches"] == [{"name": "modules", "key": "gomod", "restore_keys": ["go"]}]
 
 
-def test_equal_plans_have_one_document() -> None:
-    """Neither the order of a mapping nor 600 for 600.0 shows in the document."""
+def test_equal_plans_have_equal_documents() -> None:
+    """The order of a mapping, and 600 or 600.0, do not matter."""
     one = one_step(env={"A": "1", "B": "2"}, timeout=600).build()
     other = one_step(env={"B": "2", "A": "1"}, timeout=600.0).build()
     assert one == other

@@ -1,4 +1,4 @@
-"""Text from elsewhere on its way to a terminal, a log and JSON."""
+"""Foreign text is made safe for a terminal, a log and JSON."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from senro.domain.text.printable import printable
     ],
 )
 def test_cases(text: str, expected: str) -> None:
-    """What a terminal shows stays; control sequences, lone bytes and direction marks are written out."""
+    """Printable text stays; control sequences, invalid bytes and direction marks are escaped."""
     assert printable(text) == expected
 
 
 @given(st.text(st.characters()))
 def test_always_printable(text: str) -> None:
-    """Whatever the text, the result is printable and can be written as UTF-8."""
+    """Any text becomes printable and can be encoded as UTF-8."""
     result = printable(text)
     assert result.isprintable()
     assert json.loads(json.dumps(result).encode("utf-8")) == result
@@ -38,7 +38,7 @@ def test_always_printable(text: str) -> None:
 
 
 def test_errors_are_printable() -> None:
-    """An error about a name that a pod chose can be shown, while its `path` is the name itself."""
+    """The sentence of an error with a name from a pod is printable, while its `path` is the name itself."""
     error = TreeError("0/\x1b]0;\udcff", "type", "the member is\na fifo")
     assert str(error) == r"0/\x1b]0;\udcff: the member is\na fifo"
     assert error.path == "0/\x1b]0;\udcff"
