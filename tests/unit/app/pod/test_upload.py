@@ -326,8 +326,8 @@ async def test_image_without_tar_is_not_tried_again(scene: Scene) -> None:
     assert infra is not None
     assert (infra.kind, infra.did_run) == (InfraKind.CONFIG, DidRun.NO)
     assert infra.message == (
-        f"the image {IMAGE} has no tar; name an image that has sh, tar and mkfifo as helper= of k8s.Pod(...), to carry "
-        "the workspaces for it"
+        f"the image {IMAGE} has no tar; name an image that has sh, tar and mkfifo as helper= of k8s.Pod(...), "
+        "to transfer its workspaces"
     )
     assert len(scene.cluster.execs) == 1
 
