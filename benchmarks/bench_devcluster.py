@@ -1,6 +1,8 @@
-"""What the embedded cluster carries: bytes through one exec each way, two hundred pods at once, fifty execs at once.
+"""The throughput of the embedded cluster: bytes through an exec, two hundred pods and fifty execs at once.
 
-Run it as `python benchmarks/bench_devcluster.py`. The client of the execs is senro's own, in a process of its own.
+    python benchmarks/bench_devcluster.py
+
+The client of the execs is senro's, in a separate process.
 """
 
 from __future__ import annotations
@@ -30,11 +32,11 @@ PIECE = 512 * 1024
 ROUNDS = 5
 EXECS = 50
 WANTED = 200
-"""MB/s, each way."""
+"""The expected MB/s in each direction."""
 
 
 class Api:
-    """One identity against the cluster of the environment's variables."""
+    """A client of the cluster with one identity."""
 
     def __init__(self, server: str, ca_file: str, token: str) -> None:
         self.server = server
@@ -42,8 +44,8 @@ class Api:
         self.token = token
 
     def call(self, method: str, path: str, document: object = None) -> dict[str, object]:
-        """One request, its answer as JSON."""
-        request = urllib.request.Request(  # the cluster's own address
+        """Sends a request. Returns its answer as JSON."""
+        request = urllib.request.Request(  # the cluster's address
             self.server + path,
             data=None if document is None else json.dumps(document).encode(),
             method=method,
@@ -55,7 +57,7 @@ class Api:
 
 
 async def transfer(cluster: Cluster, way: str) -> float:
-    """MB/s of one exec, counted at its receiving end."""
+    """Returns the MB/s of one exec, counted at its receiving end."""
     began = time.perf_counter()
     if way == "out":
         command, got = ["head", "-c", str(SIZE), "/dev/zero"], 0
@@ -77,7 +79,7 @@ async def transfer(cluster: Cluster, way: str) -> float:
 
 
 async def feed(session: ExecSession) -> None:
-    """SIZE bytes of stdin."""
+    """Sends SIZE bytes of stdin."""
     piece = bytes(PIECE)
     for _ in range(SIZE // PIECE):
         await session.send(piece)
@@ -85,7 +87,7 @@ async def feed(session: ExecSession) -> None:
 
 
 async def many_execs(cluster: Cluster, count: int) -> float:
-    """Seconds for so many execs at once in one pod, each of which must come back with its own word."""
+    """Returns the seconds for `count` concurrent execs in one pod, each of which must print its own word."""
     open_now, all_open, right = 0, anyio.Event(), 0
 
     async def one(number: int) -> None:
@@ -110,27 +112,27 @@ async def many_execs(cluster: Cluster, count: int) -> float:
 
 
 async def client(what: str) -> None:
-    """The other process: print a figure."""
+    """Runs in the client's process: prints a figure."""
     configuration = read_configuration(os.environ, now=SystemClock().now())
     async with connect(configuration, clock=SystemClock(), randomness=SystemRandomness()) as cluster:
         print(await (many_execs(cluster, EXECS) if what == "execs" else transfer(cluster, what)))
 
 
 def manifest(name: str, command: list[str]) -> dict[str, object]:
-    """A pod of one container."""
+    """Returns a pod with one container."""
     step = {"name": "step", "image": IMAGE, "command": command}
     return {"metadata": {"name": name}, "spec": {"restartPolicy": "Never", "containers": [step]}}
 
 
 def phase_of(cluster: DevCluster, prefix: str, phase: str) -> int:
-    """How many pods of that prefix are in a phase."""
+    """Returns how many pods with the prefix are in the phase."""
     return sum(
         pod["metadata"]["name"].startswith(prefix) and pod["status"]["phase"] == phase for pod in cluster.pods("ci")
     )
 
 
 def wait_for(holds: Callable[[], bool], seconds: float) -> float:
-    """Seconds until it holds."""
+    """Waits until `holds` is true. Returns the seconds."""
     began = time.perf_counter()
     while not holds():
         if time.perf_counter() - began > seconds:
@@ -140,7 +142,7 @@ def wait_for(holds: Callable[[], bool], seconds: float) -> float:
 
 
 def many_pods(api: Api, cluster: DevCluster, count: int) -> None:
-    """So many pods at once, all running at the same moment."""
+    """Creates `count` pods at once, and waits until all run."""
     began = time.perf_counter()
     with ThreadPoolExecutor(8) as threads:
         names = [f"many-{number}" for number in range(count)]
@@ -158,13 +160,13 @@ def many_pods(api: Api, cluster: DevCluster, count: int) -> None:
 
 
 def from_client(environment: dict[str, str], what: str) -> float:
-    """The figure that a client in a process of its own prints."""
+    """Returns the figure that a client in a separate process prints."""
     command = [sys.executable, __file__, "--client", what]
     return float(subprocess.run(command, env={**os.environ, **environment}, check=True, stdout=subprocess.PIPE).stdout)
 
 
 def transfers(environment: dict[str, str], way: str) -> str:
-    """Some rounds one way, in a sentence: what came through, and what the cluster's own processor time would allow."""
+    """Runs some rounds in one direction. Returns a sentence with the throughput and the server's CPU bound."""
     busy = time.process_time()
     rates = sorted(from_client(environment, way) for _ in range(ROUNDS))
     allowed = ROUNDS * SIZE / 1e6 / (time.process_time() - busy)
@@ -175,7 +177,7 @@ def transfers(environment: dict[str, str], way: str) -> str:
 
 
 def main() -> None:
-    """Print every figure; the exit code says nothing of them."""
+    """Prints all figures."""
     with DevClusterThread() as cluster:
         environment = cluster.environment()
         token = Path(environment["SENRO_K8S_TOKEN_FILE"]).read_text()

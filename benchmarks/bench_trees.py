@@ -1,10 +1,9 @@
-"""Walk, pack, unpack, copy, keep and restore a tree of 10,000 files and 60 MiB, beside what GNU tar takes for it.
+"""Walks, packs, unpacks, copies, stores and restores a tree of 10,000 files and 60 MiB, compared with GNU tar.
 
     python benchmarks/bench_trees.py [FOLDER]
 
-FOLDER (by default one below the system's temporary folder) decides on which disk: a disk that is slow to make files
-is measured more than senro is. Wall and CPU seconds, the median of `ROUNDS`; memory is the highest so far, above what
-the process had before the first walk.
+FOLDER (by default in the system's temporary folder) selects the disk. Prints wall and CPU seconds, medians of `ROUNDS`,
+and the peak memory above that before the first walk.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from senro.ports.trees import Packed
 FILES = 10_000
 BYTES = 60 << 20
 ROUNDS = 3
-MEMORY_LIMIT = 40 << 20  # bytes: what the whole may hold beyond a process that does nothing
+MEMORY_LIMIT = 40 << 20  # bytes above an idle process
 
 
 def make(folder: Path) -> None:
-    """Small files and a few large ones, unicode, long paths, links, empty files and folders, executable bits."""
+    """Creates small and large files, Unicode names, long paths, links, empty files and folders, executables."""
     randomness = random.Random(1)
     large = [4 << 20, 8 << 20]
     small = (BYTES - sum(large)) // (FILES - len(large))
@@ -49,7 +48,7 @@ def make(folder: Path) -> None:
 
 
 class Table:
-    """Measures and prints one line for each thing."""
+    """Measures, and prints a line for each operation."""
 
     def __init__(self) -> None:
         self._before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -57,12 +56,12 @@ class Table:
 
     @property
     def memory(self) -> int:
-        """Bytes above the start, at the highest."""
+        """Returns the peak memory above the start, in bytes."""
         unit = 1 if sys.platform == "darwin" else 1024
         return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - self._before) * unit
 
     async def measure(self, what: str, run: Callable[[int], Awaitable[object]]) -> None:
-        """Run it `ROUNDS` times, each with its number."""
+        """Runs the operation `ROUNDS` times, each with its number."""
         walls, cpus = [], []
         for number in range(ROUNDS):
             wall, cpu = time.perf_counter(), _cpu()
@@ -80,7 +79,7 @@ def _cpu() -> float:
 
 
 async def measure_all(top: Path) -> None:
-    """All of it, below `top`."""
+    """Measures all operations below `top`."""
     source = str(top / "source")
     port, store = FolderTrees(), FolderContentStore(str(top / "store"))
     table = Table()
@@ -94,7 +93,7 @@ async def measure_all(top: Path) -> None:
             assert archive.stat().st_size == opened.length
 
     async def unpack(_: int) -> None:
-        # 32 KiB: what an apiserver sends at most in a message.
+        # 32 KiB, the maximum that an apiserver sends in a message.
         async with port.unpack({0: str(top / "unpacked")}) as opened, await anyio.open_file(archive, "rb") as file:
             while piece := await file.read(32 * 1024):
                 await opened.write(piece)
@@ -124,9 +123,9 @@ async def measure_all(top: Path) -> None:
 
 
 def main() -> None:
-    """Make the tree, measure, remove everything."""
+    """Creates the tree, measures, and removes everything."""
     with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as top:
-        # The maker is a process of its own: what it holds in memory is not to be counted.
+        # A separate process creates the tree, so that its memory does not count.
         command = "import sys; from pathlib import Path; from benchmarks.trees import make; make(Path(sys.argv[1]))"
         subprocess.run([sys.executable, "-c", command, f"{top}/source"], check=True, cwd=Path(__file__).parent.parent)
         anyio.run(measure_all, Path(top))

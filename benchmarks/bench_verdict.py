@@ -1,8 +1,7 @@
-"""How many pods a second one core decodes and judges, and how that compares with reading the JSON alone.
+"""How many pods one core decodes and judges per second, compared with parsing the JSON alone.
 
-A coordinator judges each pod that it polls or that a watch brings. The pods are recorded ones of about 5 KB: one that
-runs, one that ended well, and one that was evicted, which takes the longest way through the table. Time is the
-process's own, so that a busy machine changes it little; the best of several rounds counts.
+A coordinator judges each pod that it polls or receives from a watch. The pods are recorded ones of about 5 KB: a
+running one, a successful one, and an evicted one, which passes the most rules. The time is CPU time, of the best round.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from tests.lib.verdict.observations import recorded_pod
 
 CALLS, ROUNDS = 500, 60
 WANTED = 20_000
-"""A second, on one core."""
+"""The expected number per second on one core."""
 
 PODS = (
     ("runs", "log-rotation", "r-log-rotation", "Running"),
@@ -31,7 +30,7 @@ PODS = (
 
 
 def seconds(call: Callable[[], object]) -> float:
-    """Of one call, in the best round."""
+    """Returns the seconds of a call in the best round."""
     best = float("inf")
     for _ in range(ROUNDS):
         began = process_time()
@@ -42,7 +41,7 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 def document(scenario: str, name: str, phase: str) -> bytes:
-    """The largest recorded state of the pod in that phase before its recorder deleted it, as the apiserver sends it."""
+    """Returns the largest recorded state of the pod in that phase, before the recorder deleted it."""
     pod = recorded_pod(scenario, name)
     states = [
         json.dumps(state, separators=(",", ":")).encode()
@@ -53,7 +52,7 @@ def document(scenario: str, name: str, phase: str) -> bytes:
 
 
 def main() -> None:
-    """Print one line for each pod."""
+    """Prints a line for each pod."""
     slowest = float("inf")
     for title, scenario, name, phase in PODS:
         data = document(scenario, name, phase)

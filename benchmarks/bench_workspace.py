@@ -1,9 +1,9 @@
-"""A tree of 10,000 files and 60 MiB goes local -> pod -> pod -> local: one digest, and what the coordinator needs.
+"""Transfers a tree of 10,000 files and 60 MiB through a local step, two pods and a local step.
 
     python benchmarks/bench_workspace.py [files]
 
-The embedded cluster runs in a process of its own. Memory is the coordinator's peak (VmHWM) above what it had when
-everything was imported; the run is refused as a failure where it passes 150 MiB.
+The embedded cluster runs in a separate process. Prints the coordinator's peak memory (VmHWM) above that after its
+imports, and fails above 150 MiB.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def make_tree(root: Path) -> int:
-    """Unicode and 300-byte names, links, empty files and directories, executable bits; returns the bytes."""
+    """Creates Unicode and long names, links, empty files and directories, executables. Returns the bytes."""
     total, size = 0, 60 * 1024 * 1024 // FILES
     for number in range(FILES):
         folder = root / f"d{number // 100:03}-ü-{'n' * (200 if number % 1000 == 0 else 3)}"
@@ -45,14 +45,14 @@ def make_tree(root: Path) -> int:
 
 
 def peak() -> int:
-    """The process's peak resident set in bytes."""
+    """Returns the peak resident set of the process in bytes."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found is not None
     return int(found[1]) * 1024
 
 
 def coordinate(folder: Path) -> None:
-    """The coordinator, alone in this process."""
+    """Runs the coordinator, alone in this process."""
     os.chdir(folder)
     src = senro.Workspace("src", path="project")
     pod = k8s.Pod(IMAGE, namespace="ci")
@@ -78,7 +78,7 @@ def coordinate(folder: Path) -> None:
 
 
 def main() -> None:
-    """Serve a cluster beside, and coordinate in a process that has nothing else in it."""
+    """Serves a cluster and runs the coordinator in a separate process."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         total = make_tree(folder / "project")

@@ -1,15 +1,16 @@
-"""Workspaces into a pod and back, beside kubectl and tar: seconds, the client's CPU, memory, and bytes on a slow link.
+"""Workspaces into a pod and back, compared with kubectl and tar: seconds, CPU, memory, and bytes on a slow link.
 
     python benchmarks/transfer.py [ROUNDS]
 
-The embedded cluster runs in a process of its own. senro's side is whole runs, of which the transfers alone are timed;
-the other side is what a person would write with kubectl, doing the same work. Turn about, in one run: read the ratios,
-each the median of those of the rounds, since a machine that is shared is not as fast in one round as in the next.
-All files lie in memory (/dev/shm): a disk's moods are larger than what is compared (ext4 takes ten times as long to
-create files where others were deleted a moment before). Memory has its own: what a virtual machine has not used yet
-comes from its host, ten times as slowly (20 us a page, where this was written). So each round uses it once beforehand
-and leaves nothing behind, else whoever comes first in a round pays for both.
-Exits 1 where one misses what the project promises.
+The embedded cluster runs in a separate process. For senro whole runs are started, of which only the transfers are
+timed; the other side is the equivalent with kubectl. Both run in turns, and the ratios are medians over the rounds,
+since the speed of a shared machine varies.
+
+All files are in memory (/dev/shm), since a disk varies more than what is compared: ext4 takes ten times as long to
+create files where others were just deleted. New memory of a virtual machine is slow too (about 20 us a page), so each
+round uses it once beforehand and frees it.
+
+Exits with 1 if a ratio misses the project's promise.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ from senro.domain.run.events import TransferCompleted, decode_event
 MIB = 1024 * 1024
 ROUNDS = int(sys.argv[1]) if sys.argv[1:] else 5
 LINK = 10_000_000
-"""Bytes a second of the limited link, each way."""
+"""The rate of the limited link in bytes per second, in each direction."""
 
 MEMORY_MIB = 2048
 NAMESPACE, POD = "ci", "bench-transfer"
 MEMORY, NEEDED = "/dev/shm", 10 << 30
 ROUND = 1 << 30
-"""Bytes that a round has at most at a time."""
+"""The maximum bytes that a round uses at a time."""
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -59,12 +60,12 @@ Measured = tuple[float, float]
 
 @dataclass
 class Timed:
-    """The transfers of senro's runs, timed where they are carried out."""
+    """Times the transfers of senro's runs."""
 
     found: dict[str, list[Measured]] = field(default_factory=lambda: {"in": [], "out": []})
 
     def wrap(self, direction: str, run: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """`run` of a staging or a reading, timed."""
+        """Returns `run` of an upload or a download, timed."""
 
         async def timed(transfer: Any) -> Any:
             wall, cpu = time.perf_counter(), time.process_time()
@@ -76,7 +77,7 @@ class Timed:
 
 
 def source_like(folder: Path) -> None:
-    """10,000 files of 6 KiB, 60 MiB together, as source code is: words of a vocabulary, indented lines."""
+    """Creates 10,000 files of 6 KiB, 60 MiB together, like source code: words of a vocabulary, indented lines."""
     chosen = random.Random(7)
     words = ["".join(chosen.choices("etaoinshrdlu_", k=chosen.randint(2, 9))) for _ in range(400)]
     for place in range(10_000):
@@ -91,14 +92,14 @@ def source_like(folder: Path) -> None:
 
 
 def noise(folder: Path, size: int) -> None:
-    """One file that does not pack."""
+    """Creates one incompressible file."""
     with (folder / "noise").open("wb") as file:
         for _ in range(size // MIB):
             file.write(os.urandom(MIB))
 
 
 def senro_run(environ: dict[str, str], folder: Path, source: Path, *command: str) -> tuple[Path, Timed]:
-    """One run: the source goes in read-only, the step copies it, what it wrote comes back."""
+    """Runs once: the source is uploaded read-only, the step copies it, and the copy is downloaded."""
     timed = Timed()
     original = Upload.run, Download.run
     Upload.run = timed.wrap("in", original[0])  # type: ignore[assignment, method-assign]  # to time it
@@ -119,7 +120,7 @@ def senro_run(environ: dict[str, str], folder: Path, source: Path, *command: str
 
 
 def kubectl_pair(environ: dict[str, str], source: Path, target: Path, *, check: bool) -> tuple[Measured, Measured]:
-    """In and out with kubectl and tar; with `check`, hashing what passes, as senro does."""
+    """Uploads and downloads with kubectl and tar; with `check` it also hashes the stream, as senro does."""
     tee = "| tee >(sha256sum >/dev/null) " if check else ""
     kubectl, src = shlex.quote(str(kubectl_path())), shlex.quote(str(source))
     clear = [str(kubectl_path()), "exec", POD, "--", "sh", "-c", "rm -rf /data/*"]
@@ -134,7 +135,7 @@ def kubectl_pair(environ: dict[str, str], source: Path, target: Path, *, check: 
 
 
 def shell(environ: dict[str, str], line: str) -> Measured:
-    """A line of bash, with all that it starts."""
+    """Runs a line of bash. Returns wall and CPU seconds, including those of its children."""
     before, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(["bash", "-c", line], env=environ, check=True)
     wall, after = time.perf_counter() - wall, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -143,7 +144,7 @@ def shell(environ: dict[str, str], line: str) -> Measured:
 
 @contextlib.contextmanager
 def idle_pod(environ: dict[str, str]) -> Iterator[None]:
-    """The other side's pod: an emptyDir, and nothing that runs."""
+    """Creates the pod for kubectl: an emptyDir and an idle container."""
     manifest = f"""
 apiVersion: v1
 kind: Pod
@@ -171,7 +172,7 @@ spec:
 
 @contextlib.contextmanager
 def limited(environ: dict[str, str]) -> Iterator[dict[str, str]]:
-    """The same cluster behind a link of LINK bytes a second each way, which buffers next to nothing."""
+    """Yields the variables of the same cluster behind a link of LINK bytes per second with small buffers."""
     port = environ["SENRO_K8S_SERVER"].rpartition(":")[2]
     script = Path(__file__).with_name("limited_link.py")
     link = subprocess.Popen([sys.executable, str(script), port, str(LINK)], stdout=subprocess.PIPE, text=True)
@@ -185,7 +186,7 @@ def limited(environ: dict[str, str]) -> Iterator[dict[str, str]]:
 
 
 def use_memory(folder: Path) -> None:
-    """Use as much memory as a round does, and give it back."""
+    """Uses as much memory as a round does, and frees it."""
     path, piece = folder / "used", bytes(MIB)
     with path.open("wb") as file:
         for _ in range(ROUND // MIB):
@@ -194,13 +195,13 @@ def use_memory(folder: Path) -> None:
 
 
 class Report:
-    """Prints ratios, and remembers which missed."""
+    """Prints ratios, and records which missed."""
 
     def __init__(self) -> None:
         self.missed: list[str] = []
 
     def compare(self, name: str, ours: list[Measured], theirs: list[Measured], size: int, *, at_least: float) -> None:
-        """One direction, by medians. The CPU is compared where the work is the same: on an unlimited link."""
+        """Prints the medians of one direction. CPU is compared only if the work is the same, on an unlimited link."""
         wall, other = (statistics.median(one[0] for one in found) for found in (ours, theirs))
         cpu, other_cpu = (statistics.median(one[1] for one in found) * MIB / size for found in (ours, theirs))
         pairs = list(zip(ours, theirs, strict=True))
@@ -216,7 +217,7 @@ class Report:
             self.expect(f"{name}: CPU", share <= 1)
 
     def expect(self, name: str, kept: bool) -> None:  # noqa: FBT001 - the one thing to say
-        """Remember what is not kept."""
+        """Records an expectation that was not met."""
         if not kept:
             self.missed.append(name)
 
@@ -224,7 +225,7 @@ class Report:
 def side_by_side(
     name: str, environ: dict[str, str], folder: Path, source: Path, report: Report, *, check: bool, at_least: float
 ) -> None:
-    """The same content both ways, by senro and by kubectl, turn about."""
+    """Transfers the same content in both directions, with senro and kubectl in turns."""
     size = sum(path.stat().st_size for path in source.rglob("*") if path.is_file())
     theirs = kubeconfig(folder, environ)
     results: dict[str, list[Measured]] = {"in": [], "out": [], "kubectl in": [], "kubectl out": []}
@@ -247,7 +248,7 @@ def side_by_side(
 
 
 def memory(environ: dict[str, str], folder: Path, report: Report) -> None:
-    """2 GiB in and back: what the client grows by, above what a small run took."""
+    """Transfers 2 GiB in both directions, and reports how much the client grows above a small run."""
     small, large = folder / "small", folder / "large"
     for path, size in ((small, MIB), (large, MEMORY_MIB * MIB)):
         path.mkdir()
@@ -260,8 +261,8 @@ def memory(environ: dict[str, str], folder: Path, report: Report) -> None:
     report.expect("memory", grown < 64)
 
 
-def left_behind(environ: dict[str, str], folder: Path, report: Report) -> None:
-    """A step that makes 100 MiB of node_modules: what crosses when its workspace comes back."""
+def excluded_files(environ: dict[str, str], folder: Path, report: Report) -> None:
+    """A step creates 100 MiB of node_modules: reports the bytes of the download."""
     source = folder / "next-to-nothing"
     source.mkdir()
     (source / "package.json").write_text("{}")
@@ -276,11 +277,11 @@ def left_behind(environ: dict[str, str], folder: Path, report: Report) -> None:
 
 
 def main() -> None:
-    """Serve and measure."""
+    """Serves and measures."""
     report = Report()
     if shutil.disk_usage(MEMORY).free < NEEDED:
         sys.exit(f"{MEMORY} has less than {NEEDED >> 30} GiB free")
-    os.environ["TMPDIR"] = tempfile.tempdir = MEMORY  # for the cluster too
+    os.environ["TMPDIR"] = tempfile.tempdir = MEMORY  # also for the cluster
     with tempfile.TemporaryDirectory() as name, served() as variables:
         folder = Path(name)
         environ = {**variables, "PATH": os.environ["PATH"], "HOME": name, "SENRO_CACHE_DIR": str(folder / "cache")}
@@ -294,7 +295,7 @@ def main() -> None:
         side_by_side("10,000 files, 60 MiB", environ, folder, many, report, check=True, at_least=1)
         with limited(environ) as slow:
             side_by_side("the same over 10 MB/s", slow, folder, many, report, check=True, at_least=3)
-        left_behind(environ, folder, report)
+        excluded_files(environ, folder, report)
         memory(environ, folder, report)
     if report.missed:
         sys.exit(f"missed: {', '.join(report.missed)}")

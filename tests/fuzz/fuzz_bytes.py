@@ -1,11 +1,10 @@
-"""Change the corpus at random, byte by byte and value by value, and give it to decoder, classifier and reader.
+"""Mutates the corpus at random, by bytes and by values, and gives it to the decoder, the classifier and the reader.
 
     python tests/fuzz/fuzz_bytes.py [--seconds N] [--seed N] [--write-corpus]
 
-An input that makes an answer come about in a way not seen before joins the ones that are changed further. One that
-makes anything raise is written to the corpus as `found-*.json`, where `make test` gives it to the same check again.
-`--write-corpus` makes the corpus anew from the recordings: the state of each pod that decided its answer, reduced to
-the fields that are read.
+An input with a new feature is mutated further. An input that makes anything raise is written to the corpus as
+`found-*.json`, which `make test` checks from then on. `--write-corpus` creates the corpus from the recordings: the
+state of each pod that decided its answer, reduced to the fields that senro reads.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from tests.lib.verdict.observations import fold, recorded_pod, recorded_pods
 from tests.lib.verdict.pod_grammar import CODES, MESSAGES, TIMES
 
 KEPT = 4_000
-"""Inputs that are changed further, beside the corpus; the oldest go first."""
+"""Maximum number of inputs to mutate besides the corpus; the oldest are dropped first."""
 
 WORDS = [word for row in ROWS for word in row.words if word]
 TOKENS = [
@@ -43,7 +42,7 @@ VALUES: list[Any] = [*WORDS, *CODES, *MESSAGES, *TIMES, None, True, [], {}, [Non
 
 
 def write_corpus() -> None:
-    """One file for each recorded pod."""
+    """Writes a file for each recorded pod."""
     for scenario, name in recorded_pods():
         pod = recorded_pod(scenario, name)
         answers = fold(pod.memory(), pod.observations[: pod.ours])
@@ -73,7 +72,7 @@ def repeat_bytes(data: bytes, randomness: random.Random) -> bytes:
 
 
 def change_value(data: bytes, randomness: random.Random) -> bytes:
-    """One value of the document is another, or gone."""
+    """Replaces or removes a value of the document."""
     try:
         document = json.loads(data)
     except (ValueError, RecursionError):
@@ -111,7 +110,7 @@ CHANGES: tuple[Callable[[bytes, random.Random], bytes], ...] = (
 
 
 def fuzz(seconds: float, seed: int) -> int:
-    """Change and check until the time is over. Returns how many inputs failed."""
+    """Mutates and checks until the time is over. Returns the number of inputs that failed."""
     randomness = random.Random(seed)
     corpus = [path.read_bytes() for path in sorted(CORPUS.glob("*.json"))]
     kept: list[bytes] = []
@@ -148,7 +147,7 @@ def _say(words: str) -> None:
 
 
 def main() -> int:
-    """The exit code is 1 where an input failed."""
+    """Exits with 1 if an input failed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))

@@ -1,10 +1,9 @@
-"""Every law of the verdict, and the cluster that knows the truth, with new examples until the time is over.
+"""Checks the laws of the verdict and the cluster model with new examples until the time is over.
 
     python tests/fuzz/fuzz_laws.py [--seconds N] [--least N] [--seed N]
 
-Rounds of a thousand examples each; at least one round, and `--least` examples of each law, however short the time. A
-law that fails names its seed, which `--seed` takes. Each round also plays the cluster a hundred times with hypothesis,
-whose failures are shrunk.
+It runs rounds of a thousand examples: at least one round, and `--least` examples of each law. A law that fails prints
+its seed, for `--seed`. Each round also runs the cluster model a hundred times with hypothesis, which shrinks failures.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ SETTINGS = settings(
 
 
 def fuzz(seconds: float, least: int, seed: int) -> None:
-    """Play rounds. Raises what the first example that fails raises, with a note of its law and seed."""
+    """Runs rounds. Raises the error of the first example that fails, with a note of its law and seed."""
     ends, rounds = time.monotonic() + seconds, 0
     while rounds * ROUND < max(least, 1) or time.monotonic() < ends:
         for law in (*LAWS, played):
@@ -52,7 +51,7 @@ def fuzz(seconds: float, least: int, seed: int) -> None:
 
 
 def main() -> None:
-    """Fails with the traceback of what failed."""
+    """Fails with the traceback of the first failure."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--least", type=int, default=ROUND)

@@ -1,4 +1,4 @@
-"""What fuzzing starts from, and what it found, is given to its check in every run of the tests."""
+"""The corpus of the fuzzer, checked in every run of the tests."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ INPUTS = sorted(CORPUS.glob("*.json"))
 
 
 @pytest.mark.parametrize("path", INPUTS, ids=lambda path: path.stem)
-def test_an_input(path: Path) -> None:
-    """Nothing raises, whatever was found before."""
+def test_an_input_of_the_corpus(path: Path) -> None:
+    """Nothing raises for any input, including those that the fuzzer found."""
     check(path.read_bytes())
 
 
 def test_the_corpus_has_every_recorded_pod() -> None:
-    """Each recorded pod is a seed of the corpus."""
+    """Each recorded pod is in the corpus."""
     assert {path.stem for path in INPUTS} >= {f"{scenario}-{name}" for scenario, name in recorded_pods()}

@@ -1,4 +1,4 @@
-"""Draws a pipeline and what goes wrong in it from a seed: the same seed, the same run but for its timing."""
+"""Draws a pipeline and its faults from a seed. The same seed gives the same run except for its timing."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from senro.devcluster import Faults
 from senro.devcluster.random_faults import draw_faults
 
 FAILURE = 7
-"""What a command that fails by itself exits with."""
+"""The exit code of a command that fails by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """A pipeline of steps that each add a line to one file; `failing` is the step that exits with FAILURE, or ""."""
+    """A pipeline whose steps each add a line to one file.
+
+    `failing`: the step that exits with FAILURE, or "".
+    """
 
     seed: int
     steps: tuple[str, ...]
@@ -28,16 +31,16 @@ class Draw:
 
     @property
     def expected(self) -> list[str]:
-        """The steps whose work has to be in the workspace at the end, in order."""
+        """The steps whose lines must be in the workspace at the end, in order."""
         return list(self.steps[: self.steps.index(self.failing)] if self.failing else self.steps)
 
     def arm(self, faults: Faults) -> None:
-        """Arm what was drawn."""
+        """Arms the faults."""
         for name, arguments in self.faults:
             getattr(faults, name)(**arguments)
 
     def pipeline(self, on: k8s.Pod) -> senro.Pipeline:
-        """The pipeline; every step may be tried once more than there are faults, and nothing is waited for."""
+        """Returns the pipeline. Every step may be tried once more than there are faults, without delays."""
         pipeline = senro.Pipeline("soak")
         source = senro.Workspace("source")
         again = retry.on_infra(attempts=len(self.faults) * 3 + 2, delay=0)
@@ -62,7 +65,7 @@ class Draw:
 
 
 def draw(seed: int) -> Draw:
-    """The draw of a seed."""
+    """Returns the draw of a seed."""
     random_source = random.Random(seed)
     steps = tuple(f"w.s{number}" for number in range(random_source.randint(1, 3)))
     return Draw(

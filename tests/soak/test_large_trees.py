@@ -1,6 +1,6 @@
-"""Workspaces of sizes that no quick test has: a hundred thousand files, one past 8 GiB, paths as long as Linux takes.
+"""Workspaces of extreme sizes: a hundred thousand files, a file above 8 GiB, paths of the maximum length.
 
-`make soak` alone runs the two that take minutes; SENRO_TEST_PROFILE=soak does for one of them.
+Only `make soak` runs the two that take minutes; SENRO_TEST_PROFILE=soak runs one of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ only_in_soak = pytest.mark.skipif(os.environ.get("SENRO_TEST_PROFILE") != "soak"
 
 FILES = 100_000
 EVERYTHING = ContentRules(exclude=("**",))
-SIZE = 9 << 30  # past 8 GiB, where a size no longer fits into octal digits
+SIZE = 9 << 30  # above 8 GiB, where a size no longer fits into octal digits
 
 TARS = pytest.mark.parametrize(
     "command", [GNU_TAR, pytest.param(BUSYBOX_TAR, marks=needs_busybox)], ids=["gnu", "busybox"]
@@ -35,7 +35,7 @@ TARS = pytest.mark.parametrize(
 
 
 async def send(command: list[str], folder: Path, tree: Tree) -> bytes:
-    """Feed the tree's archive to a process; what it prints."""
+    """Sends the tree's archive to a process. Returns its output."""
     async with (
         await anyio.open_process(command) as process,
         FolderTrees().pack([Packed(0, str(folder), tree)]) as archive,
@@ -50,8 +50,8 @@ async def send(command: list[str], folder: Path, tree: Tree) -> bytes:
     return said
 
 
-async def through(command: list[str], folder: Path, there: Path, back: Path) -> tuple[Tree, Tree]:
-    """Send a folder to a foreign tar, and take back what it makes of that: both trees."""
+async def round_trip(command: list[str], folder: Path, there: Path, back: Path) -> tuple[Tree, Tree]:
+    """Sends a folder to a foreign tar and receives its archive. Returns both trees."""
     trees = FolderTrees()
     sent = await trees.walk(str(folder))
     (there / "0").mkdir(parents=True)
@@ -71,11 +71,11 @@ async def through(command: list[str], folder: Path, there: Path, back: Path) -> 
 
 @TARS
 async def test_the_longest_path(tmp_path: Path, command: list[str]) -> None:
-    """A path of 4,093 bytes, 4,095 with its mount's number, goes out and comes back; senro removes it again."""
+    """A path of 4,093 bytes, 4,095 with its mount's number, is sent, received and removed."""
     folder = tmp_path / "x"
     folder.mkdir()
     longest = deep_folder(folder, MAX_PATH)
-    sent, came = await through(command, folder, tmp_path / "there", tmp_path / "back")
+    sent, came = await round_trip(command, folder, tmp_path / "there", tmp_path / "back")
     assert sent == came
     assert came.entries[-1].path == longest
     await FolderTrees().prune(str(tmp_path / "back"), rules=EVERYTHING)
@@ -88,7 +88,7 @@ async def test_the_longest_path(tmp_path: Path, command: list[str]) -> None:
 async def test_a_hundred_thousand_files(
     tmp_path: Path, command: list[str], record_property: Callable[[str, object], None]
 ) -> None:
-    """They are walked, sent, taken back, kept as a snapshot and restored, with one digest, in minutes."""
+    """They are walked, sent, received, stored as a snapshot and restored with the same digest, in minutes."""
     folder = tmp_path / "x"
     for number in range(FILES):
         parent = folder / f"d{number % 100}" / f"e{number // 100 % 10}"
@@ -96,7 +96,7 @@ async def test_a_hundred_thousand_files(
             parent.mkdir(parents=True, exist_ok=True)
         (parent / f"f{number}").write_bytes(b"%d\n" % number)
     began = time.monotonic()
-    sent, came = await through(command, folder, tmp_path / "there", tmp_path / "back")
+    sent, came = await round_trip(command, folder, tmp_path / "there", tmp_path / "back")
     assert sent == came
     assert came.files == FILES
     store = FolderContentStore(str(tmp_path / "cache"))
@@ -108,8 +108,8 @@ async def test_a_hundred_thousand_files(
 
 @only_in_soak
 @pytest.mark.timeout(1200)
-async def test_a_file_past_8_gib(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
-    """Its size is told in base 256, its content goes out whole: what GNU tar reads of it has the digest of the walk."""
+async def test_a_file_above_8_gib(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+    """Its size is in base 256, and GNU tar reads the content with the digest of the walk."""
     folder = tmp_path / "x"
     folder.mkdir()
     with (folder / "large").open("wb") as opened:

@@ -1,7 +1,7 @@
-"""Pipelines and faults drawn from seeds: whatever goes wrong, a run tells the truth and leaves nothing behind.
+"""Pipelines and faults drawn from seeds: a run reports the truth and leaves nothing, whatever fails.
 
-`make test` takes a few seeds, always the same. `make soak` sets SOAK_SECONDS and goes on with new ones until that time
-is over; a failure names its seed, and SOAK_SEED=<seed> runs that one again.
+`make test` uses a few fixed seeds. `make soak` sets SOAK_SECONDS and uses new ones until that time is over. A failure
+prints its seed, and SOAK_SEED=<seed> repeats the run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ALWAYS = range(6)
 
 
 def seeds() -> Iterator[int]:
-    """The one of SOAK_SEED; or the few of every run; or new ones until the time is over."""
+    """Yields the seed of SOAK_SEED, or the fixed seeds, or new ones until the time is over."""
     if one := os.environ.get("SOAK_SEED"):
         yield int(one)
         return
@@ -36,10 +36,10 @@ def seeds() -> Iterator[int]:
 
 
 @pytest.mark.timeout(SECONDS + 300)
-def test_a_run_tells_the_truth_whatever_goes_wrong(
+def test_a_run_with_random_faults_reports_the_truth(
     senro_bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each step's work is in the workspace once, a failure is the command's own, and no pod or Secret is left."""
+    """Each step's work is in the workspace once, failures are those of commands, and nothing is left."""
     if senro_bench.cluster is not None and senro_bench.cluster.mode != "bubblewrap":
         pytest.skip(f"bubblewrap cannot run: {senro_bench.cluster.mode_reason}")
     done = 0
@@ -60,7 +60,7 @@ def test_a_run_tells_the_truth_whatever_goes_wrong(
 
 
 def check(bench: Bench, drawn: Draw) -> None:
-    """Run one draw and hold its result to what it has to be."""
+    """Runs a draw and checks its result."""
     bench.faults.clear()
     drawn.arm(bench.faults)
     secrets = {"Token": senro.secret.value("made-up")} if drawn.secret else {}

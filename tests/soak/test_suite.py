@@ -1,4 +1,4 @@
-"""The whole end-to-end suite, again and again, in troubles that no run may notice."""
+"""The end-to-end suite, repeated with random faults that must not change a result."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "-n", "2", "-p", "no:cach
 
 
 @pytest.mark.timeout(SECONDS + _LONGEST)
-def test_the_suite_passes_in_trouble(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """With reads that are throttled, refused, cut or answered 5xx now and then, every end-to-end test still passes."""
+def test_the_suite_passes_with_random_faults(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Each end-to-end test passes with reads that are occasionally throttled, refused, cut or answered 5xx."""
     given = os.environ.get("SENRO_TROUBLE_SEED")
     if not SECONDS and not given:
         pytest.skip("repeated by make soak, for SOAK_SECONDS")
@@ -44,4 +44,4 @@ def test_the_suite_passes_in_trouble(capsys: pytest.CaptureFixture[str], tmp_pat
                 print(f"\nSENRO_TROUBLE_SEED={seed} failed in round {rounds}\n{done.stdout[-6000:]}")  # noqa: T201 - the seed is what a failure is found again by
         assert done.returncode == 0, f"SENRO_TROUBLE_SEED={seed}"
     with capsys.disabled():
-        print(f"\n{rounds} rounds of the end-to-end suite passed in trouble")  # noqa: T201 - how much was tried is worth knowing
+        print(f"\n{rounds} rounds of the end-to-end suite passed with random faults")  # noqa: T201 - how much was tried is worth knowing

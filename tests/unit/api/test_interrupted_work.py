@@ -1,4 +1,4 @@
-"""Ctrl-C in the middle of blocking work, in processes of their own: a signal reaches the whole process."""
+"""Ctrl-C during blocking work, in separate processes, since a signal reaches a whole process."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ main(sys.argv[1:])
 
 
 def run(script: str, *words: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """The script, to its end."""
+    """Runs the script to its end."""
     environment = {"SENRO_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(ROOT)}
     return subprocess.run(
         [sys.executable, "-c", script, *words],
@@ -71,14 +71,14 @@ def run(script: str, *words: str, folder: Path) -> subprocess.CompletedProcess[s
 
 
 @pytest.mark.slow
-def test_work_is_undone_before_an_interrupt_is_told(tmp_path: Path) -> None:
-    """The thread ends its slice, the work undoes what it began, and only then the interrupt comes out."""
+def test_work_is_undone_before_an_interrupt_is_raised(tmp_path: Path) -> None:
+    """The thread completes its slice, the work undoes its changes, and then the interrupt is raised."""
     done = run(DRIVING, folder=tmp_path)
     assert (done.stderr, done.stdout.split("\n")) == ("", ["went on", "undone", "interrupted", ""])
 
 
 @pytest.mark.slow
-def test_a_command_that_is_interrupted(tmp_path: Path) -> None:
-    """It exits with 130 and says nothing, a traceback least of all."""
+def test_an_interrupted_command(tmp_path: Path) -> None:
+    """It exits with 130 and prints nothing."""
     done = run(COMMAND, "cache", "gc", folder=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Each test has a folder and a cache of its own."""
+    """Each test has its own folder and cache."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -32,7 +32,7 @@ def environ(folder: Path) -> dict[str, str]:
 
 
 def shell(*scripts: str, **options: Any) -> senro.Plan:
-    """A plan of local steps `w.s0`, `w.s1`, … that may run beside each other."""
+    """Returns a plan of local steps `w.s0`, `w.s1`, … that may run at the same time."""
     pipeline = senro.Pipeline("p")
     workflow = pipeline.workflow("w")
     for number, script in enumerate(scripts):
@@ -41,19 +41,19 @@ def shell(*scripts: str, **options: Any) -> senro.Plan:
 
 
 def events(folder: Path) -> list[object]:
-    """The ledger of the only run."""
+    """Returns the ledger of the only run."""
     (ledger,) = folder.glob(".senro/runs/*/events.jsonl")
     return [decode_event(line) for line in ledger.read_bytes().splitlines()]
 
 
-def only(error: BaseException, kind: type[BaseException]) -> None:
-    """The error is of this kind and no group of one."""
+def check_type(error: BaseException, kind: type[BaseException]) -> None:
+    """Checks that the error has this type and is no group."""
     assert type(error) is kind
 
 
 @pytest.mark.parametrize("jobs", [0, -1, -(2**40)])
-def test_no_jobs_at_all_are_refused(folder: Path, jobs: int) -> None:
-    """Before anything was started: no folder is made, the reporter hears nothing but its end."""
+def test_less_than_one_job_is_refused(folder: Path, jobs: int) -> None:
+    """Before anything is started: no folder is created, and the reporter is only closed."""
     told = RecordingReporter()
     with pytest.raises(ConfigurationError, match=f"at least one step must run at once, not {jobs}"):
         senro.run_sync(shell("true"), jobs=jobs, reporter=told, environ=environ(folder))
@@ -62,14 +62,14 @@ def test_no_jobs_at_all_are_refused(folder: Path, jobs: int) -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, 2, None])
-def test_any_number_of_jobs_carries_a_plan_out(folder: Path, jobs: int | None) -> None:
-    """As many at once as are asked for, at least one."""
+def test_any_number_of_jobs(folder: Path, jobs: int | None) -> None:
+    """A plan runs with any number of concurrent attempts."""
     assert senro.run_sync(shell("true", "true", "true"), jobs=jobs, environ=environ(folder)).ok
 
 
 @pytest.fixture
 def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Lets the disk be full after so many events, for ever."""
+    """Fills the disk after a number of events."""
     left: int = request.param
     append = FolderLedger.append
 
@@ -85,11 +85,11 @@ def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int
 
 
 @pytest.mark.parametrize("room", range(1, 10), indirect=True)
-def test_a_ledger_that_fails_midway_is_a_run_that_broke(folder: Path, room: int) -> None:
-    """Whichever event finds no room: one error that is not wrapped, with its cause and the run's folder."""
+def test_a_failing_ledger_breaks_the_run(folder: Path, room: int) -> None:
+    """Whichever event fails: a single error with its cause and the run's folder."""
     with pytest.raises(RunBroken, match="No space left on device") as caught:
         senro.run_sync(shell("echo one; sleep 0.1", "echo two"), environ=environ(folder))
-    only(caught.value, RunBroken)
+    check_type(caught.value, RunBroken)
     assert isinstance(caught.value.cause, StoreError)
     assert caught.value.__cause__ is caught.value.cause
     assert caught.value.folder == str(next((folder / ".senro" / "runs").iterdir()))
@@ -97,18 +97,18 @@ def test_a_ledger_that_fails_midway_is_a_run_that_broke(folder: Path, room: int)
 
 
 @pytest.mark.parametrize("room", [0], indirect=True)
-def test_a_ledger_that_takes_nothing_is_no_run(folder: Path, room: int) -> None:
-    """Nothing was started, so nothing broke: the store's own error."""
+def test_a_ledger_that_fails_at_once(folder: Path, room: int) -> None:
+    """Nothing was started, so the error is that of the store."""
     with pytest.raises(StoreError, match="No space left on device") as caught:
         senro.run_sync(shell("touch started"), environ=environ(folder))
-    only(caught.value, StoreError)
+    check_type(caught.value, StoreError)
     assert len(events(folder)) == room
     assert not (folder / "started").exists()
 
 
 @pytest.mark.slow
-def test_a_disk_that_fills_up_is_exit_code_1(folder: Path) -> None:
-    """For the system itself: files may not grow past 12 KiB, so the ledger breaks; one sentence and no traceback."""
+def test_a_full_disk_is_exit_code_1(folder: Path) -> None:
+    """With a real limit on the size of files, the command prints a message without a traceback."""
     steps = "\n".join(f"w.step('s{number}', ['true'])" for number in range(40))
     (folder / "p.py").write_text(f"import senro\np = senro.Pipeline('p')\nw = p.workflow('w')\n{steps}\n")
     program = (
@@ -132,35 +132,35 @@ def test_a_disk_that_fills_up_is_exit_code_1(folder: Path) -> None:
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 12_288
 
 
-def test_a_first_content_that_cannot_be_taken_is_told_as_it_is(folder: Path) -> None:
-    """A link out of the workspace is the pipeline's own mistake and no broken run."""
+def test_an_invalid_first_content_is_no_broken_run(folder: Path) -> None:
+    """A link out of the workspace is an error of the pipeline."""
     (folder / "src").mkdir()
     (folder / "src" / "out").symlink_to("/etc/passwd")
     plan = shell("true", mounts=[senro.Workspace("src", path="src").at("/src")])
     with pytest.raises(TreeError, match="out: ") as caught:
         senro.run_sync(plan, environ=environ(folder))
-    only(caught.value, TreeError)
+    check_type(caught.value, TreeError)
 
 
-class Bursts(RecordingReporter):
-    """A reporter with a mistake of its own."""
+class FailingReporter(RecordingReporter):
+    """A reporter that raises."""
 
     def log_line(self, step_id: str, stream: str, text: str) -> None:
         raise LookupError(step_id, stream, text)
 
 
-def test_a_reporter_that_fails_is_told_as_it_is(folder: Path) -> None:
-    """Its own error comes out, unwrapped; the ledger says that the coordinator failed and how every step ended."""
+def test_the_error_of_a_reporter_is_raised(folder: Path) -> None:
+    """It is not wrapped. The ledger says that the coordinator failed and how every step ended."""
     with pytest.raises(LookupError) as caught:
-        senro.run_sync(shell("echo hello", "sleep 60"), reporter=Bursts(), environ=environ(folder))
-    only(caught.value, LookupError)
+        senro.run_sync(shell("echo hello", "sleep 60"), reporter=FailingReporter(), environ=environ(folder))
+    check_type(caught.value, LookupError)
     ended = events(folder)
     assert sorted(event.step for event in ended if isinstance(event, StepEnded)) == ["w.s0", "w.s1"]
     assert [event.state for event in ended if isinstance(event, RunEnded)] == ["cancelled"]
 
 
 def test_a_cancelled_task_ends_its_run(folder: Path) -> None:
-    """By asyncio's own means: the step's process is gone, and the attempt that ran says so."""
+    """With asyncio's cancellation the step's process ends, and its attempt is recorded."""
 
     async def main() -> None:
         running = asyncio.Event()
@@ -186,8 +186,8 @@ def test_a_cancelled_task_ends_its_run(folder: Path) -> None:
     assert (outcome.kind, outcome.did_run) == ("cancelled", "yes")
 
 
-def test_readers_beside_each_other_do_not_share_their_guilt(folder: Path) -> None:
-    """Of two local steps with one read-only workspace, the one that writes to it fails and the other sees nothing."""
+def test_concurrent_readers_are_judged_separately(folder: Path) -> None:
+    """Of two local steps with a read-only workspace, the one that writes fails, and the other does not see it."""
     (folder / "src").mkdir()
     (folder / "src" / "file").write_text("first\n")
     src = senro.Workspace("src", path="src")

@@ -106,10 +106,10 @@ ROWS: list[tuple[str, Outcome | None, StepState, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("outcome", "state", "row"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
-async def test_what_a_step_came_to_is_told(
+async def test_the_row_of_a_step(
     tmp_path: Path, outcome: Outcome | None, state: StepState, row: dict[str, Any]
 ) -> None:
-    """The row of each outcome: sentences, kind, node, the cluster's words, what to do, the last attempt's log."""
+    """Each outcome gives sentences, kind, node, the cluster's message, a hint and the last log."""
     app = App(tmp_path, pod_plan())
     await app.recorder.record(attempt_started("build.make"))
     app.clock.move(4)
@@ -119,8 +119,8 @@ async def test_what_a_step_came_to_is_told(
     assert list(summary.rows) == [StepRow(step_id="build.make", state=state, attempts=2, seconds=4, log=LOG, **row)]
 
 
-async def test_a_step_that_never_began_has_no_log(tmp_path: Path) -> None:
-    """Skipped or cancelled before it started: no seconds, no log, no words."""
+async def test_a_step_that_never_started(tmp_path: Path) -> None:
+    """It has no seconds, no log and no details."""
     app = App(tmp_path, pod_plan())
     summary = summarise(result_of(None, "skipped_upstream_failed", 0), app.recorder, 1)
     assert list(summary.rows) == [
@@ -128,16 +128,16 @@ async def test_a_step_that_never_began_has_no_log(tmp_path: Path) -> None:
     ]
 
 
-async def test_the_run_is_told(tmp_path: Path) -> None:
-    """Its id, state, folder, seconds, and each workspace with digest and folder."""
+async def test_the_summary_of_a_run(tmp_path: Path) -> None:
+    """It has id, state, folder, seconds, and each workspace with digest and folder."""
     app = App(tmp_path, pod_plan())
     summary = summarise(result_of(Outcome(kind="succeeded", code=0), "succeeded"), app.recorder, 12.5)
     assert (summary.run_id, summary.state, summary.folder, summary.seconds) == ("r", "failed", FOLDER, 12.5)
     assert summary.workspaces == {"src": ("sha256:00", f"{FOLDER}/workspaces/src")}
 
 
-async def test_the_words_hold_no_secret(tmp_path: Path) -> None:
-    """What a cluster quoted is masked."""
+async def test_messages_of_the_cluster_are_redacted(tmp_path: Path) -> None:
+    """A secret in a quoted message is masked."""
     app = App(tmp_path, pod_plan(), secrets={"Token": b"hunter2hunter2"})
     outcome = Outcome(kind="failed", code=1, message="said hunter2hunter2")
     (row,) = summarise(result_of(outcome, "failed"), app.recorder, 1).rows
@@ -145,12 +145,12 @@ async def test_the_words_hold_no_secret(tmp_path: Path) -> None:
 
 
 def test_every_note_has_a_sentence() -> None:
-    """No note is dropped in silence, and every kind of outcome is in the table above."""
+    """Each note has a sentence, and the table above has every kind of outcome."""
     assert set(NOTES) == set(Note)
     assert {row[1].kind for row in ROWS if row[1] is not None} == set(get_args(OutcomeKind))
 
 
-def test_steps_are_announced_with_their_place() -> None:
-    """Where each runs and what it needs."""
+def test_the_steps_of_a_plan() -> None:
+    """Each has the place where it runs, and its needs."""
     assert step_infos(pod_plan()) == [StepInfo(step_id="build.make", where="pod in ci", needs=())]
     assert step_infos(pod_plan(on=None)) == [StepInfo(step_id="build.make", where="local", needs=())]

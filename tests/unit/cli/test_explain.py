@@ -1,4 +1,4 @@
-"""`senro.classify` and `senro explain`: what people are told of a pod."""
+"""`senro.classify` and `senro explain`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ DONE = {**pod_document(terminated(0), phase="Succeeded"), "kind": "Pod"}
 DELETED = {"deletionTimestamp": "2026-11-29T10:00:40Z", "deletionGracePeriodSeconds": 30}
 TAKEN = {**pod_document(terminated(0), phase="Succeeded", metadata=DELETED), "kind": "Pod"}
 LATE = "2026-11-29T10:01:05Z"
-"""After a deadline of a minute."""
+"""A time after a deadline of one minute."""
 
 SMALL = {"volumes": [{"name": "d", "emptyDir": {"sizeLimit": "8Mi"}}]}
 HIDES = {**pod_document(terminated(0), phase="Succeeded", spec=SMALL), "kind": "Pod"}
@@ -62,8 +62,8 @@ def explain(*arguments: str, given: str | None = None) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def explained(*documents: object) -> list[dict[str, Any]]:
-    """What the command tells a program about these documents behind one another."""
+def explain_json(*documents: object) -> list[dict[str, Any]]:
+    """Returns the JSON that the command prints for these documents, one after another."""
     code, output = explain("-", "--json", given="\n".join(json.dumps(each) for each in documents))
     assert code == 0, output
     told: list[dict[str, Any]] = json.loads(output)
@@ -73,8 +73,8 @@ def explained(*documents: object) -> list[dict[str, Any]]:
 # The library
 
 
-def test_one_pod() -> None:
-    """One pod, decoded, as text, as bytes or as a value of the domain, has one answer."""
+def test_a_pod_in_any_form() -> None:
+    """A decoded pod, its text, its bytes and a `Pod` give the same answer."""
     told = senro.classify(DONE)
     assert told.answer == Exited(0)
     assert (told.word, told.rule, told.pod, told.namespace, told.uid, told.node) == (
@@ -90,8 +90,8 @@ def test_one_pod() -> None:
     assert isinstance(told, senro.Classification)
 
 
-def test_the_order_of_sight_decides() -> None:
-    """A finish seen before a deletion is believed; seen together with it, it is not."""
+def test_the_order_of_states_matters() -> None:
+    """An exit seen before a deletion counts; one first seen together with it does not."""
     assert classify([RUNS, DONE, TAKEN]).answer == Exited(0)
     together = classify([RUNS, TAKEN])
     assert isinstance(together.answer, Infra)
@@ -100,7 +100,7 @@ def test_the_order_of_sight_decides() -> None:
 
 
 def test_a_pod_that_is_gone() -> None:
-    """A 404 is told with what the pod showed before it, and so is another pod of the same name."""
+    """After a 404, or another pod of the same name, the evidence has what the pod showed before."""
     other = {**RUNS, "metadata": {**RUNS["metadata"], "uid": "another"}}
     for after in (None, other):
         told = classify([RUNS, after])
@@ -110,8 +110,8 @@ def test_a_pod_that_is_gone() -> None:
         assert told.evidence[-1].startswith("container step: running since")
 
 
-def test_which_container_is_the_step() -> None:
-    """It is `step` where there is one, else the first of the pod's, or the one that is named."""
+def test_the_steps_container() -> None:
+    """It is `step` if there is one, else the first container of the pod, or the one that is named."""
     both = pod_document(terminated(0), others=({"name": "app", "state": terminated(7)},), phase="Failed")
     assert classify(both).answer == Exited(0)
     assert classify(both, container="app").answer == Exited(7)
@@ -121,8 +121,8 @@ def test_which_container_is_the_step() -> None:
     assert (told.answer, told.container) == (Exited(7), "app")
 
 
-def test_whose_deadline_it_was() -> None:
-    """DeadlineExceeded is a timeout where the deadline is said to be the run's, or senro made the pod."""
+def test_deadline_exceeded() -> None:
+    """It is a timeout if the deadline is given as the run's, or if senro created the pod."""
     status = {"reason": "DeadlineExceeded"}
     spec = {"activeDeadlineSeconds": 60}
     late = pod_document(terminated(137, LATE), phase="Failed", status=status, spec=spec)
@@ -133,8 +133,8 @@ def test_whose_deadline_it_was() -> None:
     assert isinstance(classify(labelled, own_deadline=61).answer, Infra)
 
 
-def test_events_beside_a_pod() -> None:
-    """Events may be given as an EventList's text, as its items, or as values; without them a 0 may be unchecked."""
+def test_events_of_a_pod() -> None:
+    """Events are an EventList's text, its items, or values. Without Events a 0 may have a note."""
     assert classify(HIDES).answer == Exited(0, (Note.DISRUPTION_UNCHECKED,))
     assert classify(HIDES, events=()).answer == Exited(0)
     value = ClusterEvent(reason="Evicted", message=str(EVICTED["message"]), involved_object=ObjectReference(uid=UID))
@@ -159,15 +159,15 @@ def test_events_beside_a_pod() -> None:
         (b"[1]", "it is no pod"),
     ],
 )
-def test_what_is_no_pod(given: Any, words: str) -> None:
-    """What is no pod is refused by a sentence that says what it is, and how to get one."""
+def test_a_value_that_is_no_pod(given: Any, words: str) -> None:
+    """The error says what the value is, and how to get a pod."""
     with pytest.raises(NotAPodError) as caught:
         classify(given)
     assert str(caught.value).startswith(words)
 
 
 def test_observations_with_their_own_times() -> None:
-    """Observations carry what the coordinator did, and time passes between them as they say."""
+    """Observations have their own times and the coordinator's actions."""
     held = pod_document(terminated(3), ready="PodFailed")
     soon, late = (Observation(pod=pod_from(held), at=at) for at in (0.0, 20.0))
     assert classify([soon]).answer == Running(finishing=True)
@@ -178,8 +178,8 @@ def test_observations_with_their_own_times() -> None:
     assert classify([asked]).evidence[1].endswith("by the run itself")
 
 
-def test_words_for_every_answer() -> None:
-    """Each answer has the word that the recordings' truth uses for it."""
+def test_the_word_of_an_answer() -> None:
+    """Each answer has the word that `expected.json` uses."""
     evicting = pod_document(running(), conditions=(condition("DisruptionTarget", "True", "EvictionByEvictionAPI"),))
     assert classify(evicting).answer == Ending(InfraKind.EVICTED, "EvictionByEvictionAPI")
     assert [classify(each).word for each in (evicting, RUNS, DONE, pod_document(waiting_for()))] == [
@@ -190,8 +190,8 @@ def test_words_for_every_answer() -> None:
     ]
 
 
-def test_what_to_type_next() -> None:
-    """The commands fit the answer: the log of what failed, the Events of what waits, the node of what was lost."""
+def test_the_commands() -> None:
+    """The commands fit the answer: a failed step's log, Events of a pending pod, the node of a lost one."""
     failed = classify(pod_document(terminated(3), phase="Failed"))
     assert failed.commands == ("kubectl logs -n ci p -c step",)
     assert classify(DONE).commands == ()
@@ -206,8 +206,8 @@ def test_what_to_type_next() -> None:
     assert odd.commands == ("kubectl logs -n default 'a; rm -rf /' -c step",)
 
 
-def test_a_reason_of_its_own() -> None:
-    """Where a kind covers many reasons, the hint begins with what the table knows of this one."""
+def test_the_hint_of_a_known_state() -> None:
+    """If a kind covers many reasons, the hint begins with what the table says of the reason."""
     refused = {"reason": "SysctlForbidden", "message": "Pod was rejected: forbidden sysctl"}
     told = classify(pod_document(phase="Failed", status=refused))
     assert told.hint.startswith("This node does not allow the sysctl. See the reason of the pod")
@@ -223,7 +223,7 @@ def test_a_reason_of_its_own() -> None:
 
 
 def test_the_text() -> None:
-    """The text has the answer, what to do, the evidence, the rule and the rows, in lines that can be read."""
+    """The text has the answer, what to do, the evidence, the rule and the rows."""
     code, output = explain("-", given=json.dumps(pod_document(terminated(3), phase="Failed")))
     assert code == 0
     assert output == (
@@ -264,14 +264,14 @@ def test_the_text() -> None:
     ],
 )
 def test_the_title(document: dict[str, Any], title: str) -> None:
-    """The first line after the pod's name is the answer, in a few words."""
+    """The first line after the pod's name is the answer in a few words."""
     code, output = explain("-", given=json.dumps(document))
     assert code == 0
     assert output.splitlines()[2] == f"  {title}"
 
 
-def test_no_control_sequence_gets_out() -> None:
-    """A pod says what it likes; none of it reaches the terminal as a control sequence."""
+def test_control_sequences_are_escaped() -> None:
+    """No text of a pod reaches the terminal as a control sequence."""
     document = pod_document(waiting_for("\x1b[2J", "\x1b]0;x\x07"), metadata={"name": "p\x1b[1m", "namespace": "\x9b"})
     _, output = explain("-", given=json.dumps(document))
     assert "\x1b" not in output
@@ -280,28 +280,28 @@ def test_no_control_sequence_gets_out() -> None:
     assert r"\x1b[2J" in output
 
 
-def test_many_pods_and_their_events() -> None:
-    """A list holds several pods and the Events about them; each pod is told once, in order."""
+def test_a_list_of_pods_and_events() -> None:
+    """Each pod of a list is explained once, in order, with its Events."""
     second = {**RUNS, "metadata": {**RUNS["metadata"], "uid": "2", "name": "q"}}
-    told = explained({"kind": "List", "items": [HIDES, second, EVICTED]})
+    told = explain_json({"kind": "List", "items": [HIDES, second, EVICTED]})
     assert [(each["pod"], each["answer"]) for each in told] == [("p", "infra"), ("q", "running")]
     assert told[0]["kind"] == "resource-limit"
-    bare = explained({"kind": "PodList", "items": [pod_document(running())]})
+    bare = explain_json({"kind": "PodList", "items": [pod_document(running())]})
     assert [each["answer"] for each in bare] == ["running"]
 
 
 def test_a_pod_over_time() -> None:
-    """Documents behind one another, an array, and watch events are one pod over time; DELETED and null are its end."""
-    assert explained(RUNS, DONE, TAKEN)[0]["answer"] == "exited"
-    assert explained([RUNS, TAKEN])[0]["answer"] == "infra"
+    """Consecutive documents, an array and watch events are states of one pod; DELETED and null are its end."""
+    assert explain_json(RUNS, DONE, TAKEN)[0]["answer"] == "exited"
+    assert explain_json([RUNS, TAKEN])[0]["answer"] == "infra"
     events = [{"type": "ADDED", "object": RUNS}, {"type": "DELETED", "object": RUNS}]
-    assert explained(*events)[0]["kind"] == "vanished"
-    assert explained([None, RUNS, None])[0]["kind"] == "vanished"
+    assert explain_json(*events)[0]["kind"] == "vanished"
+    assert explain_json([None, RUNS, None])[0]["kind"] == "vanished"
 
 
-def test_json_for_programs() -> None:
-    """The JSON names the answer, its fields, the rule, the rows and the evidence."""
-    (told,) = explained(pod_document(terminated(0), phase="Succeeded", metadata=DELETED))
+def test_json() -> None:
+    """The JSON has the answer, its fields, the rule, the rows and the evidence."""
+    (told,) = explain_json(pod_document(terminated(0), phase="Succeeded", metadata=DELETED))
     assert {key: told[key] for key in ("answer", "kind", "did_run", "may_be_alive", "code", "notes", "rule")} == {
         "answer": "infra",
         "kind": "deleted",
@@ -323,7 +323,7 @@ def test_json_for_programs() -> None:
 
 
 def test_options() -> None:
-    """The container and the deadline can be named."""
+    """`--container` and `--deadline`."""
     both = json.dumps(pod_document(terminated(0), others=({"name": "app", "state": terminated(7)},), phase="Failed"))
     assert "exit code 7" in explain("-", "--container", "app", given=both)[1]
     spec = {"activeDeadlineSeconds": 60}
@@ -345,8 +345,8 @@ def test_options() -> None:
         ("1" * 5_000, "no object of Kubernetes is nested so deep or has such numbers"),
     ],
 )
-def test_what_cannot_be_explained(text: str, words: str) -> None:
-    """What holds no pod is refused with exit code 2 and a sentence that says what it holds, and what to give."""
+def test_an_input_without_a_pod(text: str, words: str) -> None:
+    """It is refused with exit code 2 and a message that says what it is, and what to give."""
     code, output = explain("-", given=text)
     assert code == 2
     assert output.startswith(f"senro: -: {words}")
@@ -383,8 +383,8 @@ def test_every_recorded_pod_is_explained(scenario: str) -> None:
         assert all(len(line) <= 100 or " " not in line.strip() for line in to_text(result).splitlines())
 
 
-def test_a_library_that_is_loaded_late() -> None:
-    """`import senro` does not load the classifier; the first use of its name does."""
+def test_the_classifier_is_imported_on_first_use() -> None:
+    """`import senro` does not import it; the first use of its name does."""
     program = "import sys, senro; before = 'senro.domain.verdict' in sys.modules; senro.classify; print(before)"
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert done.stdout == "False\n"

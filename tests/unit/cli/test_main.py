@@ -42,23 +42,23 @@ def senro(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments)
 
 
-def test_a_plan_is_shown(file: str) -> None:
-    """`senro plan FILE:NAME` prints the plan, exits 0 and creates nothing."""
+def test_plan(file: str) -> None:
+    """`senro plan FILE:NAME` prints the plan, exits with 0 and creates nothing."""
     result = senro("plan", f"{file}:p")
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith("pipeline release: 2 steps\n\nbuild.make  (local)\n  make\n")
     assert sorted(path.name for path in Path.cwd().iterdir()) == ["release.py"]
 
 
-def test_pods_are_shown_as_yaml(file: str) -> None:
-    """`--pods` prints each object that would be created, without the value of a secret, for a pipe."""
+def test_plan_pods(file: str) -> None:
+    """`--pods` prints each object that a run would create as YAML, without the values of secrets."""
     result = senro("plan", f"{file}:release", "--pods")
     assert (result.exit_code, result.stderr) == (0, "")
     assert [document["kind"] for document in yaml.safe_load_all(result.stdout)] == ["Secret", "Pod"]
 
 
-def test_a_refused_pipeline_says_everything_at_once(file: str) -> None:
-    """Exit code 2, every refusal on stderr, nothing on stdout, no traceback."""
+def test_a_refused_pipeline_prints_all_errors(file: str) -> None:
+    """It exits with 2, with all refusals on stderr, nothing on stdout and no traceback."""
     result = senro("plan", f"{file}:bad")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("senro: the pipeline was refused: ")
@@ -67,8 +67,8 @@ def test_a_refused_pipeline_says_everything_at_once(file: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["plan", "run"])
-def test_a_file_that_is_not_there_is_refused(command: str) -> None:
-    """One sentence on stderr, exit code 2."""
+def test_a_missing_file_is_refused(command: str) -> None:
+    """One message on stderr, exit code 2."""
     result = senro(command, "gone.py")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("senro: gone.py: there is no such file")
@@ -87,8 +87,8 @@ def test_a_file_that_is_not_there_is_refused(command: str) -> None:
         (["nothing"], "No such command 'nothing'"),
     ],
 )
-def test_wrong_usage_is_told(arguments: list[str], words: str) -> None:
-    """Exit code 2 and what is wrong, before anything is read or started."""
+def test_wrong_usage(arguments: list[str], words: str) -> None:
+    """Exit code 2 and a message, before anything is read or started."""
     result = senro(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert words in result.stderr
@@ -96,7 +96,7 @@ def test_wrong_usage_is_told(arguments: list[str], words: str) -> None:
 
 @pytest.mark.parametrize("option", ["-h", "--help"])
 def test_help_names_every_command(option: str) -> None:
-    """The commands, the variables and the exit codes, on stdout."""
+    """The help on stdout has the commands, the variables and the exit codes."""
     result = senro(option)
     assert result.exit_code == 0
     for word in ("run", "plan", "devcluster", "demo", "SENRO_K8S_SERVER", "130 cancelled"):
@@ -105,14 +105,14 @@ def test_help_names_every_command(option: str) -> None:
 
 @pytest.mark.parametrize("command", sorted(main.commands))
 def test_every_command_has_help(command: str) -> None:
-    """Its own words, also with -h."""
+    """Each command has its own help, also with -h."""
     result = senro(command, "-h")
     assert (result.exit_code, result.stderr) == (0, "")
     assert f"Usage: main {command}" in result.stdout
 
 
-def test_the_version_is_told() -> None:
-    """`senro --version`."""
+def test_version() -> None:
+    """`senro --version` prints the version."""
     assert senro("--version").stdout == f"senro, version {__version__}\n"
 
 
@@ -144,10 +144,10 @@ def raises(error: BaseException) -> int:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_errors_end_in_a_code_and_a_sentence(
+def test_errors_are_a_message_and_an_exit_code(
     error: BaseException, code: int, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What senro refuses is no traceback; a run that broke after it began is 1, an interruption 130."""
+    """No traceback: 2 for a refusal, 1 for a run that broke after its start, 130 for an interrupt."""
     with pytest.raises(SystemExit) as caught:
         _exit(lambda: raises(error))
     assert caught.value.code == code
@@ -155,16 +155,16 @@ def test_errors_end_in_a_code_and_a_sentence(
 
 
 @pytest.mark.parametrize("code", [0, 1, 130])
-def test_a_command_decides_its_code(code: int) -> None:
-    """The code that it returns is the process's."""
+def test_the_exit_code_of_a_command(code: int) -> None:
+    """The code that a command returns is the exit code of the process."""
     with pytest.raises(SystemExit) as caught:
         _exit(lambda: code)
     assert caught.value.code == code
 
 
 @pytest.mark.slow
-def test_a_reader_that_goes_away_is_no_traceback(file: str) -> None:
-    """`senro plan FILE | head -1`: the pipe breaks, senro ends with 1 and says nothing."""
+def test_a_closed_pipe_prints_no_traceback(file: str) -> None:
+    """In `senro plan FILE | head -1` the pipe breaks, and senro exits with 1 without a message."""
     lines = "\n".join(f"p.workflow('w{n}').step('s', ['x' * 2_000])" for n in range(500))
     Path(file).write_text(f"{PIPELINE}{lines}\n")
     program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from senro.cli.main import main; main()"
@@ -180,8 +180,8 @@ def test_a_reader_that_goes_away_is_no_traceback(file: str) -> None:
         assert process.wait(timeout=60) == 1
 
 
-def test_help_is_quick_in_what_it_loads(tmp_path: Path) -> None:
-    """`senro --help` loads neither the client nor the event loop."""
+def test_help_imports_little(tmp_path: Path) -> None:
+    """`senro --help` imports neither the client nor the event loop."""
     program = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\nfrom senro.cli.main import main\n"
         "try:\n    main(['--help'])\nfinally:\n"

@@ -14,8 +14,8 @@ TWO = "import senro\na = senro.Pipeline('first')\nb = senro.Pipeline('second')\n
 
 
 @pytest.fixture(autouse=True)
-def as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Loading a file leaves its folder on the path and its module loaded, as running it would; undone here."""
+def restore_imports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Loading a file adds its folder to `sys.path` and its module to `sys.modules`; both are restored."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
@@ -25,7 +25,7 @@ def as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
         del sys.modules[name]
 
 
-def written(text: str, name: str = "release.py") -> str:
+def write(text: str, name: str = "release.py") -> str:
     Path(name).write_text(text)
     return name
 
@@ -38,34 +38,34 @@ def refusal(reference: str) -> str:
 
 
 def test_the_only_pipeline_needs_no_name() -> None:
-    """Also where two variables hold it, by a relative path or by an absolute one."""
-    assert load_pipeline(written(ONE)).name == "release"
+    """Also if two variables have it, by a relative or an absolute path."""
+    assert load_pipeline(write(ONE)).name == "release"
     assert load_pipeline(str(Path("release.py").absolute())).name == "release"
     assert load_pipeline("./release.py").name == "release"
 
 
 @pytest.mark.parametrize(("name", "found"), [("a", "first"), ("b", "second"), ("first", "first"), ("second", "second")])
-def test_a_pipeline_is_meant_by_variable_or_by_name(name: str, found: str) -> None:
-    """`FILE:NAME`, where NAME is what the module or what the pipeline calls it."""
-    assert load_pipeline(f"{written(TWO)}:{name}").name == found
+def test_a_name_is_a_variable_or_the_name_of_a_pipeline(name: str, found: str) -> None:
+    """`FILE:NAME` names a variable of the module or a pipeline."""
+    assert load_pipeline(f"{write(TWO)}:{name}").name == found
 
 
 def test_a_variable_goes_before_a_name() -> None:
-    """Where one pipeline is called what another's variable is, the variable is meant."""
+    """A variable is preferred to a pipeline of the same name."""
     text = "import senro\nx = senro.Pipeline('y')\ny = senro.Pipeline('x')\n"
-    assert load_pipeline(f"{written(text)}:y").name == "x"
+    assert load_pipeline(f"{write(text)}:y").name == "x"
     assert load_pipeline("release.py:x").name == "y"
 
 
 def test_a_file_with_a_colon_is_a_file() -> None:
-    """A name is taken off only where the whole is no file."""
-    assert load_pipeline(written(ONE, "a:b.py")).name == "release"
+    """The part after a colon is a name only if the whole is no file."""
+    assert load_pipeline(write(ONE, "a:b.py")).name == "release"
     assert load_pipeline("a:b.py:p").name == "release"
     assert load_pipeline("a:b.py:").name == "release"
 
 
-def test_neighbours_are_imported_as_by_a_script() -> None:
-    """The file's own folder is first on the path, and its dataclasses find their module."""
+def test_modules_next_to_the_file_can_be_imported() -> None:
+    """The file's folder is first on the path, and dataclasses find their module."""
     Path("sub").mkdir()
     Path("sub/neighbour_of_release.py").write_text("NAME = 'n'\n")
     text = (
@@ -74,7 +74,7 @@ def test_neighbours_are_imported_as_by_a_script() -> None:
         "@dataclass\nclass C:\n    x: int\n"
         "p = senro.Pipeline(NAME)\n"
     )
-    assert load_pipeline(written(text, "sub/my release.py")).name == "n"
+    assert load_pipeline(write(text, "sub/my release.py")).name == "n"
 
 
 @pytest.mark.parametrize(
@@ -110,20 +110,20 @@ def test_neighbours_are_imported_as_by_a_script() -> None:
         ),
     ],
 )
-def test_what_cannot_be_used_is_one_sentence(text: str, name: str, sentence: str) -> None:
-    """Each refusal names the file, the line of the user's own code where there is one, and what to write."""
-    assert refusal(written(text) + name) == sentence
+def test_a_file_that_cannot_be_used(text: str, name: str, sentence: str) -> None:
+    """The message has the file, the line of the user's code if there is one, and what to write."""
+    assert refusal(write(text) + name) == sentence
 
 
-def test_a_mistake_in_another_file_is_told_of_that_file() -> None:
-    """The line is the one of the import; the other file and its line are in Python's own words."""
-    written("x = (\n", "other_of_release.py")
-    message = refusal(written("import senro\nimport other_of_release\n"))
+def test_an_error_in_an_imported_file() -> None:
+    """The line is that of the import; Python's message has the other file and line."""
+    write("x = (\n", "other_of_release.py")
+    message = refusal(write("import senro\nimport other_of_release\n"))
     assert message == "release.py: line 2: SyntaxError: '(' was never closed (other_of_release.py, line 1)"
 
 
-def test_what_is_no_file_is_told_so() -> None:
-    """A missing file and a folder, with what to give instead."""
+def test_a_missing_file_and_a_folder() -> None:
+    """The message says what to give instead."""
     wanted = "there is no such file; write the path of a Python file that defines a senro.Pipeline"
     assert refusal("gone.py") == f"gone.py: {wanted}"
     assert refusal("gone.py:p") == f"gone.py: {wanted}"
@@ -131,26 +131,26 @@ def test_what_is_no_file_is_told_so() -> None:
     assert refusal("folder.py") == f"folder.py: {wanted}"
 
 
-def test_what_is_no_python_file_is_told_so() -> None:
-    """Python imports by the end of the name."""
-    assert refusal(written(ONE, "release.txt")) == "release.txt: it is no Python file; its name must end in .py"
+def test_a_file_without_the_suffix_py() -> None:
+    """Python imports files by their suffix."""
+    assert refusal(write(ONE, "release.txt")) == "release.txt: it is no Python file; its name must end in .py"
 
 
-def test_a_file_that_is_no_text_is_told_so() -> None:
-    """Bytes that Python does not read are a refusal too."""
+def test_a_binary_file() -> None:
+    """Bytes that Python cannot read are refused too."""
     Path("bad.py").write_bytes(b"\x00\x01")
     assert refusal("bad.py").startswith("bad.py: ")
     Path("bad.py").write_bytes(b"x = '\xff'\n")
     assert "SyntaxError" in refusal("bad.py")
 
 
-def test_an_interruption_is_no_refusal() -> None:
-    """Ctrl-C while the file is imported stops senro; it is not told as a mistake of the file."""
+def test_an_interrupt_during_the_import() -> None:
+    """Ctrl-C during the import ends senro, and is not reported as an error of the file."""
     with pytest.raises(KeyboardInterrupt):
-        load_pipeline(written("raise KeyboardInterrupt\n"))
+        load_pipeline(write("raise KeyboardInterrupt\n"))
 
 
-def test_the_values_stay_with_the_error() -> None:
-    """Programs read `path` and `message`."""
+def test_the_attributes_of_the_error() -> None:
+    """Programs can read `path` and `message`."""
     error = LoadError("a.py", "it is wrong")
     assert (error.path, error.message, str(error)) == ("a.py", "it is wrong", "a.py: it is wrong")

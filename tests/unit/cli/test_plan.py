@@ -76,20 +76,20 @@ def release() -> Plan:
     return pipeline.build()
 
 
-def test_a_plan_is_told_whole() -> None:
-    """Every step with all that it asks for, every workspace with its beginning; no value of a variable."""
+def test_the_text_of_a_plan() -> None:
+    """It has every step with its options and every workspace, and no value of a variable."""
     text = plan_text(release())
     assert text == TEXT
     assert "made-up-value" not in text
 
 
 def test_a_plan_without_workspaces_ends_with_its_last_step() -> None:
-    """Nothing is said of what there is none of."""
+    """Without workspaces there is no section for them."""
     assert plan_text(chain("one")) == "pipeline chain: 1 step\n\nw.one  (local)\n  true\n"
 
 
-def test_a_plan_without_pods_says_so() -> None:
-    """A comment, which is YAML too, of no document."""
+def test_a_plan_without_pods() -> None:
+    """The output is a comment, which is valid YAML without a document."""
     assert pods_text(chain("one")) == "# no step runs in a pod\n"
     assert list(yaml.safe_load_all(pods_text(chain("one")))) == []
 
@@ -100,8 +100,8 @@ def identity(step: Step) -> AttemptIdentity:
 
 @pytest.mark.slow
 @given(steps())
-def test_the_pods_are_those_that_would_be_created(step: Step) -> None:
-    """Read back, the YAML holds the very manifest of the pod, and the Secret before it, its values left out."""
+def test_the_pods_of_a_plan(step: Step) -> None:
+    """The YAML has the exact manifest of the pod, after its Secret without the values."""
     text = pods_text(Plan("p", (PlannedStep(step, ()),), (), (), tuple(step.secrets.values())))
     documents: list[Any] = list(yaml.safe_load_all(text))
     assert documents[-1] == pod_manifest(step, identity(step))
@@ -112,8 +112,8 @@ def test_the_pods_are_those_that_would_be_created(step: Step) -> None:
         assert secret["data"] == dict.fromkeys(sorted(set(step.secrets.values())), "(the value, in base64)")
 
 
-def test_the_yaml_says_what_is_not_known_yet() -> None:
-    """The heads of the documents, in order; placeholders are explained at the top."""
+def test_the_yaml_explains_its_placeholders() -> None:
+    """A comment at the top explains them, before the documents in order."""
     text = pods_text(release())
     assert text.startswith("# The run's id, the attempt's nonce")
     assert [document["kind"] for document in yaml.safe_load_all(text)] == ["Secret", "Pod"]

@@ -37,13 +37,13 @@ HOSTILE = st.text(alphabet="\x1b[]()\\;0123mKHPX^_#\x07\x08\r\n\t\x7f\x80\x90\x9
     ],
 )
 def test_printable(raw: str, shown: str) -> None:
-    """Colours vanish, a line that rewrote itself shows its last state, the rest is shown and not obeyed."""
+    """Colours are removed, a line that was rewritten shows its last state, other control characters are escaped."""
     assert printable(raw) == shown
 
 
 @given(HOSTILE | st.text())
 def test_printable_is_harmless_and_stable(raw: str) -> None:
-    """No text yields a control character, half a surrogate or a second line, and a second pass changes nothing."""
+    """The result has no control character, lone surrogate or second line, and a second pass changes nothing."""
     shown = printable(raw)
     assert all(character >= " " and not "\x7f" <= character <= "\x9f" for character in shown)
     assert shown.encode().decode() == shown
@@ -65,13 +65,13 @@ def test_printable_is_harmless_and_stable(raw: str) -> None:
     ],
 )
 def test_cut(text: str, width: int | None, expected: str) -> None:
-    """A text is cut by the columns that it takes, with an ellipsis in the last one."""
+    """A text is cut by its columns, with an ellipsis in the last one."""
     assert cut(text, width) == expected
 
 
 @given(st.text(), st.integers(1, 30))
 def test_cut_fits(text: str, width: int) -> None:
-    """Whatever is cut fits."""
+    """A cut text fits into the width."""
     assert display_width(cut(printable(text), width)) <= width
 
 
@@ -88,7 +88,7 @@ def test_cut_fits(text: str, width: int) -> None:
     ],
 )
 def test_times(seconds: float, clock: str, words: str) -> None:
-    """The margin's clock counts whole seconds; a sentence has as much precision as matters."""
+    """A clock shows whole seconds; a duration has one decimal below 100 seconds."""
     assert clock_time(seconds) == clock
     assert duration(seconds) == words
 
@@ -106,17 +106,17 @@ def test_times(seconds: float, clock: str, words: str) -> None:
     ],
 )
 def test_sizes(count: float, words: str) -> None:
-    """Bytes are told in powers of ten, never as 1000.0 of the smaller unit."""
+    """Sizes use decimal units, never 1000.0 of the smaller unit."""
     assert size(count) == words
 
 
 def test_plural() -> None:
-    """One is one, and everything else is many."""
+    """The noun has an s except for one."""
     assert [plural(count, "step") for count in (0, 1, 2)] == ["0 steps", "1 step", "2 steps"]
 
 
 def test_meter_shows_the_speed_of_the_last_seconds() -> None:
-    """A transfer that stalls slows down to nothing within the window; one that begins again is measured anew."""
+    """The speed of a stalled transfer falls to zero within the window; a restarted one is measured anew."""
     assert Meter("download").speed is None
     meter = Meter("download")
     for second in range(11):

@@ -149,22 +149,22 @@ def live(width: int, clock: FakeClock, *, height: int = 20, colours: bool = Fals
     return LiveReporter(stream, clock, console=console, refresh=False), stream
 
 
-def test_plain() -> None:
-    """A whole run in plain lines: the time, the step, what it is about; a summary at the end."""
+def test_a_run_in_plain_lines() -> None:
+    """Each line has the time, the step and the event; a summary follows."""
     clock, stream = FakeClock(), io.StringIO()
     report_run(PlainReporter(Lines(stream), clock), clock)
     assert stream.getvalue() == PLAIN + "\n" + CLOSING
 
 
-def test_quiet() -> None:
-    """A quiet run tells what failed, with its last lines of output, and what the run came to."""
+def test_a_quiet_run() -> None:
+    """The failed steps with their last lines, and the result."""
     stream = io.StringIO()
     report_run(QuietReporter(Lines(stream)), FakeClock())
     assert stream.getvalue() == QUIET
 
 
 def test_quiet_success_is_one_line() -> None:
-    """A quiet run that succeeded is one line, without counts that say nothing."""
+    """A quiet run that succeeded is one line without counts."""
     stream = io.StringIO()
     row = StepRow(step_id="a", state="succeeded", seconds=1.0, detail=["It was fine."])
     QuietReporter(Lines(stream)).run_ended(
@@ -174,7 +174,7 @@ def test_quiet_success_is_one_line() -> None:
 
 
 def test_summary() -> None:
-    """The summary names each step, what went wrong in the cluster's words, what to do, and where things lie."""
+    """The summary has each step, the cluster's message, what to do and the folders."""
     assert "".join(line.text + "\n" for line in summary_lines(SUMMARY)) == CLOSING
     tones = {line.text.split()[0]: line.tone for line in summary_lines(SUMMARY)[:4]}
     assert tones == {
@@ -195,13 +195,13 @@ def test_summary() -> None:
         ("cancelled", "was cancelled"),
     ],
 )
-def test_verdict(state: RunState, words: str) -> None:
+def test_the_result_line(state: RunState, words: str) -> None:
     """Every state of a run has its words."""
     result = RunSummary(run_id="r", state=state, folder="/r", seconds=0, rows=[StepRow(step_id="a", state="failed")])
     assert result_line(result).text == f"run r {words}: 1 step, 1 failed, in 0.0 s"
 
 
-def test_summary_of_nothing() -> None:
+def test_the_summary_of_an_empty_run() -> None:
     """A run without steps and workspaces has a summary too."""
     result = RunSummary(run_id="r", state="cancelled", folder="/r", seconds=0, rows=[])
     assert [line.text for line in summary_lines(result)] == [
@@ -213,8 +213,8 @@ def test_summary_of_nothing() -> None:
 
 
 @pytest.mark.parametrize(("width", "expected"), [(80, WIDE), (40, NARROW)])
-def test_live(width: int, expected: dict[str, str]) -> None:
-    """The table shows state, time and what a step is about, in as many columns as the terminal has."""
+def test_the_live_table(width: int, expected: dict[str, str]) -> None:
+    """It shows state, time and activity of each step, as far as the terminal is wide enough."""
     clock = FakeClock()
     reporter, stream = live(width, clock)
     seen: dict[str, str] = {}
@@ -229,8 +229,8 @@ def test_live(width: int, expected: dict[str, str]) -> None:
     assert written.endswith(ending)
 
 
-def test_live_is_never_higher_than_the_terminal() -> None:
-    """Of many steps those that run or failed keep their row; the last row counts the others."""
+def test_the_live_table_fits_the_terminal() -> None:
+    """Of many steps the running and failed ones are shown; the last row counts the others."""
     reporter, _ = live(80, FakeClock(), height=6)
     reporter.run_started(RUN, FOLDER, [StepInfo(step_id=f"s{number}") for number in range(50)])
     for number in range(20):
@@ -244,7 +244,7 @@ def test_live_is_never_higher_than_the_terminal() -> None:
 
 
 def test_live_colours() -> None:
-    """On a terminal a failure is red; without colours there is no colour."""
+    """A failure is red; without colours there is no colour."""
     for colours in (True, False):
         clock = FakeClock()
         reporter, stream = live(80, clock, colours=colours)
@@ -253,7 +253,7 @@ def test_live_colours() -> None:
 
 
 def test_live_draws_by_itself() -> None:
-    """With its own thread the reporter starts, draws and stops, also when nothing ended the run."""
+    """With its own thread the reporter starts, draws and stops, also if the run has not ended."""
     stream = Terminal()
     reporter = LiveReporter(stream, FakeClock(), colours=False)
     reporter.run_started(RUN, FOLDER, STEPS)
@@ -262,8 +262,8 @@ def test_live_draws_by_itself() -> None:
     assert RUN in stream.getvalue()
 
 
-def test_board_times_stop() -> None:
-    """A step's clock stands still once it has ended, and a step that never started has none."""
+def test_the_time_of_a_step_stops_at_its_end() -> None:
+    """A step that never started has no time."""
     clock = FakeClock()
     model = TableModel(clock)
     model.state("a", "running", 1, "")
@@ -276,8 +276,8 @@ def test_board_times_stop() -> None:
     assert rest == ""
 
 
-def test_plain_transfers_are_rare() -> None:
-    """A thousand pieces of a transfer are a line every five seconds and one at the end; a new start begins again."""
+def test_plain_lines_about_a_transfer() -> None:
+    """A thousand calls give a line every five seconds and one at the end; a restart begins again."""
     clock, stream = FakeClock(), io.StringIO()
     reporter = PlainReporter(Lines(stream), clock)
     for done in range(1001):
@@ -295,7 +295,7 @@ def test_plain_transfers_are_rare() -> None:
 
 
 def test_lines_are_cut_on_a_terminal_only() -> None:
-    """A line of progress takes one row of a terminal; a pipe gets all of it, and the summary is never cut."""
+    """A line is cut to a row of the terminal; a pipe gets all of it, and the summary is never cut."""
     for width, expected in ((20, "[00:00] a | xxxxxxx…\n"), (None, f"[00:00] a | {'x' * 500}\n")):
         stream = io.StringIO()
         reporter = PlainReporter(Lines(stream, width=width), FakeClock())
@@ -306,15 +306,15 @@ def test_lines_are_cut_on_a_terminal_only() -> None:
 
 
 def test_an_ascii_stream() -> None:
-    """What the stream's encoding lacks is written as escapes."""
+    """Characters that the encoding lacks are escaped."""
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
     PlainReporter(Lines(stream), FakeClock()).note("", "naïve ✓")
     assert raw.getvalue() == b"[00:00] note: na\\xefve \\u2713\n"
 
 
-def test_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A live table takes a Unicode terminal with a cursor, rich, and no CI; asking for less always works."""
+def test_the_choice_of_a_reporter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A live table needs a Unicode terminal with a cursor, rich, and no CI. `--plain` and `--quiet` always work."""
 
     def chosen(stream: io.StringIO, *, plain: bool = False, quiet: bool = False, **environ: str) -> type[Reporter]:
         return type(choose(stream, plain=plain, quiet=quiet, clock=FakeClock(), environ=environ))

@@ -1,4 +1,4 @@
-"""`senro ws` and `senro cache gc`: what they print, refuse and leave, over runs and a cache of this test's own."""
+"""`senro ws` and `senro cache gc` with runs and a cache of the test."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ class Place:
         return CliRunner().invoke(main, words)
 
 
-def opened(name: str, tree: Tree, **more: Any) -> WorkspaceOpened:
+def workspace_opened(name: str, tree: Tree, **more: Any) -> WorkspaceOpened:
     return WorkspaceOpened(at=AT, workspace=name, digest=tree.digest, files=tree.files, bytes=tree.size, **more)
 
 
-def took(name: str, tree: Tree, step: str = "build.make", **more: Any) -> SnapshotTaken:
+def snapshot_taken(name: str, tree: Tree, step: str = "build.make", **more: Any) -> SnapshotTaken:
     return SnapshotTaken(
         at=AT, step=step, attempt=1, workspace=name, digest=tree.digest, files=tree.files, bytes=tree.size, **more
     )
@@ -83,14 +83,14 @@ def took(name: str, tree: Tree, step: str = "build.make", **more: Any) -> Snapsh
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    """Two runs: `src` was written by the second one, `out` is only in the first."""
+    """Two runs: the second one wrote `src`, and only the first one has `out`."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SENRO_CACHE_DIR", str(tmp_path / "cache"))
     place = Place(tmp_path)
     old, new = place.snapshot("old", TREE_OLD, OLD), place.snapshot("new", TREE_NEW, NEW)
-    place.run(FIRST, opened("src", old), opened("out", Tree()), state="failed")
+    place.run(FIRST, workspace_opened("src", old), workspace_opened("out", Tree()), state="failed")
     sample = ("pipe: a fifo", "dev: a block device")
-    place.run(SECOND, opened("src", old), took("src", new, omitted=7, omitted_sample=sample))
+    place.run(SECOND, workspace_opened("src", old), snapshot_taken("src", new, omitted=7, omitted_sample=sample))
     return place
 
 
@@ -98,7 +98,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 
 def test_runs_are_listed(place: Place) -> None:
-    """Without a run: a line for each, the newest last, with its state and its workspaces."""
+    """`ws ls` prints a line for each run, the newest last, with its state and its workspaces."""
     done = place.senro("ws", "ls")
     assert (done.exit_code, done.stderr) == (0, "")
     assert [line.split() for line in done.stdout.splitlines()] == [
@@ -108,15 +108,15 @@ def test_runs_are_listed(place: Place) -> None:
     ]
 
 
-def test_a_run_that_goes_on_or_has_nothing(place: Place) -> None:
-    """A run without an end is said to have none, and one without a workspace too."""
+def test_a_run_without_an_end_or_without_workspaces(place: Place) -> None:
+    """The list and the run say so."""
     place.run("20261201T000000Z-ffffff", state=None)
     assert place.senro("ws", "ls").stdout.splitlines()[-1].split()[2:] == ["not", "ended", "-"]
     assert place.senro("ws", "ls", "latest").stdout.splitlines()[1:] == ["it has no workspace"]
 
 
 def test_workspaces_are_listed(place: Place) -> None:
-    """With a run: of each workspace the newest snapshot, what it holds, the step that wrote it, what it lacks."""
+    """`ws ls RUN` prints the newest snapshot of each workspace, the step that wrote it, and what it omits."""
     done = place.senro("ws", "ls", "latest")
     assert done.exit_code == 0
     head, columns, row, note = done.stdout.splitlines()
@@ -129,7 +129,7 @@ def test_workspaces_are_listed(place: Place) -> None:
 
 
 def test_entries_are_listed(place: Place) -> None:
-    """With a workspace: its whole digest, and each entry with its kind, size and where a link leads."""
+    """`ws ls RUN NAME` prints the digest, and each entry with its kind, size and link target."""
     done = place.senro("ws", "ls", "latest", "src")
     assert done.exit_code == 0
     assert done.stdout.splitlines() == [
@@ -143,11 +143,11 @@ def test_entries_are_listed(place: Place) -> None:
     ]
 
 
-def test_names_steer_no_terminal(place: Place) -> None:
-    """A name with control characters, or bytes that are not UTF-8, is shown so that it can do nothing."""
+def test_names_are_escaped(place: Place) -> None:
+    """Control characters in names, and bytes that are not UTF-8, are escaped."""
     name = os.fsdecode(b"caf\xe9\x1b[31m")
     tree = place.snapshot("odd", Tree((file(name, b"x"),)), {name: b"x"})
-    place.run("20261201T000000Z-ffffff", opened("src", tree))
+    place.run("20261201T000000Z-ffffff", workspace_opened("src", tree))
     done = place.senro("ws", "ls", "latest", "src")
     assert "\x1b" not in done.stdout
     assert "caf\\udce9" in done.stdout
@@ -155,16 +155,16 @@ def test_names_steer_no_terminal(place: Place) -> None:
 
 
 @pytest.mark.parametrize("command", [("ls",), ("pull",), ("diff", FIRST)])
-def test_an_unknown_run_is_refused_with_the_nearest(place: Place, command: tuple[str, ...]) -> None:
-    """Exit 2, and the runs that it may have meant."""
+def test_an_unknown_run(place: Place, command: tuple[str, ...]) -> None:
+    """Exit code 2, and the runs with similar ids."""
     done = place.senro("ws", *command, SECOND[:-1] + "x", *(["src"] if command == ("pull",) else []))
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith(f"senro: run `{SECOND[:-1]}x`: there is no such run; the nearest are {SECOND}")
 
 
 @pytest.mark.parametrize("command", [("ls", "latest"), ("pull", "latest"), ("diff", SECOND, "latest")])
-def test_an_unknown_workspace_is_refused_with_the_nearest(place: Place, command: tuple[str, ...]) -> None:
-    """Exit 2, and the workspaces that the run has."""
+def test_an_unknown_workspace(place: Place, command: tuple[str, ...]) -> None:
+    """Exit code 2, and the workspaces of the run."""
     done = place.senro("ws", *command, "scr")
     assert (done.exit_code, done.stderr) == (
         2,
@@ -172,8 +172,8 @@ def test_an_unknown_workspace_is_refused_with_the_nearest(place: Place, command:
     )
 
 
-def test_no_run_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing ever ran, the list is empty and every run unknown; nothing is made."""
+def test_no_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list is empty, every run is unknown, and nothing is created."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SENRO_CACHE_DIR", str(tmp_path / "cache"))
     assert CliRunner().invoke(main, ["ws", "ls"]).stdout == "no run yet\n"
@@ -182,8 +182,8 @@ def test_no_run_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert names(tmp_path) == []
 
 
-def test_another_folder_of_runs(place: Place) -> None:
-    """`--run-dir` says where runs are, as for `senro run`."""
+def test_run_dir(place: Place) -> None:
+    """`--run-dir` is the folder of the runs, as for `senro run`."""
     (place.folder / ".senro").rename(place.folder / "elsewhere")
     assert place.senro("ws", "ls").stdout == "no run yet\n"
     for command in (["ls", "latest"], ["pull", "latest", "src"], ["diff", "latest", "latest"]):
@@ -193,8 +193,8 @@ def test_another_folder_of_runs(place: Place) -> None:
 # --- pull ----------------------------------------------------------------------------------------------------
 
 
-def test_a_workspace_is_pulled(place: Place) -> None:
-    """Into a new folder of its name, or of the name given; what a snapshot does not carry is said."""
+def test_pull(place: Place) -> None:
+    """It creates a folder of the workspace's name, or the given one, and says what a snapshot omits."""
     done = place.senro("ws", "pull", "latest", "src")
     assert (done.exit_code, done.stderr) == (0, "")
     assert read_folder(place.folder / "src") == TREE_NEW
@@ -208,8 +208,8 @@ def test_a_workspace_is_pulled(place: Place) -> None:
     assert names(place.folder / "deep" / "down") == ["x"]
 
 
-def test_what_is_not_empty_is_refused(place: Place) -> None:
-    """Without --force a folder that holds something stays as it is; with it, it is replaced whole."""
+def test_pull_into_a_folder_that_is_not_empty(place: Place) -> None:
+    """It is refused, and replaced as a whole with --force."""
     (place.folder / "mine").mkdir()
     assert place.senro("ws", "pull", "latest", "src", "mine").exit_code == 0
     (place.folder / "mine" / "more").write_bytes(b"")
@@ -223,8 +223,8 @@ def test_what_is_not_empty_is_refused(place: Place) -> None:
 
 
 @pytest.mark.parametrize("damage", ["body", "index"])
-def test_what_is_damaged_replaces_nothing(place: Place, damage: str) -> None:
-    """Verified before it is moved: a damaged or missing snapshot leaves the destination byte for byte as it was."""
+def test_pull_of_a_damaged_snapshot(place: Place, damage: str) -> None:
+    """A damaged or missing snapshot leaves the destination unchanged."""
     (place.folder / "mine").mkdir()
     (place.folder / "mine" / "file").write_bytes(b"mine")
     digest = TREE_NEW.digest if damage == "index" else file("a", NEW["a"]).digest
@@ -240,8 +240,8 @@ def test_what_is_damaged_replaces_nothing(place: Place, damage: str) -> None:
 
 @pytest.mark.parametrize("force", [[], ["--force"]])
 @pytest.mark.parametrize("destination", [".", "..", "../{here}", "../../{above}", "deep/..", "here", "above/{here}"])
-def test_the_working_folder_is_not_replaced(place: Place, destination: str, force: list[str]) -> None:
-    """Neither it nor one above it, however it is named, by links too, with --force or without."""
+def test_pull_does_not_replace_the_working_folder(place: Place, destination: str, force: list[str]) -> None:
+    """Nor a folder above it, whatever its path, with or without --force."""
     (place.folder / "deep").mkdir()
     (place.folder / "here").symlink_to(".")
     (place.folder / "above").symlink_to("..")
@@ -253,8 +253,8 @@ def test_the_working_folder_is_not_replaced(place: Place, destination: str, forc
     assert read_folder_as_is(place.folder) == before
 
 
-def test_what_is_no_folder_is_not_replaced(place: Place) -> None:
-    """With --force or without."""
+def test_pull_does_not_replace_a_file(place: Place) -> None:
+    """With or without --force."""
     (place.folder / "file").write_bytes(b"")
     for force in ([], ["--force"]):
         done = place.senro("ws", "pull", "latest", "src", "file", *force)
@@ -263,8 +263,8 @@ def test_what_is_no_folder_is_not_replaced(place: Place) -> None:
     assert (place.folder / "file").read_bytes() == b""
 
 
-def test_a_sibling_is_replaced(place: Place) -> None:
-    """A folder beside the working one is what its path says, by `..` and through links."""
+def test_pull_into_a_sibling_folder(place: Place) -> None:
+    """A path with `..` or through a link works."""
     (place.folder / "sub").mkdir()
     (place.folder / "link").symlink_to("sub")
     assert place.senro("ws", "pull", "latest", "src", "sub/../one").exit_code == 0
@@ -280,8 +280,8 @@ def test_a_sibling_is_replaced(place: Place) -> None:
 # --- diff ----------------------------------------------------------------------------------------------------
 
 
-def test_two_runs_differ(place: Place) -> None:
-    """Exit 1, each path that differs and how; a workspace that only one run has is said."""
+def test_diff(place: Place) -> None:
+    """Exit code 1, and each path that differs, and workspaces of only one run."""
     done = place.senro("ws", "diff", FIRST, SECOND)
     assert (done.exit_code, done.stderr) == (1, "")
     assert done.stdout.splitlines() == [
@@ -294,8 +294,8 @@ def test_two_runs_differ(place: Place) -> None:
     ]
 
 
-def test_nothing_differs(place: Place) -> None:
-    """Exit 0 for what is equal, without an index: that of a snapshot that is dropped is not needed."""
+def test_diff_of_equal_workspaces(place: Place) -> None:
+    """Exit code 0 without reading the snapshots, which may have been removed."""
     for path in (place.cache / "index").rglob("*"):
         if path.is_file():
             path.unlink()
@@ -306,14 +306,14 @@ def test_nothing_differs(place: Place) -> None:
     assert "not in this store" in done.stderr
 
 
-def test_kinds_and_modes(place: Place) -> None:
-    """A kind that changed, a mode alone, a mode with the content."""
+def test_diff_of_kinds_and_modes(place: Place) -> None:
+    """A changed kind, a mode alone, a mode with the content."""
     before = Tree((file("a", b"1"), file("b", b"1"), file("c", b"1", executable=True), directory("t")))
     after = Tree((file("a", b"1", executable=True), file("b", b"22", executable=True), file("c", b"2"), file("t")))
     place.snapshot("x", before, dict.fromkeys("abc", b"1"))
     place.snapshot("y", after, {"a": b"1", "b": b"22", "c": b"2", "t": b""})
-    place.run("20261201T000000Z-aaaaaa", opened("x", before))
-    place.run("20261201T000000Z-bbbbbb", opened("x", after))
+    place.run("20261201T000000Z-aaaaaa", workspace_opened("x", before))
+    place.run("20261201T000000Z-bbbbbb", workspace_opened("x", after))
     done = place.senro("ws", "diff", "20261201T000000Z-a", "latest", "x")
     assert done.stdout.splitlines()[1:] == [
         "  mode           a  (executable now)",
@@ -323,8 +323,8 @@ def test_kinds_and_modes(place: Place) -> None:
     ]
 
 
-def test_for_a_program(place: Place) -> None:
-    """`--json`: the same with both entries of each path, digests included."""
+def test_diff_json(place: Place) -> None:
+    """`--json` prints the same, with both entries of each path and their digests."""
     done = place.senro("ws", "diff", FIRST, SECOND, "--json")
     assert done.exit_code == 1
     told = json.loads(done.stdout)
@@ -345,8 +345,8 @@ def test_for_a_program(place: Place) -> None:
     assert json.loads(place.senro("ws", "diff", "latest", "latest", "--json").stdout)["equal"] is True
 
 
-def test_runs_without_workspaces(place: Place) -> None:
-    """Nothing differs where there is nothing."""
+def test_diff_without_workspaces(place: Place) -> None:
+    """Two runs without workspaces are equal."""
     place.run("20261201T000000Z-aaaaaa")
     done = place.senro("ws", "diff", "latest", "latest")
     assert (done.exit_code, done.stdout) == (0, "neither run has a workspace\n")
@@ -355,16 +355,16 @@ def test_runs_without_workspaces(place: Place) -> None:
 # --- gc ------------------------------------------------------------------------------------------------------
 
 
-def aged(place: Place, days: float) -> None:
-    """Let everything in the store have been used so many days ago."""
+def age(place: Place, days: float) -> None:
+    """Sets the last use of everything in the store to `days` days ago."""
     for path in (place.cache / "index").rglob("*"):
         os.utime(path, (time.time() - days * 86_400,) * 2)
 
 
-def test_what_was_not_used_for_long_goes(place: Place) -> None:
-    """By default after thirty days; what a failed run needs stays, and the run that needs it is named."""
+def test_gc_by_age(place: Place) -> None:
+    """The default is thirty days. The snapshots of a failed run are kept, and the run is named."""
     assert place.senro("cache", "gc").stdout.startswith("dropped nothing; freed 0 B, kept ")
-    aged(place, 31)
+    age(place, 31)
     before = read_folder(place.cache)
     dry = place.senro("cache", "gc", "--dry-run")
     assert dry.stdout.startswith("would drop 1 snapshot; would free ")
@@ -381,8 +381,8 @@ def test_what_was_not_used_for_long_goes(place: Place) -> None:
     assert "the snapshot is not in this store; run the step that made it again" in gone.stderr
 
 
-def test_until_it_fits(place: Place) -> None:
-    """By size the longest unused go; where what is needed takes more, that is said."""
+def test_gc_by_size(place: Place) -> None:
+    """The longest unused entries are removed. If what is needed exceeds the bound, the output says so."""
     done = place.senro("cache", "gc", "--max-age", "1000d", "--max-size", "1")
     assert done.stdout.startswith("dropped 1 snapshot;")
     assert done.stdout.splitlines()[-1] == "This is more than 1 B, but all of it is needed."
@@ -390,7 +390,7 @@ def test_until_it_fits(place: Place) -> None:
 
 
 def keep(place: Place, name: str, *, age: float, digest: str = TREE_NEW.digest) -> Path:
-    """A persistent workspace of 5 bytes that was made so many seconds ago and may be an hour old; returns its place."""
+    """Creates a persistent workspace of 5 bytes, `age` seconds old, with a max_age of an hour. Returns its folder."""
 
     async def make() -> None:
         async with FolderPersistentStore(str(place.cache)).lock(name, since="now") as lock:
@@ -402,8 +402,8 @@ def keep(place: Place, name: str, *, age: float, digest: str = TREE_NEW.digest) 
     return place.cache / "persistent" / name
 
 
-def test_persistent_workspaces_go_by_their_own_age(place: Place) -> None:
-    """One that is older than it may be is evicted, unless a run has it; a younger one stays, whatever --max-age is."""
+def test_gc_evicts_expired_persistent_workspaces(place: Place) -> None:
+    """One past its own max_age is evicted unless a run has it; --max-age does not matter."""
     for name, age in (("old", 4000), ("young", 3000), ("held", 4000)):
         keep(place, name, age=age)
 
@@ -421,10 +421,10 @@ def test_persistent_workspaces_go_by_their_own_age(place: Place) -> None:
 
 
 @pytest.mark.parametrize("moment", ["renamed", "unlinked", "swapping"])
-def test_what_was_cut_is_ended(place: Place, moment: str) -> None:
-    """What a killed run left of an eviction or a swap is freed, whatever its age; its snapshot is needed no more.
+def test_gc_completes_interrupted_evictions(place: Place, moment: str) -> None:
+    """What a killed run left of an eviction or a swap is removed, and its snapshot is no longer needed.
 
-    Without content there is nothing to put back; what content there is stays. A dry run says so and changes nothing.
+    Without content there is nothing to restore; existing content stays. A dry run reports this and changes nothing.
     """
     cut = keep(place, "cut", age=10)
     gone = cut / ".content.senro-0123456789ab.gone"
@@ -445,20 +445,20 @@ def test_what_was_cut_is_ended(place: Place, moment: str) -> None:
     assert place.senro("cache", "gc").stdout.startswith("dropped nothing; freed 0 B, ")
 
 
-def test_a_snapshot_goes_with_the_workspace_that_was_cut(place: Place) -> None:
-    """What a workspace would have been put back to is dropped once its eviction has been ended."""
+def test_gc_removes_the_snapshot_of_an_interrupted_eviction(place: Place) -> None:
+    """The snapshot for the repair is removed after the eviction is complete."""
     cut = keep(place, "cut", age=10)
-    aged(place, 31)
+    age(place, 31)
     assert place.senro("cache", "gc").stdout.startswith("dropped nothing; freed 0 B, ")
     (cut / "content").rename(cut / ".content.senro-0123456789ab.gone")
     assert place.senro("cache", "gc").stdout.startswith("dropped 1 snapshot; freed ")
 
 
-def test_one_that_cannot_be_seen_to(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is named with what is wrong, stays, and keeps nobody from the others; snapshots are dropped all the same."""
+def test_gc_reports_a_workspace_that_cannot_be_evicted(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named with the reason and stays; other workspaces and snapshots are removed."""
     for name in ("bad", "good"):
         keep(place, name, age=4000, digest=Tree().digest)
-    aged(place, 31)
+    age(place, 31)
 
     def refusing(folder: Path) -> Generator[None, None, None]:
         if folder.parent.name == "bad":
@@ -482,9 +482,9 @@ def test_one_that_cannot_be_seen_to(place: Place, monkeypatch: pytest.MonkeyPatc
         (["--max-size", "-1"], "--max-size: `-1` is no size"),
     ],
 )
-def test_bounds_that_are_none(place: Place, words: list[str], problem: str) -> None:
-    """Exit 2 and what to write; nothing is dropped."""
-    aged(place, 31)
+def test_invalid_bounds(place: Place, words: list[str], problem: str) -> None:
+    """Exit code 2 and what to write; nothing is removed."""
+    age(place, 31)
     before = read_folder(place.cache)
     done = place.senro("cache", "gc", *words)
     assert done.exit_code == 2

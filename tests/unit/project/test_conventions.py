@@ -1,4 +1,4 @@
-"""The rules that hold for every file."""
+"""Rules for all files."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LONGEST = 500
 
 
 @pytest.mark.parametrize("path", TESTS, ids=lambda path: path.name)
-def test_every_test_says_what_it_proves(path: Path) -> None:
-    """Each test function has a docstring."""
+def test_every_test_has_a_docstring(path: Path) -> None:
+    """The docstring is the claim of the test."""
     functions = [
         node
         for node in ast.walk(ast.parse(path.read_text()))
@@ -25,17 +25,17 @@ def test_every_test_says_what_it_proves(path: Path) -> None:
     assert [node.name for node in functions if not ast.get_docstring(node)] == []
 
 
-def test_no_file_is_longer_than_five_hundred_lines() -> None:
-    """A file of the package or of its tests that passes 500 lines says so, and why, in its docstring."""
+def test_long_files_give_a_reason() -> None:
+    """A file of more than 500 lines gives the reason in its docstring."""
     long = [path for path in (*SOURCES, *ROOT.glob("tests/**/*.py")) if len(path.read_text().splitlines()) > LONGEST]
     silent = [path.name for path in long if "500 lines" not in (ast.get_docstring(ast.parse(path.read_text())) or "")]
     assert silent == []
 
 
-def test_the_end_to_end_tests_stand_on_what_users_have() -> None:
-    """No end-to-end test imports a helper of these tests or an HTTP client: `senro.testing` is all there is.
+def test_the_end_to_end_tests_use_only_senro_testing() -> None:
+    """They import no helper of these tests and no HTTP client.
 
-    But for what starts an object store, which is another program, as `weed server` in a shell would be.
+    Except for the helper that starts an object store, which is another program.
     """
     for path in ROOT.glob("tests/e2e/*.py"):
         nodes = list(ast.walk(ast.parse(path.read_text())))
@@ -47,8 +47,8 @@ def test_the_end_to_end_tests_stand_on_what_users_have() -> None:
         )
 
 
-def test_nothing_is_left_to_do() -> None:
-    """No source file holds a stub or a note of something to be done."""
+def test_no_todo_is_left() -> None:
+    """No source file has a stub or a note of work to do."""
     words = ("TODO", "FIXME", "XXX", "NotImplementedError", "pragma: no cover")
     found = [(path.name, word) for path in SOURCES for word in words if word in path.read_text()]
     assert found == []

@@ -1,4 +1,4 @@
-"""References to `docs/design` and links between the repository's Markdown pages lead to what exists."""
+"""References to `docs/design`, and links between the Markdown pages of the repository, are valid."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 
 
 def texts() -> Iterator[Path]:
-    """The text files of the repository, without recordings and without what tools leave behind."""
+    """Yields the text files of the repository, without recordings and generated files."""
     yield from (path for path in sorted(ROOT.iterdir()) if path.suffix in {".md", ".toml"} or path.name == "Makefile")
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*")):
@@ -38,7 +38,7 @@ def texts() -> Iterator[Path]:
 
 
 def read(path: Path) -> str:
-    """The text of a file; a file that is not UTF-8 has none."""
+    """Returns the text of a file; "" if it is not UTF-8."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -46,10 +46,10 @@ def read(path: Path) -> str:
 
 
 def anchors_of(markdown: str) -> set[str]:
-    """The anchors that GitHub gives to the headings of a page.
+    """Returns the anchors that GitHub gives to the headings of a page.
 
-    A heading's text in lower case, without anything but letters, digits, `_`, `-` and blanks; blanks become `-`. An
-    anchor that is taken already gets `-1`, `-2` and so on.
+    An anchor is the heading in lower case, with only letters, digits, `_`, `-` and blanks, in which blanks become `-`.
+    An anchor that exists already gets `-1`, `-2` and so on.
     """
     found: set[str] = set()
     count: Counter[str] = Counter()
@@ -63,12 +63,12 @@ def anchors_of(markdown: str) -> set[str]:
 
 @cache
 def anchors(path: Path) -> set[str]:
-    """The anchors of the page at `path`."""
+    """Returns the anchors of the page at `path`."""
     return anchors_of(read(path))
 
 
 def broken_references(text: str) -> list[str]:
-    """The references to `docs/design` in `text` whose page or heading does not exist."""
+    """Returns the references to `docs/design` in `text` whose page or heading does not exist."""
     broken = []
     for found in REFERENCE.finditer(text):
         page = DESIGN / found["page"]
@@ -78,7 +78,7 @@ def broken_references(text: str) -> list[str]:
 
 
 def broken_links(page: Path, markdown: str) -> list[str]:
-    """The relative links in `markdown`, the text of `page`, whose file or heading does not exist."""
+    """Returns the relative links in `markdown`, the text of `page`, whose file or heading does not exist."""
     broken = []
     for found in LINK.finditer(CODE.sub("", FENCE.sub("", markdown))):
         target, _, anchor = found["target"].partition("#")
@@ -94,20 +94,20 @@ TEXTS = list(texts())
 PAGES = [path for path in TEXTS if path.suffix == ".md"]
 
 
-def test_every_reference_to_the_design_leads_to_a_heading() -> None:
-    """Each `docs/design/<page>.md#<anchor>` in a text file of the repository names a page and a heading of it."""
+def test_every_reference_to_the_design_is_valid() -> None:
+    """Each `docs/design/<page>.md#<anchor>` in a text file names a page and a heading of it."""
     broken = {str(path.relative_to(ROOT)): wrong for path in TEXTS if (wrong := broken_references(read(path)))}
     assert broken == {}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_relative_link_leads_somewhere(page: Path) -> None:
-    """Each relative link of a Markdown page leads to a file, and to a heading of it where it names one."""
+def test_every_relative_link_is_valid(page: Path) -> None:
+    """Each relative link of a Markdown page names a file, and a heading of it if it has an anchor."""
     assert broken_links(page, read(page)) == []
 
 
 def test_the_design_has_references() -> None:
-    """The files that are searched include the code, and the pattern finds its references."""
+    """The searched files include the code, and the pattern finds references in it."""
     assert any(REFERENCE.search(read(path)) for path in TEXTS if path.is_relative_to(ROOT / "senro"))
 
 
@@ -152,7 +152,7 @@ def test_anchors_are_github_s(markdown: str, expected: set[str]) -> None:
 
 def test_a_broken_reference_is_found() -> None:
     """A page and a heading that do not exist are reported; a page alone is a reference too."""
-    # Put together here, so that the test of all references does not find them in this file.
+    # Concatenated, so that the test of all references does not find them in this file.
     folder = "docs/" + "design/"
     good = f"{folder}api-rules.md {folder}api-rules.md#quantities. "
     assert broken_references(good + f"{folder}no-page.md {folder}api-rules.md#no-heading)") == [

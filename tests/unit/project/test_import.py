@@ -1,4 +1,4 @@
-"""A pod that imports a pipeline file has nothing but the standard library, and `import senro` is to be quick."""
+"""A pod imports a pipeline file with only the standard library, and `import senro` is fast."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ names = [senro.Step, senro.Workflow, senro.Mount, senro.SenroError, senro.PlanEr
 """
 
 HEAVY = {"asyncio", "msgspec", "ssl", "http", "logging", "subprocess", "socket", "email", "urllib.request", "anyio"}
-"""What no pipeline file should pay for."""
+"""Modules that a pipeline file must not import."""
 
 
-def loaded(program: str, folder: Path) -> set[str]:
-    """The modules that the program loaded, in an interpreter of its own that reads nothing of the user's."""
+def loaded_modules(program: str, folder: Path) -> set[str]:
+    """Returns the modules that the program imports, in an isolated interpreter."""
     path = [str(ROOT), str(folder)]
     script = f"{BLOCKED}sys.path[:0] = {path!r}\n{program}\nprint(json.dumps(sorted(set(sys.modules) - before)))\n"
     ran = subprocess.run(
@@ -60,34 +60,34 @@ def loaded(program: str, folder: Path) -> set[str]:
     return set(json.loads(ran.stdout))
 
 
-def test_senro_is_imported_with_the_standard_library_alone(tmp_path: Path) -> None:
-    """`import senro` loads itself and nothing that costs."""
-    modules = loaded("import senro", tmp_path)
+def test_senro_needs_only_the_standard_library(tmp_path: Path) -> None:
+    """`import senro` imports itself and no expensive module."""
+    modules = loaded_modules("import senro", tmp_path)
     assert {name for name in modules if name.startswith("senro")} == {"senro", "senro._version"}
     assert not modules & HEAVY
 
 
-def test_a_pipeline_file_is_imported_with_the_standard_library_alone(tmp_path: Path) -> None:
-    """Every name that a pipeline file uses, in a pod without any other package."""
+def test_a_pipeline_file_needs_only_the_standard_library(tmp_path: Path) -> None:
+    """Every name that a pipeline file uses works without other packages."""
     (tmp_path / "release.py").write_text(PIPELINE)
-    modules = loaded("import release", tmp_path)
+    modules = loaded_modules("import release", tmp_path)
     assert not modules & HEAVY
     assert not [name for name in modules if name.startswith(("senro.app", "senro.adapters", "senro.devcluster"))]
 
 
-def test_a_plan_is_built_with_the_standard_library_alone(tmp_path: Path) -> None:
-    """So is a plan, refusals included."""
+def test_build_needs_only_the_standard_library(tmp_path: Path) -> None:
+    """So does `build`, also if it refuses the pipeline."""
     (tmp_path / "release.py").write_text(PIPELINE)
     program = (
         "import release, senro\nassert len(release.p.build().steps) == 2\n"
         "try:\n    senro.Pipeline('Bad').build()\nexcept senro.PlanError as error:\n    assert error.refusals"
     )
-    assert "senro.domain.plan.plan" in loaded(program, tmp_path)
+    assert "senro.domain.plan.plan" in loaded_modules(program, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["run", "run_sync", "Result"])
-def test_what_runs_plans_asks_for_more(tmp_path: Path, name: str) -> None:
-    """The block works: what does need a client is refused under it, by the name of the package."""
+def test_running_a_plan_needs_packages(tmp_path: Path, name: str) -> None:
+    """The isolation works: running a plan fails in it with the name of a missing package."""
     program = f"import senro\ntry:\n    senro.{name}\nexcept ModuleNotFoundError as error:\n    assert error.name"
-    modules = loaded(f"{program}\nelse:\n    assert senro.{name}.__module__ == 'senro.api.result'", tmp_path)
+    modules = loaded_modules(f"{program}\nelse:\n    assert senro.{name}.__module__ == 'senro.api.result'", tmp_path)
     assert "senro" in modules

@@ -1,4 +1,4 @@
-"""The import graph of the package: no cycles, and a domain without loose modules."""
+"""The import graph of the package has no cycles."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import pytest
 
 ROOT = "senro"
 PACKAGES = ("senro", "senro.adapters", "senro.app", "senro.cli", "senro.domain")
-"""Packages whose direct children must form no cycle among themselves."""
+"""Packages whose children must not import each other in a cycle."""
 
 
 @cache
 def import_graph() -> grimp.ImportGraph:
-    """Every import of the package, those for type checkers included."""
+    """Returns all imports of the package, including those for type checkers."""
     return grimp.build_graph(ROOT, cache_dir=None)
 
 
 def strong_components(graph: Mapping[str, frozenset[str]]) -> Iterator[set[str]]:
-    """The sets of more than one node in which each node reaches every other one."""
+    """Returns the sets of more than one node in which each node reaches the others."""
     reached = {node: _reachable(graph, node) for node in graph}
     seen: set[str] = set()
     for node in graph:
@@ -41,16 +41,16 @@ def _reachable(graph: Mapping[str, frozenset[str]], start: str) -> set[str]:
     return found
 
 
-def test_modules_import_each_other_in_no_cycle() -> None:
-    """No chain of imports leads from a module back to it, not even for type checkers alone."""
+def test_modules_have_no_import_cycle() -> None:
+    """No chain of imports leads from a module back to it, including imports for type checkers."""
     graph = import_graph()
     modules = {name: frozenset(graph.find_modules_directly_imported_by(name)) for name in graph.modules}
     assert [sorted(cycle) for cycle in strong_components(modules)] == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_packages_import_each_other_in_no_cycle(package: str) -> None:
-    """Nor does one lead from a child of these packages, with all that is in it, back to it by way of another child."""
+def test_packages_have_no_import_cycle(package: str) -> None:
+    """No chain leads from a child of these packages, with its modules, through another child back to it."""
     graph = import_graph()
 
     def child(name: str) -> str:
@@ -67,8 +67,8 @@ def test_packages_import_each_other_in_no_cycle(package: str) -> None:
     assert [sorted(cycle) for cycle in strong_components(edges)] == []
 
 
-def test_the_domain_has_packages_alone() -> None:
-    """No module stands in `senro.domain` itself but the errors, which every layer raises."""
+def test_the_domain_has_only_packages() -> None:
+    """The only module directly in `senro.domain` is errors, which every layer raises."""
     graph = import_graph()
     modules = {name for name in graph.find_children("senro.domain") if not graph.find_children(name)}
     assert modules == {"senro.domain.errors"}

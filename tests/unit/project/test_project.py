@@ -1,4 +1,4 @@
-"""What the project's own files claim about each other."""
+"""Consistency of the project's own files."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ CODE = sorted(path for folder in FOLDERS for path in ROOT.glob(f"{folder}/**/*.p
 
 
 def name_of(requirement: str) -> str:
-    """The package of a requirement."""
+    """Returns the name of the package in a requirement."""
     found = re.match(r"[A-Za-z0-9._-]+", requirement)
     assert found is not None
     return re.sub(r"[._-]+", "-", found.group()).lower()
 
 
-def test_the_pythons() -> None:
-    """Python 3.11 is the oldest for every tool, and each version to 3.14 is named."""
+def test_the_python_versions() -> None:
+    """Python 3.11 is the oldest version for every tool, and all versions to 3.14 are named."""
     prefix = "Programming Language :: Python :: "
     versions = [name.removeprefix(prefix) for name in PROJECT["classifiers"] if name.startswith(prefix)]
     assert versions == ["3.11", "3.12", "3.13", "3.14"]
@@ -64,8 +64,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]
 
 
 @pytest.mark.slow
-def test_the_wheel_is_one_package(wheel: zipfile.ZipFile) -> None:
-    """The wheel holds senro, every source file and the mark that it is typed, its metadata, and nothing else."""
+def test_the_content_of_the_wheel(wheel: zipfile.ZipFile) -> None:
+    """It has senro's source files, `py.typed` and the metadata, and nothing else."""
     names = set(wheel.namelist())
     metadata = f"senro-{PROJECT['version']}.dist-info"
     assert {name.partition("/")[0] for name in names} == {"senro", metadata}
@@ -76,8 +76,8 @@ def test_the_wheel_is_one_package(wheel: zipfile.ZipFile) -> None:
 
 
 @pytest.mark.slow
-def test_the_wheel_asks_for_what_it_imports(wheel: zipfile.ZipFile) -> None:
-    """Installing senro brings every package that it imports, not by way of others, and none that it does not."""
+def test_the_wheel_requires_what_senro_imports(wheel: zipfile.ZipFile) -> None:
+    """It requires exactly the packages that senro imports directly."""
     metadata: Message = message_from_bytes(wheel.read(f"senro-{PROJECT['version']}.dist-info/METADATA"))
     asked = [str(line) for line in metadata.get_all("Requires-Dist", [])]
     needed = {name_of(line) for line in asked if "extra ==" not in line}
@@ -85,13 +85,13 @@ def test_the_wheel_asks_for_what_it_imports(wheel: zipfile.ZipFile) -> None:
     packages = {"pyyaml": "yaml", "backports-zstd": "backports"}
     text = "".join(path.read_text() for path in ROOT.glob("senro/**/*.py"))
     imported = set(re.findall(r"^ *(?:from|import) (\w+)", text, re.MULTILINE)) - set(sys.stdlib_module_names)
-    # rich and obstore are extras; pytest itself loads what imports it; Python 3.14 has compression.
-    beside = {"senro", "rich", "obstore", "pytest", "compression"}
-    assert imported - beside == {packages.get(name, name) for name in needed}
+    # rich and obstore are extras; pytest imports the plugin itself; Python 3.14 has compression.
+    others = {"senro", "rich", "obstore", "pytest", "compression"}
+    assert imported - others == {packages.get(name, name) for name in needed}
 
 
 def test_each_dependency_has_its_line() -> None:
-    """Every package that senro needs, and every one of an extra, has one line in ARCHITECTURE.md, and no other has."""
+    """ARCHITECTURE.md has one line for each dependency and each package of an extra, and no other."""
     wanted = [name_of(line) for line in PROJECT["dependencies"]]
     for extra, lines in PROJECT["optional-dependencies"].items():
         wanted += [f"{name_of(line)} (extra `{extra}`)" for line in lines]
@@ -103,7 +103,7 @@ def test_each_dependency_has_its_line() -> None:
 
 
 def test_each_tool_is_named() -> None:
-    """Every package for development, its type stubs apart, is named in ARCHITECTURE.md."""
+    """ARCHITECTURE.md names each package for development, except type stubs."""
     paragraph = ARCHITECTURE[ARCHITECTURE.index("For development:") :]
     tools = [name_of(line) for line in SETTINGS["dependency-groups"]["dev"]]
     words = {word.lower() for word in re.findall(r"[\w.-]*\w", paragraph)}
@@ -112,7 +112,7 @@ def test_each_tool_is_named() -> None:
 
 
 def test_architecture_names_every_package() -> None:
-    """ARCHITECTURE.md has a picture, a line for every package, and no more than 150 lines."""
+    """ARCHITECTURE.md has a picture, a line for each package, and at most 150 lines."""
     assert len(ARCHITECTURE.splitlines()) <= 150
     packages = {path.parent.name for path in ROOT.glob("senro/*/__init__.py")}
     packages |= {path.parent.name for path in ROOT.glob("senro/domain/*/__init__.py")}
@@ -123,7 +123,7 @@ def test_architecture_names_every_package() -> None:
 
 
 def test_each_ignored_rule_has_its_reason() -> None:
-    """Ruff selects every rule; each one that is ignored stands on a line of its own, with the reason beside it."""
+    """Ruff selects all rules. Each ignored rule is on its own line, with a reason."""
     lint = SETTINGS["tool"]["ruff"]["lint"]
     assert lint["select"] == ["ALL"]
     ignored = [*lint["ignore"], *(code for codes in lint["per-file-ignores"].values() for code in codes)]
@@ -134,7 +134,7 @@ def test_each_ignored_rule_has_its_reason() -> None:
 
 
 def test_mypy_is_strict_everywhere() -> None:
-    """Mypy is strict, and the one thing that is let pass is a foreign package without types, named, with a reason."""
+    """Mypy is strict, and the only exceptions are foreign packages without types, each with a reason."""
     settings = dict(SETTINGS["tool"]["mypy"])
     overrides = settings.pop("overrides")
     assert settings["strict"] is True
@@ -148,7 +148,7 @@ def test_mypy_is_strict_everywhere() -> None:
 
 
 def test_each_exception_has_its_code_and_reason() -> None:
-    """Whatever is excepted from ruff or mypy names the rule and says why, in the same line; no file is as a whole."""
+    """Each exception from ruff or mypy names the rule and a reason on its line; none is for a whole file."""
     allowed = re.compile(r"# noqa: [A-Z]+\d+(, [A-Z]+\d+)* - \S.+|# type: ignore\[[a-z-]+(, [a-z-]+)*\] +# \S.+")
     wrong = []
     for path in CODE:
@@ -160,8 +160,8 @@ def test_each_exception_has_its_code_and_reason() -> None:
     assert wrong == []
 
 
-def test_the_readmes_pipeline_is_one() -> None:
-    """What the README shows first is a pipeline without a mistake, word by word."""
+def test_the_readmes_pipeline_builds() -> None:
+    """The first code block of the README is a valid pipeline."""
     code = README[README.index("```python") + len("```python") :]
     names: dict[str, Any] = {}
     exec(code[: code.index("```")], names)
@@ -171,15 +171,15 @@ def test_the_readmes_pipeline_is_one() -> None:
 
 
 def test_the_readme_names_three_commands() -> None:
-    """The first block of shell lines is `make demo`, `make check` and `make test`, and none needs another."""
+    """The first shell block is `make demo`, `make check` and `make test`."""
     first = README[README.index("```\n", README.index("## Try it")) + 4 :]
     lines = first[: first.index("```")].splitlines()
     assert [line.partition("#")[0].strip() for line in lines] == ["make demo", "make check", "make test"]
 
 
 def test_every_target_exists() -> None:
-    """Each `make TARGET` of the README is one of the Makefile's, and sets up what it needs."""
-    named = set(re.findall(r"make ([a-z][a-z-]*)", README)) - {"dist"}  # what the README's own pipeline makes
+    """Each `make TARGET` in the README is in the Makefile, and sets up its environment."""
+    named = set(re.findall(r"make ([a-z][a-z-]*)", README)) - {"dist"}  # a command of the README's pipeline
     assert {"demo", "test", "soak", "bench", "test-cluster"} <= named
     for target in named:
         found = re.search(rf"^{target}:(.*)$", MAKEFILE, re.MULTILINE)
@@ -188,8 +188,8 @@ def test_every_target_exists() -> None:
     assert re.search(r"^lint: \$\(VENV\)/\.dev$", MAKEFILE, re.MULTILINE)
 
 
-def test_ci_runs_what_people_run() -> None:
-    """.ci/run is `make check` and `make test`, stops at the first error, and lets no test go without bubblewrap."""
+def test_ci_runs_make_check_and_make_test() -> None:
+    """.ci/run is executable, stops at the first error, sets CI, and ends with `make check` and `make test`."""
     path = ROOT / ".ci" / "run"
     lines = path.read_text().splitlines()
     assert lines[-2:] == ["make check", "make test"]
@@ -199,7 +199,7 @@ def test_ci_runs_what_people_run() -> None:
 
 
 def test_the_licence_and_the_changes() -> None:
-    """The licence is Apache-2.0, the changes have a section for this version, and the package says it too."""
+    """The licence is Apache-2.0, and CHANGELOG.md has a section for this version, which the package has too."""
     assert PROJECT["license"] == "Apache-2.0"
     assert "Apache License\n                           Version 2.0" in (ROOT / "LICENSE").read_text()
     assert f"\n## {PROJECT['version']}" in (ROOT / "CHANGELOG.md").read_text()
@@ -207,17 +207,17 @@ def test_the_licence_and_the_changes() -> None:
 
 
 def test_each_port_has_its_suite() -> None:
-    """Each protocol and class of senro/ports that an adapter or a fake takes the place of has a conformance suite."""
+    """Each protocol and class of senro/ports that an adapter or a fake implements has a conformance suite."""
     suites = "".join(path.read_text() for path in ROOT.glob("tests/contract/ports/*_suite.py"))
     for path in ROOT.glob("senro/ports/*.py"):
         words = re.findall(r"^class (\w+)\(.*Protocol\):|^class (Reporter):", path.read_text(), re.MULTILINE)
-        parts = {"Pods", "Logs", "Execs", "Secrets", "Events", "Leases"}  # Cluster is all of them
+        parts = {"Pods", "Logs", "Execs", "Secrets", "Events", "Leases"}  # Cluster combines them
         for name in {protocol or base for protocol, base in words} - parts - {"StepLog", "Unpacking", "Archive"}:
             assert re.search(rf"\bfrom senro\.ports\.{path.stem} import .*\b{name}\b", suites), name
 
 
-def test_no_recording_was_touched() -> None:
-    """The recordings are complete and byte for byte what was recorded: `sha256sum -c ../recordings.sha256`."""
+def test_the_recordings_are_unchanged() -> None:
+    """The recordings are complete and unchanged: `sha256sum -c ../recordings.sha256`."""
     lines = (RECORDINGS.parent / "recordings.sha256").read_text().splitlines()
     recorded = {name: digest for digest, name in (line.split("  ") for line in lines)}
     there = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in RECORDINGS.iterdir()}

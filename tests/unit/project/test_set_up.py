@@ -1,4 +1,4 @@
-"""`tools/set-up` says what is missing and how to mend it."""
+"""`tools/set-up` reports what is missing and how to fix it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def set_up(folder: Path, python: str | None) -> subprocess.CompletedProcess[str]:
-    """Run it with this script as the only `python3`, and neither uv nor any other Python on the path."""
+    """Runs it with this script as the only `python3` on the path, without uv."""
     tools = folder / "bin"
     tools.mkdir()
     for name in ("sh", "touch"):
@@ -38,8 +38,8 @@ def set_up(folder: Path, python: str | None) -> subprocess.CompletedProcess[str]
     ],
     ids=["no-python", "too-old", "no-ensurepip"],
 )
-def test_what_is_missing_is_said_with_its_fix(tmp_path: Path, python: str | None, words: list[str]) -> None:
-    """Without a usable Python the set-up ends at once, with the sentence that mends it, and makes nothing."""
+def test_a_missing_python_is_reported(tmp_path: Path, python: str | None, words: list[str]) -> None:
+    """Without a usable Python it fails at once with a fix, and creates nothing."""
     done = set_up(tmp_path, python)
     assert done.returncode == 1
     assert all(word in done.stderr for word in words)

@@ -1,4 +1,4 @@
-"""What becomes of the tests that need bubblewrap where it cannot run."""
+"""Tests that need bubblewrap, on a machine without it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEEDS_IT = "tests/e2e/test_pipelines.py::test_a_read_only_mount_in_a_pod"
     [("", "0", 0, "1 skipped"), ("true", "0", 1, "1 error"), ("true", "1", 1, "1 error")],
 )
 def test_a_test_that_needs_bubblewrap(ci: str, workers: str, code: int, told: str) -> None:
-    """It is skipped by name with the reason; where CI is set it fails instead, in a worker of pytest-xdist too."""
+    """It is skipped with the reason; with CI set it fails, also in a worker of pytest-xdist."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n", workers, "-p", "no:cacheprovider", NEEDS_IT],
         cwd=ROOT,
