@@ -1,4 +1,4 @@
-"""The fields of a header block: what is a number, and what a block's bytes come to."""
+"""The fields of a header block: numbers and checksums."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CHARACTERS = [b"0", b"1", b"7", b"8", b"9", b" ", b"\0", b"+", b"-", b"_", b"o"
 
 
 def _block(field: bytes, start: int) -> bytes:
-    """A file's header with these bytes at `start`, and the checksum that they come to."""
+    """A file's header with these bytes at `start`, and its checksum."""
     block = bytearray(member_header(0, Entry("a", "file")))
     block[start : start + len(field)] = field
     block[148:156] = b" " * 8
@@ -26,7 +26,7 @@ def _block(field: bytes, start: int) -> bytes:
 
 
 def _expected(field: bytes, rule: str) -> int | str:
-    """What the field says by POSIX ustar and by GNU's base 256, or the rule by which it is refused."""
+    """The value of the field by POSIX ustar and GNU's base 256, or the rule by which it is refused."""
     if field[0] == 0x80:
         return int.from_bytes(field[1:], "big")
     match = _OCTAL.match(field)
@@ -45,7 +45,7 @@ def _fields(length: int) -> st.SearchStrategy[bytes]:
 @example(b"  17 \0 \0\0\0\0\0")
 @example(bytes(12))
 def test_a_size_is_octal_or_base_256_or_refused(field: bytes) -> None:
-    """A size is what POSIX and GNU say it is; a sign, an underscore or a digit past 7 is refused, never read along."""
+    """A size has the value of POSIX and GNU; a sign, an underscore or a digit above 7 is refused."""
     block = _block(field, 124)
     try:
         found: int | str = read_header(block).size
@@ -57,7 +57,7 @@ def test_a_size_is_octal_or_base_256_or_refused(field: bytes) -> None:
 @given(_fields(8))
 @example(b"0000644\0")
 def test_a_mode_is_octal_or_base_256_or_refused(field: bytes) -> None:
-    """A mode is read by the same rule, every time that it comes."""
+    """A mode follows the same rule, also when it is cached."""
     block = _block(field, 100)
     for _ in range(2):
         try:
@@ -72,13 +72,13 @@ def test_a_mode_is_octal_or_base_256_or_refused(field: bytes) -> None:
 @example(b"\xff" * 256)
 @example(b"")
 def test_the_sum_of_a_block(block: bytes) -> None:
-    """The sum of at most 512 bytes is exact, whatever they are."""
+    """The sum of at most 512 bytes is exact."""
     assert byte_sum(block) == sum(block)
 
 
 @given(st.integers(min_value=0, max_value=511), st.integers(min_value=1, max_value=255))
 def test_a_header_with_one_byte_changed_is_refused(place: int, by: int) -> None:
-    """One byte of a header that is another makes the header one that is refused, or whose checksum says the same."""
+    """A header with one changed byte is refused, or its checksum is the same."""
     block = bytearray(_block(b"00000000017\0", 124))
     before = read_header(bytes(block))
     block[place] = (block[place] + by) % 256

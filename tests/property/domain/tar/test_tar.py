@@ -1,4 +1,4 @@
-"""Archives: what other tars make of ours, what ours makes of theirs, and what it refuses."""
+"""Archives are compared with other tars in both directions; hostile ones are refused."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ AWKWARD_CONTENTS = {
 
 
 def _unpacked_by(command: list[str], data: bytes) -> Tree:
-    """What a foreign tar makes of an archive, with the options of the staging script."""
+    """The tree that another tar makes of an archive, with the options of the staging script."""
     with tempfile.TemporaryDirectory() as folder:
         result = subprocess.run(
             [*command, "-x", "-m", "-o", "-f", "-", "-C", folder],
@@ -85,7 +85,7 @@ def _unpacked_by(command: list[str], data: bytes) -> Tree:
 
 
 def _packed_by(command: list[str], tree: Tree, contents: dict[str, bytes], *options: str) -> bytes:
-    """What a foreign tar packs, in the way of the reading script."""
+    """The archive that another tar makes, with the options of the reading script."""
     with tempfile.TemporaryDirectory() as folder:
         make_folder(Path(folder) / "0", tree, contents)
         return subprocess.run(
@@ -116,8 +116,8 @@ def _unpacked_by_tarfile(data: bytes) -> Tree:
 @given(trees())
 @example((AWKWARD, AWKWARD_CONTENTS))
 @example((Tree(), {}))
-def test_read_back(drawn: tuple[Tree, dict[str, bytes]]) -> None:
-    """The domain's reader and Python's tarfile read from an archive the tree that it was made of."""
+def test_a_round_trip(drawn: tuple[Tree, dict[str, bytes]]) -> None:
+    """The domain's reader and Python's tarfile read the tree of which an archive was made."""
     data = archive(*drawn)
     assert read_tree(data) == drawn[0]
     assert _unpacked_by_tarfile(data) == drawn[0]
@@ -126,7 +126,7 @@ def test_read_back(drawn: tuple[Tree, dict[str, bytes]]) -> None:
 @given(trees())
 @example((Tree(), {}))
 def test_no_root_has_a_member(drawn: tuple[Tree, dict[str, bytes]]) -> None:
-    """A mount's root is the pod's own: tar would set its mode and time, which only its owner may."""
+    """The root of a mount is no member: tar would set its mode and time, which only its owner may."""
     with tarfile.open(fileobj=io.BytesIO(archive(*drawn))) as opened:
         names = opened.getnames()
     assert len(names) == len(drawn[0].entries)
@@ -136,8 +136,8 @@ def test_no_root_has_a_member(drawn: tuple[Tree, dict[str, bytes]]) -> None:
 @pytest.mark.slow  # a process for each example
 @given(trees())
 @example((AWKWARD, AWKWARD_CONTENTS))
-def test_gnu_reads_ours(drawn: tuple[Tree, dict[str, bytes]]) -> None:
-    """GNU tar makes of an archive the tree that it was made of, without a word, in the C locale."""
+def test_gnu_tar_reads_it(drawn: tuple[Tree, dict[str, bytes]]) -> None:
+    """GNU tar unpacks the tree without a message, in the C locale."""
     assert _unpacked_by(GNU_TAR, archive(*drawn)) == drawn[0]
 
 
@@ -145,14 +145,14 @@ def test_gnu_reads_ours(drawn: tuple[Tree, dict[str, bytes]]) -> None:
 @needs_busybox
 @given(trees())
 @example((AWKWARD, AWKWARD_CONTENTS))
-def test_busybox_reads_ours(drawn: tuple[Tree, dict[str, bytes]]) -> None:
-    """Busybox tar makes of an archive the tree that it was made of."""
+def test_busybox_tar_reads_it(drawn: tuple[Tree, dict[str, bytes]]) -> None:
+    """Busybox tar unpacks the tree."""
     assert _unpacked_by(BUSYBOX_TAR, archive(*drawn)) == drawn[0]
 
 
 @pytest.mark.parametrize("options", [(), ("--format=ustar",), ("--format=posix",), ("--format=v7",)])
-def test_reads_gnu(options: tuple[str, ...]) -> None:
-    """What GNU tar packs, in each of its formats, is read to the same tree, long names where the format has them."""
+def test_gnu_formats_are_read(options: tuple[str, ...]) -> None:
+    """An archive of GNU tar in each of its formats gives the tree, long names included."""
     tree, contents = AWKWARD, AWKWARD_CONTENTS
     if options and options != ("--format=posix",):
         tree, contents = Tree((file("short", b"1"), directory("d"), link("d/l", "../short"))), {"short": b"1"}
@@ -162,8 +162,8 @@ def test_reads_gnu(options: tuple[str, ...]) -> None:
 @pytest.mark.slow  # a process for each example
 @given(trees())
 @example((AWKWARD, AWKWARD_CONTENTS))
-def test_reads_gnu_default(drawn: tuple[Tree, dict[str, bytes]]) -> None:
-    """What GNU tar packs by default is read to the same tree."""
+def test_gnu_default_is_read(drawn: tuple[Tree, dict[str, bytes]]) -> None:
+    """An archive of GNU tar without options gives the tree."""
     assert read_tree(_packed_by(GNU_TAR, *drawn)) == drawn[0]
 
 
@@ -171,15 +171,15 @@ def test_reads_gnu_default(drawn: tuple[Tree, dict[str, bytes]]) -> None:
 @needs_busybox
 @given(trees())
 @example((AWKWARD, AWKWARD_CONTENTS))
-def test_reads_busybox(drawn: tuple[Tree, dict[str, bytes]]) -> None:
-    """What busybox tar packs is read to the same tree."""
+def test_busybox_is_read(drawn: tuple[Tree, dict[str, bytes]]) -> None:
+    """An archive of busybox tar gives the tree."""
     assert read_tree(_packed_by(BUSYBOX_TAR, *drawn)) == drawn[0]
 
 
 @given(st.lists(trees(), max_size=3))
 @example([(AWKWARD, AWKWARD_CONTENTS)])
-def test_length(drawn: list[tuple[Tree, dict[str, bytes]]]) -> None:
-    """An archive is exactly as long as was said before a byte of it was made, whole blocks all of it."""
+def test_the_length_of_an_archive(drawn: list[tuple[Tree, dict[str, bytes]]]) -> None:
+    """An archive has exactly the length that was computed before, in whole blocks."""
     data = b"".join(members(tree, contents, index) for index, (tree, contents) in enumerate(drawn)) + END
     assert archive_length((index, tree.entries) for index, (tree, _) in enumerate(drawn)) == len(data)
     assert len(data) % 512 == 0
@@ -188,7 +188,7 @@ def test_length(drawn: list[tuple[Tree, dict[str, bytes]]]) -> None:
 @given(trees(), st.data())
 @example((AWKWARD, AWKWARD_CONTENTS), None)
 def test_any_split(drawn: tuple[Tree, dict[str, bytes]], data: st.DataObject | None) -> None:
-    """However the bytes are cut, the events are the same."""
+    """However the bytes are split, the events are the same."""
     whole = archive(*drawn)
     if data is None:
         cuts = list(range(len(whole)))
@@ -199,8 +199,8 @@ def test_any_split(drawn: tuple[Tree, dict[str, bytes]], data: st.DataObject | N
 
 
 @given(trees(), st.data())
-def test_mutated(drawn: tuple[Tree, dict[str, bytes]], data: st.DataObject) -> None:
-    """An archive with any bytes changed, checksums mended or not, gives a tree or a `TreeError`."""
+def test_changed_bytes(drawn: tuple[Tree, dict[str, bytes]], data: st.DataObject) -> None:
+    """An archive with changed bytes, with and without correct checksums, gives a tree or a `TreeError`."""
     whole = bytearray(archive(*drawn))
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(whole) - 1))
@@ -213,8 +213,8 @@ def test_mutated(drawn: tuple[Tree, dict[str, bytes]], data: st.DataObject) -> N
 
 
 @given(st.binary(max_size=3000))
-def test_noise(data: bytes) -> None:
-    """Any bytes at all give a tree or a `TreeError`."""
+def test_any_bytes(data: bytes) -> None:
+    """Any bytes give a tree or a `TreeError`."""
     refusal(data)
 
 
@@ -231,15 +231,15 @@ def test_noise(data: bytes) -> None:
     )
 )
 def test_any_members(pieces: list[bytes]) -> None:
-    """Members in any order end in a `TreeError` or in a tree whose entries are as a tree's must be."""
+    """Members in any order give a `TreeError` or a valid tree."""
     data = b"".join(pieces) + END
     if refusal(data) is None:
         tree = read_tree(data)
         assert Tree(tree.entries) == tree
 
 
-def test_every_cut() -> None:
-    """An archive cut at any block is truncated, also where both GNU and busybox tar would exit 0."""
+def test_a_cut_at_any_block() -> None:
+    """It is refused as truncated, also where GNU and busybox tar exit with 0."""
     tree, contents = (
         Tree((directory("d"), file("d/a", b"x" * 700), file("e"), link("l", "e"))),
         {
@@ -255,8 +255,8 @@ def test_every_cut() -> None:
 
 
 @given(st.integers(0, 2_000))
-def test_every_byte_cut(cut: int) -> None:
-    """So is one that is cut anywhere else."""
+def test_a_cut_at_any_byte(cut: int) -> None:
+    """It is refused as truncated."""
     whole = archive(Tree((file("a", b"x" * 700),)), {"a": b"x" * 700})
     if cut < len(whole):
         error = refusal(whole[:cut])
@@ -274,7 +274,7 @@ def test_every_byte_cut(cut: int) -> None:
     ],
 )
 def test_large_sizes(size: int, field: bytes) -> None:
-    """A size is octal as long as it fits, base-256 beyond, and is read back."""
+    """A size is octal if it fits, else base-256, and is read back."""
     header = member_header(0, Entry("a", "file", size=size))
     assert header[124:136] == field
     assert padding(size) == 0 or padding(size) == 512 - size % 512
@@ -285,15 +285,15 @@ def test_large_sizes(size: int, field: bytes) -> None:
 
 
 @pytest.mark.parametrize("command", [GNU_TAR, pytest.param(BUSYBOX_TAR, marks=needs_busybox)])
-def test_others_read_base_256(command: list[str]) -> None:
-    """GNU and busybox tar list a member past 8 GiB with its size."""
+def test_other_tars_read_base_256(command: list[str]) -> None:
+    """GNU and busybox tar list a member above 8 GiB with its size."""
     header = member_header(0, Entry("a", "file", size=9 * 2**30))
     listed = subprocess.run([*command, "-t", "-v", "-f", "-"], input=header + END, capture_output=True, check=False)
     assert b" 9663676416 " in listed.stdout
 
 
-def test_nothing_of_this_machine() -> None:
-    """A header holds no owner, no time, and of the mode only the executable bit."""
+def test_a_header_is_independent_of_the_machine() -> None:
+    """It has no owner, no time, and only the executable bit of the mode."""
     for entry, mode in (
         (file("a"), 0o644),
         (file("a", executable=True), 0o755),
@@ -305,8 +305,8 @@ def test_nothing_of_this_machine() -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_hostile(name: str) -> None:
-    """What must not be unpacked is refused by the rule that it breaks, in a sentence without control characters."""
+def test_hostile_archives(name: str) -> None:
+    """They are refused by the rule that they violate, in a sentence without control characters."""
     data, rule, *_ = REFUSED[name]
     error = refusal(data)
     assert rule == "io" or (error is not None and error.rule == rule), error
@@ -314,8 +314,8 @@ def test_hostile(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TAKEN)
-def test_hostile_in_looks_alone(name: str) -> None:
-    """What a file system may hold is taken, and what of it does not travel is named."""
+def test_archives_that_only_look_hostile(name: str) -> None:
+    """What a file system may contain is accepted, and what a tree cannot keep is named."""
     found = read_tree(TAKEN[name].data)
     assert (found, found.omitted) == (TAKEN[name].tree, TAKEN[name].omitted)
 
@@ -370,14 +370,14 @@ HARMLESS: dict[str, tuple[bytes, Tree]] = {
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_harmless(name: str) -> None:
-    """What honest tars write in odd ways is taken for what it means."""
+def test_unusual_archives(name: str) -> None:
+    """Unusual archives of honest tars are accepted."""
     data, tree = HARMLESS[name]
     assert read_tree(data + END) == tree
 
 
-def test_counts_members() -> None:
-    """Members are counted as they come; roots, extension headers and the end are none."""
+def test_the_count_of_members() -> None:
+    """Roots, extension headers and the end are no members."""
     reader = ArchiveReader((0, 1))
     reader.receive_data(tar_member("0/", b"5") + tar_member("1/", b"5") + tar_member("p", b"L", b"1/b\0"))
     assert reader.members == 0
@@ -386,24 +386,24 @@ def test_counts_members() -> None:
     reader.receive_eof()
 
 
-def test_hard_link_across() -> None:
-    """A hard link from one tree to another is refused: each is replaced on its own."""
+def test_a_hard_link_to_another_tree() -> None:
+    """It is refused, since each tree is replaced separately."""
     reader = ArchiveReader((0, 1))
     with pytest.raises(TreeError, match="another tree") as caught:
         reader.receive_data(tar_member("0/a") + tar_member("1/a", b"1", target="0/a"))
     assert caught.value.rule == "hardlink"
 
 
-def test_members_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An archive of more members than memory could hold is refused."""
+def test_too_many_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An archive with more members than memory can hold is refused."""
     monkeypatch.setattr(reader_module, "MAX_MEMBERS", 3)
     with pytest.raises(TreeError, match="more than 3 members") as caught:
         ArchiveReader((0,)).receive_data(b"".join(tar_member(f"0/{number}") for number in range(4)))
     assert caught.value.rule == "limit"
 
 
-def test_hard_links_fill_no_disk() -> None:
-    """Hard links come back as copies, so what they may repeat is bounded by what came and by a constant."""
+def test_the_bound_of_hard_links() -> None:
+    """Hard links become copies, so the bytes that they repeat are bounded."""
     manifest = ArchiveAdmission((0,), copies_free=100)
     manifest.admit(Member(0, "a", "file", size=10))
     manifest.digested(0, "a", "sha256:" + "0" * 64)
@@ -416,8 +416,8 @@ def test_hard_links_fill_no_disk() -> None:
     manifest.admit(Member(0, "c", "hardlink", target="a"))
 
 
-def test_directories_that_no_member_is() -> None:
-    """Directories that only stand in the names of others are made, and bounded: by a constant or by the members."""
+def test_the_bound_of_implied_directories() -> None:
+    """Directories that are only in names are created, up to a bound."""
     manifest = ArchiveAdmission((0, 1))
     deep = "/".join("d" * (IMPLIED_FREE // 2))
     for place, name in enumerate(("a", "b")):
@@ -430,8 +430,8 @@ def test_directories_that_no_member_is() -> None:
         manifest.admit(Member(0, f"{number}/f", "file"))
 
 
-def test_names_as_long_as_linux_takes() -> None:
-    """A path of 4,093 bytes travels behind its mount's number; one that is longer, or whose number is, is refused."""
+def test_the_longest_names() -> None:
+    """A path of 4,093 bytes fits with its mount's number; a longer one, or a longer number, is refused."""
     longest = "/".join(["x" * 255] * 15 + ["é" * 125 + "z", "y"])
     assert len(raw(longest)) == MAX_PATH == 4093
     event = ArchiveReader((0,)).receive_data(member_header(0, file(longest)))[0]

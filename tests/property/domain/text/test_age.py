@@ -34,7 +34,7 @@ from senro.domain.text.age import age_text, parse_age
     ],
 )
 def test_each_form(text: str, seconds: int | None) -> None:
-    """Units from the largest to the smallest, each once; a bare number is seconds; anything else is no age."""
+    """Units from large to small, each once; a bare number is seconds; other text is None."""
     assert parse_age(text) == seconds
 
 
@@ -53,14 +53,14 @@ def test_each_form(text: str, seconds: int | None) -> None:
         (30 * 86_400 + 3_599, "30d"),
     ],
 )
-def test_each_age_in_words(seconds: float, text: str) -> None:
-    """The two largest units, the second one only where it is not 0."""
+def test_each_age_as_text(seconds: float, text: str) -> None:
+    """The two largest units, the second one unless it is 0."""
     assert age_text(seconds) == text
 
 
 @given(st.integers(0, 10**9))
-def test_the_words_are_read_back(seconds: int) -> None:
-    """What is shown is an age that is understood, at most the one that was meant, and short of it by its last unit."""
+def test_the_text_is_parsed_back(seconds: int) -> None:
+    """It is a valid age, and below the original by less than its last unit."""
     read = parse_age(age_text(seconds).replace(" ", ""))
     assert read is not None
     assert read <= seconds
@@ -68,7 +68,7 @@ def test_the_words_are_read_back(seconds: int) -> None:
 
 
 @given(st.text(max_size=12))
-def test_any_text_has_an_answer(text: str) -> None:
-    """Never an exception, never less than 0."""
+def test_any_text(text: str) -> None:
+    """It is None or at least 0, and raises nothing."""
     seconds = parse_age(text)
     assert seconds is None or seconds >= 0

@@ -25,7 +25,7 @@ def texts(pieces: list[LogPiece]) -> list[str]:
 
 
 def test_the_recorded_log() -> None:
-    """The recorded log comes out line by line, its last one without a newline once the log is over."""
+    """The recorded log gives its lines, the last one without a newline at the end."""
     exchange = next(
         e
         for e in recording("logs")["exchanges"]
@@ -41,7 +41,7 @@ def test_the_recorded_log() -> None:
 
 
 def test_since() -> None:
-    """A log is followed again from the second of the newest line, in UTC; before any line from its start."""
+    """A log is followed again from the second of the latest line, in UTC; before any line from its start."""
     assert LogLines().since is None
     fold = LogLines()
     fold.feed(line(T1, "a"))
@@ -50,16 +50,16 @@ def test_since() -> None:
     assert fold.since == "2026-11-29T23:15:14Z"
 
 
-def test_equal_lines_are_told_apart_by_count() -> None:
-    """Lines of one moment and one text are as many as the container wrote, break or no break."""
+def test_equal_lines() -> None:
+    """Lines with the same time and text are as many as the container wrote, whatever breaks there are."""
     fold = LogLines()
     assert texts(fold.feed(line(T1, "x") * 2)) == ["x", "x"]
     assert fold.broke_off() == []
     assert texts(fold.feed(line(T1, "x") * 3 + line(T2, "y"))) == ["x", "y"]
 
 
-def test_a_torn_line_comes_again() -> None:
-    """A line that a break cut in two is dropped and given out whole when it comes again."""
+def test_a_line_that_a_break_cuts() -> None:
+    """It is dropped, and returned when it comes again."""
     fold = LogLines()
     assert texts(fold.feed(line(T1, "a") + line(T2, "whole")[:-3])) == ["a"]
     assert fold.broke_off() == []
@@ -68,7 +68,7 @@ def test_a_torn_line_comes_again() -> None:
 
 
 def test_a_rotated_file() -> None:
-    """Where the newest file no longer holds what was seen, everything in it is new."""
+    """If the newest file no longer has the lines that were returned, all its lines are new."""
     fold = LogLines()
     fold.feed(line(T1, "a") + line(T1, "b"))
     fold.broke_off()
@@ -76,7 +76,7 @@ def test_a_rotated_file() -> None:
 
 
 def test_a_break_while_catching_up() -> None:
-    """A second break before the first was caught up with changes nothing."""
+    """A second break while old lines still come changes nothing."""
     fold = LogLines()
     fold.feed(line(T1, "a") + line(T2, "b") + line(T2, "c"))
     fold.broke_off()
@@ -85,8 +85,8 @@ def test_a_break_while_catching_up() -> None:
     assert texts(fold.feed(line(T1, "a") + line(T2, "b") + line(T2, "c") + line(T3, "d"))) == ["d"]
 
 
-def test_neighbours_that_changed_places() -> None:
-    """Stdout and stderr are stamped before they are written: an older line behind a newer one is given out once."""
+def test_lines_out_of_order() -> None:
+    """An older line behind a newer one, of stdout and stderr, is returned once."""
     fold = LogLines()
     assert texts(fold.feed(line(T2, "b") + line(T1, "a"))) == ["b", "a"]
     fold.broke_off()
@@ -95,8 +95,8 @@ def test_neighbours_that_changed_places() -> None:
     assert texts(fold.feed(line(T2, "b") + line(T1, "a") + line(T1, "late") + line(T3, "c"))) == []
 
 
-def test_a_straggler_of_an_earlier_second() -> None:
-    """An older line of another second is given out; it does not come again, so nothing waits for it."""
+def test_a_line_of_an_earlier_second() -> None:
+    """It is returned, and not expected again."""
     fold = LogLines()
     older = "2026-11-29T23:15:12.999999999Z"
     assert texts(fold.feed(line(T1, "a") + line(older, "old"))) == ["a", "old"]
@@ -112,8 +112,8 @@ def test_a_straggler_of_an_earlier_second() -> None:
         'failed to open log file "/var/log/pods/x/0.log": permission denied',
     ],
 )
-def test_the_kubelets_own_words(words: str) -> None:
-    """An error that the kubelet wrote into the log is no line of the container, at its end or in its middle."""
+def test_an_error_of_the_kubelet(words: str) -> None:
+    """It is no line of the container, at the end or within the log."""
     fold = LogLines()
     fold.feed(line(T1, "a"))
     assert fold.feed(words.encode()) == []
@@ -123,15 +123,15 @@ def test_the_kubelets_own_words(words: str) -> None:
     assert fold.feed(words.encode() + b"\n") == [LogTrouble(words)]
 
 
-def test_the_containers_own_words() -> None:
-    """A container that prints the same words has a timestamp before them, and they are a line."""
+def test_the_same_text_of_a_container() -> None:
+    """With a time before it, it is a line."""
     fold = LogLines()
     words = "unable to retrieve container logs for containerd://abc"
     assert texts(fold.feed(line(T1, words))) == [words]
 
 
 def test_a_line_without_a_time() -> None:
-    """What has no timestamp is given out all the same, also while catching up: better twice than never."""
+    """It is returned, also while old lines come: twice is better than never."""
     fold = LogLines()
     assert fold.feed(b"bare\n") == [LogLine("", b"bare")]
     fold.broke_off()
@@ -142,8 +142,8 @@ def test_a_line_without_a_time() -> None:
 
 
 @pytest.mark.parametrize("size", [5, 2 * LINE_LIMIT + 5])
-def test_the_rest_of_a_line_that_began_before(size: int) -> None:
-    """A stream that is resumed within a long line begins with its later parts, which have no time: they are known."""
+def test_the_rest_of_a_long_line(size: int) -> None:
+    """A stream that resumes within a long line begins with parts without a time, which were returned before."""
     rest = b"x" * size + b"\n"
     fold = LogLines()
     fold.feed(f"{T1} ".encode() + rest + line(T2, "b"))
@@ -156,8 +156,8 @@ def test_the_rest_of_a_line_that_began_before(size: int) -> None:
     assert texts(fold.feed(f"{words}\n".encode() + line(T3, "c"))) == [f"!{words}"]
 
 
-def test_where_a_gap_may_be() -> None:
-    """The newest line does not come again, be it that newer ones do, or nothing at all: some may have rotated away."""
+def test_a_gap() -> None:
+    """If the latest line does not come again, lines may have been rotated away."""
     fold = LogLines()
     fold.feed(line(T1, "a"))
     fold.broke_off()
@@ -185,8 +185,8 @@ def test_where_a_gap_may_be() -> None:
     ),
     st.lists(st.integers(0, 10_000), max_size=6),
 )
-def test_lines_that_are_kept_in_parts(records: list[tuple[int, str, bytes, str]], breaks: list[int]) -> None:
-    """Parts of long lines, of either stream and in whichever seconds: what is served without a break comes once."""
+def test_lines_that_are_stored_in_parts(records: list[tuple[int, str, bytes, str]], breaks: list[int]) -> None:
+    """Parts of long lines, of either stream and in any seconds, come once."""
     moment, kept = 1_700_000_000_000_000_000, b""
     for pause, stream, tag, text in [*records, (1, "stdout", b"F", "end")]:
         moment += pause + 1
@@ -214,8 +214,8 @@ def test_lines_that_are_kept_in_parts(records: list[tuple[int, str, bytes, str]]
         ("0001-01-01T00:00:00+01:00", "0001-01-01T00:00:00Z"),
     ],
 )
-def test_other_times(stamp: str, since: str) -> None:
-    """Times with fewer digits, in another zone, or beyond the calendar are taken as well as they can be."""
+def test_unusual_times(stamp: str, since: str) -> None:
+    """Times with fewer digits, in another zone, or beyond the calendar are used as far as possible."""
     fold = LogLines()
     assert fold.feed(line(stamp, "a")) == [LogLine(stamp, b"a")]
     assert fold.since == since
@@ -224,7 +224,7 @@ def test_other_times(stamp: str, since: str) -> None:
 
 
 def test_long_lines() -> None:
-    """A line without an end is given out in pieces at fixed places, and a break does not give them out twice."""
+    """A long line is returned in pieces of fixed length, and a break does not repeat them."""
     size = 2 * LINE_LIMIT + 10
     whole = f"{T1} ".encode() + b"x" * size + b"\n"
     fold = LogLines()
@@ -241,7 +241,7 @@ def test_long_lines() -> None:
 
 
 def test_a_long_line_without_a_time() -> None:
-    """A long line without a timestamp is cut as well, and all of its pieces have none."""
+    """It is returned in pieces without a time."""
     fold = LogLines()
     pieces = fold.feed(b"x" * (LINE_LIMIT + 5)) + fold.feed(b"\n") + fold.feed(line(T1, "a"))
     assert [(p.timestamp, len(p.text)) for p in pieces if isinstance(p, LogLine)] == [
@@ -253,7 +253,7 @@ def test_a_long_line_without_a_time() -> None:
 
 @st.composite
 def logs(draw: st.DrawFn) -> list[tuple[str, str]]:
-    """A log: times that mostly grow, sometimes stand still, and now and then step back a little."""
+    """A log whose times mostly grow, sometimes repeat, and sometimes go back a little."""
     moment, written = 0, []
     for text in draw(st.lists(st.text("ab \u00fc", max_size=6), max_size=30)):
         moment = max(0, moment + draw(st.sampled_from([0, 0, 1, 1, 7, 400_000, 1_000_000])))
@@ -264,7 +264,7 @@ def logs(draw: st.DrawFn) -> list[tuple[str, str]]:
 
 @given(logs(), st.lists(st.integers(0, 10_000), max_size=8))
 def test_any_split_gives_the_same_lines(written: list[tuple[str, str]], cuts: list[int]) -> None:
-    """However the bytes are cut on their way, the same lines come out."""
+    """However the bytes are split, the lines are the same."""
     data = b"".join(line(stamp, text) for stamp, text in written)
     edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
     fold = LogLines()
@@ -275,7 +275,7 @@ def test_any_split_gives_the_same_lines(written: list[tuple[str, str]], cuts: li
 
 @given(logs(), st.lists(st.integers(0, 10_000), max_size=6))
 def test_breaks_lose_nothing_and_repeat_nothing(written: list[tuple[str, str]], breaks: list[int]) -> None:
-    """A log that is followed again from `since` after each break gives every line once and in order."""
+    """A log that is followed again from `since` after each break gives every line once, in order."""
     fold = LogLines()
     got: list[LogPiece] = []
     for cut in [*breaks, None]:
@@ -289,7 +289,7 @@ def test_breaks_lose_nothing_and_repeat_nothing(written: list[tuple[str, str]], 
 
 @given(st.lists(st.binary(max_size=60), max_size=6), st.booleans())
 def test_any_bytes(pieces: list[bytes], broken: bool) -> None:
-    """No bytes are too strange: nothing is raised, and without breaks nothing is lost."""
+    """Any bytes raise nothing, and without breaks nothing is lost."""
     fold = LogLines()
     got = [piece for data in pieces for piece in fold.feed(data) + (fold.broke_off() if broken else [])]
     got += fold.finish()

@@ -17,8 +17,8 @@ def feed(pieces: list[bytes]) -> list[bytes]:
 
 
 @given(texts)
-def test_lines_are_the_same_however_they_come(pieces: list[bytes]) -> None:
-    """Cut anywhere: the lines of the whole, with their newlines, the last one as it is."""
+def test_any_split_gives_the_same_lines(pieces: list[bytes]) -> None:
+    """The lines have their newlines, and the last one may have none."""
     text = b"".join(pieces)
     assert (
         feed(pieces)
@@ -29,8 +29,8 @@ def test_lines_are_the_same_however_they_come(pieces: list[bytes]) -> None:
 
 @given(st.lists(st.integers(1, LINE_LIMIT), min_size=1, max_size=6))
 @example([LINE_LIMIT - 1, 1])
-def test_nothing_is_held_back_for_ever(sizes: list[int]) -> None:
-    """A line without an end is handed on in pieces, of which none is lost; less than the limit is kept."""
+def test_a_long_line(sizes: list[int]) -> None:
+    """It is returned in pieces, of which none is lost; less than the limit is buffered."""
     cutter, held = LineCutter(), 0
     for size in sizes:
         lines = cutter.feed(b"x" * size)

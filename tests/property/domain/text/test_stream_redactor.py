@@ -18,7 +18,7 @@ pieces = st.text("abc* ", max_size=8).map(str.encode)
 
 @st.composite
 def streams(draw: st.DrawFn, values: st.SearchStrategy[list[bytes]] = values) -> tuple[list[bytes], list[list[bytes]]]:
-    """Values, and lines of pieces: what is cut at random, with the values anywhere in it, whole or in part."""
+    """Values, and lines in pieces that are split at random, with whole and partial values in them."""
     secret = draw(values)
     lines = []
     for _ in range(draw(st.integers(1, 3))):
@@ -32,7 +32,7 @@ def streams(draw: st.DrawFn, values: st.SearchStrategy[list[bytes]] = values) ->
 
 
 def masked(secret: list[bytes], lines: list[list[bytes]], *, ended: bool = True) -> list[list[bytes]]:
-    """What is shown of each line, piece by piece; the last line has no newline unless `ended`."""
+    """What is shown of each line, in pieces; the last line has no newline unless `ended`."""
     mask, shown = PieceMask(Redactor(secret)), []
     for number, line in enumerate(lines):
         last = number == len(lines) - 1
@@ -47,7 +47,7 @@ def masked(secret: list[bytes], lines: list[list[bytes]], *, ended: bool = True)
 
 
 def known(secret: list[bytes]) -> list[bytes]:
-    """The values as they stand, line by line, that are long enough to be masked."""
+    """The values, line by line, that are long enough to be masked."""
     lines = {part for value in secret for line in value.split(b"\n") for part in (line, line.strip())}
     return [line for line in lines if len(line) >= SHORTEST and line.strip()]
 
@@ -56,7 +56,7 @@ def known(secret: list[bytes]) -> list[bytes]:
 @example(([b"aaaa"], [[b"aaa", b"a"]]), True)
 @example(([b"aaaab", b"abba"], [[b"aaaa", b"bba"]]), False)
 def test_no_value_is_ever_shown(stream: tuple[list[bytes], list[list[bytes]]], ended: bool) -> None:
-    """Wherever a line is cut, no value stands in a piece of what is shown or across the pieces of a line."""
+    """However a line is split, no value is shown in a piece or across pieces."""
     secret, lines = stream
     for out in masked(secret, lines, ended=ended):
         for value in known(secret):
@@ -64,16 +64,16 @@ def test_no_value_is_ever_shown(stream: tuple[list[bytes], list[list[bytes]]], e
 
 
 @given(streams(), st.booleans())
-def test_a_cut_changes_nothing(stream: tuple[list[bytes], list[list[bytes]]], ended: bool) -> None:
-    """A line that comes in pieces is shown as the same line in one piece: no part of a value is left, nothing lost."""
+def test_any_split_gives_the_same_text(stream: tuple[list[bytes], list[list[bytes]]], ended: bool) -> None:
+    """A line in pieces is shown like the whole line."""
     secret, lines = stream
     whole = [Redactor(secret).apply(b"".join(line)) for line in lines]
     assert [b"".join(out) for out in masked(secret, lines, ended=ended)] == whole
 
 
 @given(streams(starred))
-def test_values_that_hold_the_masks_own_sign(stream: tuple[list[bytes], list[list[bytes]]]) -> None:
-    """A mask and what stands beside it may look like such a value; no byte of one that stood in the line is shown."""
+def test_values_with_asterisks(stream: tuple[list[bytes], list[list[bytes]]]) -> None:
+    """A mask and its surroundings may look like such a value; nothing of a real one is shown."""
     secret, lines = stream
     for line, out in zip(lines, masked(secret, lines), strict=True):
         text = b"".join(line)
@@ -90,8 +90,8 @@ def test_values_that_hold_the_masks_own_sign(stream: tuple[list[bytes], list[lis
 
 
 @given(streams())
-def test_only_as_much_is_held_back_as_may_begin_a_value(stream: tuple[list[bytes], list[list[bytes]]]) -> None:
-    """What is held is shorter than the longest value: a line without an end is not kept for ever."""
+def test_what_is_buffered(stream: tuple[list[bytes], list[list[bytes]]]) -> None:
+    """It is shorter than the longest value, so a line without an end is not kept for ever."""
     secret, lines = stream
     redactor = Redactor(secret)
     mask, came = PieceMask(redactor), b""
@@ -105,7 +105,7 @@ def test_only_as_much_is_held_back_as_may_begin_a_value(stream: tuple[list[bytes
 
 
 def test_without_secrets_everything_is_shown_at_once() -> None:
-    """There is nothing to wait for."""
+    """Without values nothing is buffered."""
     mask = PieceMask(Redactor([]))
     assert mask.feed(b"no new", complete=False) == b"no new"
     assert mask.feed(b"line", complete=True) == b"line"
@@ -113,8 +113,8 @@ def test_without_secrets_everything_is_shown_at_once() -> None:
 
 
 @given(values, st.lists(pieces, max_size=4))
-def test_no_value_reaches_over_a_newline(secret: list[bytes], parts: list[bytes]) -> None:
-    """The end of a line is the end of what was held: the next line is masked as if it were the first."""
+def test_a_newline_ends_the_buffer(secret: list[bytes], parts: list[bytes]) -> None:
+    """The next line is masked like the first."""
     mask = PieceMask(Redactor(secret))
     mask.feed(b"aab", complete=False)
     mask.feed(b"", complete=True)
@@ -123,8 +123,8 @@ def test_no_value_reaches_over_a_newline(secret: list[bytes], parts: list[bytes]
 
 
 @pytest.mark.parametrize("value", [b"0000", b"abab", b"aab" * 40])
-def test_a_value_that_repeats_for_ever_is_not_held_for_ever(value: bytes) -> None:
-    """A line of nothing else is given out as it comes, and no whole value of it ever stands in what is shown."""
+def test_a_value_that_repeats_for_ever(value: bytes) -> None:
+    """A line of it is shown as it comes, without a whole value."""
     mask = PieceMask(Redactor([value]))
     stream = value * (3 * HELD_LIMIT // len(value))
     given_out = [mask.feed(stream[at : at + 10_000], complete=False) for at in range(0, len(stream), 10_000)]

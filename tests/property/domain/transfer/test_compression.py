@@ -25,8 +25,8 @@ haves: st.SearchStrategy[list[Coding]] = st.lists(st.sampled_from(PACKED), uniqu
 
 
 @given(haves, contents, ratios, rates)
-def test_what_is_chosen_is_there_and_faster(has: list[Coding], content: int, ratio: float, rate: float) -> None:
-    """Packing is chosen only where the far side can and where it takes clearly less time than plain; else plain."""
+def test_a_coding_is_available_and_faster(has: list[Coding], content: int, ratio: float, rate: float) -> None:
+    """Compression is chosen only if the image has the program and it takes clearly less time."""
     chosen = choose(has, ratio, rate)
     plain = seconds("plain", content, ratio, rate)
     if chosen == "plain":
@@ -38,10 +38,8 @@ def test_what_is_chosen_is_there_and_faster(has: list[Coding], content: int, rat
 
 
 @given(haves, contents, st.floats(0, 1), ratios, rates)
-def test_a_transfer_is_begun_again_only_where_that_is_made_good(
-    has: list[Coding], content: int, share: float, ratio: float, rate: float
-) -> None:
-    """The time that is left is compared with the whole of the other way, the beginning again included."""
+def test_a_restart_must_pay(has: list[Coding], content: int, share: float, ratio: float, rate: float) -> None:
+    """The remaining time is compared with the whole compressed transfer, including the restart."""
     done = int(content * share)
     chosen = choose_again(has, content, done, ratio, rate)
     left = seconds("plain", content - done, ratio, rate)
@@ -53,20 +51,20 @@ def test_a_transfer_is_begun_again_only_where_that_is_made_good(
 
 
 @given(contents, ratios, st.floats(300e6, 1e10))
-def test_a_fast_link_is_never_packed(content: int, ratio: float, rate: float) -> None:
-    """From 300 MB/s on no program of the far side keeps up, whatever the content."""
+def test_a_fast_link_is_never_compressed(content: int, ratio: float, rate: float) -> None:
+    """From 300 MB/s on no program is fast enough, whatever the content is."""
     assert choose(PACKED, ratio, rate) == "plain"
     assert not could_pay(content, rate)
 
 
 @given(st.floats(0.8, 1.2), rates)
-def test_what_does_not_pack_is_never_packed(ratio: float, rate: float) -> None:
-    """Content that keeps most of its size crosses as it is, over any link."""
+def test_incompressible_content_is_never_compressed(ratio: float, rate: float) -> None:
+    """Content that keeps most of its size is sent plain over any link."""
     assert choose(PACKED, ratio, rate) == "plain"
 
 
-def test_what_the_far_side_says_is_read_by_its_words() -> None:
-    """The programs that are known here, the better first; whatever else it has says nothing."""
+def test_the_codings_of_a_line() -> None:
+    """The known programs count, the better one first; others are ignored."""
     assert codings(b"senro-has gzip zstd") == ("zstd", "gzip")
     assert codings(b"senro-has xz gzip lz4") == ("gzip",)
     assert codings(b"senro-has") == ()
@@ -74,7 +72,7 @@ def test_what_the_far_side_says_is_read_by_its_words() -> None:
 
 @given(rates, st.floats(0, 1e6), st.floats(0, 2 * KNOWN_SECONDS))
 def test_a_rate_is_known_for_two_minutes(rate: float, at: float, age: float) -> None:
-    """In its own direction alone."""
+    """It is known in its own direction only."""
     link = LinkRates()
     assert link.known("upload", at) is None
     link.measured("upload", rate, at)

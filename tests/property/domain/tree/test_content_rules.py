@@ -1,4 +1,4 @@
-"""What of an archive stays, by the rules of its workspace: excludes, links, what does not travel, hard links across."""
+"""How the rules of a workspace apply to an archive: excludes, links, omitted entries, hard links."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def kept(*pieces: bytes, rules: ContentRules = OUT) -> Tree:
     return read_tree(b"".join(pieces) + END, rules)
 
 
-def test_what_is_excluded_does_not_stay() -> None:
-    """Files, directories with all in them, links: whatever matches is no part of what came."""
+def test_excluded_entries_are_left_out() -> None:
+    """Files, directories with their content, and links that match are not in the tree."""
     tree = kept(
         tar_member("0/a", content=b"a"),
         tar_member("0/main.o", content=b"o"),
@@ -54,8 +54,8 @@ def test_what_is_excluded_does_not_stay() -> None:
     assert [entry.path for entry in tree.entries] == ["a", "d", "e", "e/main.o"]
 
 
-def test_what_is_excluded_breaks_no_rule() -> None:
-    """A link that leaves, a fifo, a setuid bit in what nobody takes are nobody's business."""
+def test_excluded_entries_violate_no_rule_of_content() -> None:
+    """An excluded link that leaves, fifo or setuid bit does not matter."""
     tree = kept(
         tar_member("0/out", b"5"),
         tar_member("0/out/etc", b"2", target="/etc"),
@@ -87,15 +87,15 @@ def test_what_is_excluded_breaks_no_rule() -> None:
         ("link", [tar_member("0/out/l", b"2")]),
     ],
 )
-def test_what_is_excluded_never_escapes(rule: str, pieces: list[bytes]) -> None:
-    """The rules that keep an archive inside its folders, and make it one, hold for every member."""
+def test_excluded_members_must_be_safe(rule: str, pieces: list[bytes]) -> None:
+    """The rules that keep an archive in its folders hold for every member."""
     with pytest.raises(TreeError) as caught:
         kept(*pieces)
     assert caught.value.rule == rule
 
 
-def test_a_hard_link_repeats_what_is_excluded() -> None:
-    """The first name of a file has its content, wherever it lies: the others keep it, through each other too."""
+def test_a_hard_link_to_an_excluded_file() -> None:
+    """It has the content of the file, also through other links."""
     tree = kept(
         tar_member("0/out/first", content=b"content", mode=b"0000755\0"),
         tar_member("0/out/second", b"1", target="0/out/first"),
@@ -113,7 +113,7 @@ def test_a_hard_link_repeats_what_is_excluded() -> None:
 
 
 def test_an_excluded_hard_link_again_as_a_file() -> None:
-    """Of a name that comes twice the later member counts, for what repeats it as well."""
+    """Of a name that comes twice the later member counts, also for its hard links."""
     tree = kept(
         tar_member("0/a", content=b"one"),
         tar_member("0/out", b"1", target="0/a"),
@@ -123,8 +123,8 @@ def test_an_excluded_hard_link_again_as_a_file() -> None:
     assert tree == Tree((file("a", b"one"), file("b", b"two")))
 
 
-def test_what_does_not_travel_is_named() -> None:
-    """Fifos, devices, their other names, and mode bits of files, in order; the setgid bit of a directory is normal."""
+def test_omitted_entries_are_named() -> None:
+    """Fifos, devices, their hard links and mode bits are named in order; a directory's setgid bit is normal."""
     tree = kept(
         tar_member("0/z", b"6"),
         tar_member("0/d", b"5", mode=b"0002755\0"),
@@ -146,8 +146,8 @@ def test_what_does_not_travel_is_named() -> None:
     )
 
 
-def test_links_are_refused_each_by_name() -> None:
-    """One error names every link that may not stay, none that is excluded."""
+def test_refused_links_are_named() -> None:
+    """One error names every refused link, and none that is excluded."""
     members = [
         tar_member("0/a", b"2", target="/etc/passwd"),
         tar_member("0/d/b", b"2", target="../../1/x"),
@@ -163,8 +163,8 @@ def test_links_are_refused_each_by_name() -> None:
     assert "fine" not in str(caught.value)
 
 
-def test_links_are_kept_as_text() -> None:
-    """With `links="keep"` they come as they are, and nothing may be written through one all the same."""
+def test_links_are_kept() -> None:
+    """With `links="keep"` they stay as they are, and writing through one is refused all the same."""
     members = [tar_member("0/a", b"2", target="/etc"), tar_member("0/b", b"2", target="../..")]
     assert kept(*members, rules=KEEP_EVERYTHING).entries == (link("a", "/etc"), link("b", "../.."))
     with pytest.raises(TreeError) as caught:
@@ -173,7 +173,7 @@ def test_links_are_kept_as_text() -> None:
 
 
 def test_links_are_followed() -> None:
-    """With `follow` each is a copy of what it leads to; one to what is excluded leads to nothing."""
+    """With `follow` each is a copy of its target; a link to an excluded entry leads to nothing."""
     members = [
         tar_member("0/d/f", content=b"f"),
         tar_member("0/l", b"2", target="d"),
@@ -187,8 +187,8 @@ def test_links_are_followed() -> None:
     assert caught.value.rule == "link"
 
 
-def test_no_copy_where_it_would_be_excluded() -> None:
-    """A copy in place of a link is left out where a pattern matches it there, of a directory's pattern too."""
+def test_an_excluded_copy_is_left_out() -> None:
+    """A copy in place of a link is left out if a pattern matches its path there."""
     members = [
         tar_member("0/real/tmp/f", content=b"f"),
         tar_member("0/out", b"2", target="real"),
@@ -200,8 +200,8 @@ def test_no_copy_where_it_would_be_excluded() -> None:
 
 
 @pytest.mark.parametrize("follow", [False, True])
-def test_very_many_links_are_looked_at_in_slices(*, follow: bool) -> None:
-    """However many links came, what is done between two yields is bounded."""
+def test_many_links_are_checked_in_slices(*, follow: bool) -> None:
+    """The work between two yields is bounded."""
 
     def slices(count: int) -> int:
         manifest = ArchiveAdmission((0,), rules={0: ContentRules(follow=follow)})
@@ -214,8 +214,8 @@ def test_very_many_links_are_looked_at_in_slices(*, follow: bool) -> None:
     assert slices(8000) > slices(10) + 3
 
 
-def test_what_was_made_and_must_go() -> None:
-    """The outermost of what is excluded, and no link: links are made at the end, of what stays."""
+def test_what_must_be_removed() -> None:
+    """The outermost excluded entries, without links, which are created at the end."""
     manifest = ArchiveAdmission((0, 1), rules={0: OUT})
     for member in (
         Member(0, "out", "directory"),
@@ -239,14 +239,14 @@ _PATTERNS = st.lists(
 
 
 def walked(folder: Path, rules: ContentRules) -> Tree:
-    """What a walk of this machine says, without an event loop."""
+    """The tree of a walk of this machine, without an event loop."""
     return run_to_end(walk(str(folder), rules))
 
 
 @pytest.mark.slow  # a process for each example
 @pytest.mark.parametrize("command", [GNU_TAR, pytest.param(BUSYBOX_TAR, marks=needs_busybox)], ids=["gnu", "busybox"])
 @given(drawn=trees(), patterns=_PATTERNS, randomness=st.randoms(use_true_random=False), keep=st.booleans())
-def test_an_archive_is_what_a_walk_is(
+def test_an_archive_and_a_walk_give_the_same_tree(
     command: list[str],
     drawn: tuple[Tree, dict[str, bytes]],
     patterns: list[str],
@@ -254,7 +254,7 @@ def test_an_archive_is_what_a_walk_is(
     *,
     keep: bool,
 ) -> None:
-    """A folder with entries of every kind is one tree, and leaves out the same, walked here or packed elsewhere."""
+    """A folder with entries of every kind is the same tree, walked here or packed in a pod."""
     rules = ContentRules(exclude=tuple(patterns), links="keep" if keep else "refuse")
     with tempfile.TemporaryDirectory() as top:
         folder = Path(top) / "0"
@@ -274,7 +274,7 @@ def test_an_archive_is_what_a_walk_is(
 
 
 def spice(folder: Path, tree: Tree, randomness: random.Random) -> None:
-    """Add hard links, fifos with a second name, and mode bits to a folder."""
+    """Adds hard links, fifos with a second name, and mode bits to a folder."""
     places = [folder, *(folder / entry.path for entry in tree.entries if entry.kind == "directory")]
     for entry in tree.entries:
         if entry.kind == "file" and randomness.random() < 0.5:

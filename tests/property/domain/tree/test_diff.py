@@ -1,4 +1,4 @@
-"""What differs between two trees."""
+"""The differences between two trees."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TreeWithContents = tuple[Tree, dict[str, bytes]]
 
 
 def applied(tree: Tree, changes: tuple[Change, ...]) -> Tree:
-    """The tree with each change made, in the plainest way."""
+    """The tree with each change applied."""
     entries = {entry.path: entry for entry in tree.entries}
     for change in changes:
         assert entries.pop(change.path, None) == change.before
@@ -27,7 +27,7 @@ def applied(tree: Tree, changes: tuple[Change, ...]) -> Tree:
 
 @st.composite
 def neighbours(draw: st.DrawFn) -> tuple[Tree, Tree]:
-    """A tree, and one that was made of it by a few edits: what two steps of one run leave."""
+    """A tree, and another one with a few edits."""
     tree, _ = draw(trees())
     entries = {entry.path: entry for entry in tree.entries}
     for path in draw(st.lists(st.sampled_from(sorted(entries)), max_size=4, unique=True)) if entries else ():
@@ -53,8 +53,8 @@ def neighbours(draw: st.DrawFn) -> tuple[Tree, Tree]:
 
 
 @given(st.one_of(neighbours(), st.tuples(trees(), trees()).map(lambda drawn: (drawn[0][0], drawn[1][0]))))
-def test_the_changes_lead_from_one_to_the_other(pair: tuple[Tree, Tree]) -> None:
-    """Made in one tree, the changes give the other; there are none exactly where the trees are equal."""
+def test_the_changes_make_the_other_tree(pair: tuple[Tree, Tree]) -> None:
+    """Applied to one tree, the changes give the other; there are none exactly for equal trees."""
     before, after = pair
     changes = tree_diff(before, after)
     assert applied(before, changes) == after
@@ -64,13 +64,13 @@ def test_the_changes_lead_from_one_to_the_other(pair: tuple[Tree, Tree]) -> None
 
 @given(trees())
 def test_a_tree_does_not_differ_from_itself(drawn: TreeWithContents) -> None:
-    """No change between a tree and itself."""
+    """There are no changes between a tree and itself."""
     assert tree_diff(drawn[0], drawn[0]) == ()
 
 
 @given(neighbours())
-def test_it_reads_the_same_backwards(pair: tuple[Tree, Tree]) -> None:
-    """From the other side every change is its own reverse: what was added was removed, the rest is the same."""
+def test_the_reverse_diff(pair: tuple[Tree, Tree]) -> None:
+    """Each change is reversed: what was added was removed, the rest is the same."""
     before, after = pair
     turned = {"added": "removed", "removed": "added"}
     there, back = tree_diff(before, after), tree_diff(after, before)
@@ -79,8 +79,8 @@ def test_it_reads_the_same_backwards(pair: tuple[Tree, Tree]) -> None:
 
 
 @given(neighbours())
-def test_what_differs_is_said(pair: tuple[Tree, Tree]) -> None:
-    """Each change says at least one thing, and says of a file's content and mode exactly what differs."""
+def test_what_differs(pair: tuple[Tree, Tree]) -> None:
+    """Each change has at least one value, and for a file exactly what differs of content and mode."""
     for change in tree_diff(*pair):
         assert change.what
         if change.before is not None and change.after is not None and change.before.kind == change.after.kind == "file":
@@ -102,14 +102,14 @@ def test_what_differs_is_said(pair: tuple[Tree, Tree]) -> None:
     ],
 )
 def test_each_kind_of_change(before: Entry | None, after: Entry | None, what: tuple[str, ...]) -> None:
-    """The words for each kind of change, content of one size included."""
+    """Each kind of change has its value, also for contents of the same size."""
     trees_ = [Tree(() if entry is None else (entry,)) for entry in (before, after)]
     (change,) = tree_diff(*trees_)
     assert (change.path, change.what) == ("a", what)
 
 
 def test_contents_of_one_size() -> None:
-    """The digest tells two contents of one size apart."""
+    """The digest distinguishes contents of the same size."""
     (change,) = tree_diff(Tree((file("a", b"1"),)), Tree((file("a", b"2"),)))
     assert change.after is not None
     assert (change.what, change.after.digest) == (("content",), digest_of(b"2"))

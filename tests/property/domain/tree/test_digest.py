@@ -1,4 +1,4 @@
-"""Trees as values: their order, their rules, their digest and the text behind it."""
+"""Trees as values: order, rules, digest, and its text."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ TreeWithContents = tuple[Tree, dict[str, bytes]]
 
 
 @given(trees(), st.randoms(use_true_random=False))
-def test_order_is_no_matter(drawn: TreeWithContents, randomness: random.Random) -> None:
-    """Entries in any order are one tree with one digest, sorted by the bytes of their paths."""
+def test_the_order_of_entries(drawn: TreeWithContents, randomness: random.Random) -> None:
+    """Entries in any order are the same tree, sorted by the bytes of their paths."""
     tree, _ = drawn
     shuffled = list(tree.entries)
     randomness.shuffle(shuffled)
@@ -35,13 +35,13 @@ def test_order_is_no_matter(drawn: TreeWithContents, randomness: random.Random) 
 
 @given(trees(), trees())
 def test_one_digest_one_tree(one: TreeWithContents, other: TreeWithContents) -> None:
-    """Two trees have one digest exactly if they are equal."""
+    """Two trees have the same digest exactly if they are equal."""
     assert (one[0].digest == other[0].digest) == (one[0] == other[0])
 
 
 @given(trees(), st.data())
-def test_any_change_changes_it(drawn: TreeWithContents, data: st.DataObject) -> None:
-    """A change of content, kind, executable bit, target or name, and an entry more or less, change the digest."""
+def test_any_change_changes_the_digest(drawn: TreeWithContents, data: st.DataObject) -> None:
+    """Content, kind, executable bit, target, name, and any added or removed entry count."""
     tree, _ = drawn
     assume(tree.entries)
     entry = data.draw(st.sampled_from(tree.entries))
@@ -65,8 +65,8 @@ def test_any_change_changes_it(drawn: TreeWithContents, data: st.DataObject) -> 
 
 
 @given(trees())
-def test_text_is_the_tree(drawn: TreeWithContents) -> None:
-    """The text is read back to the tree, and its sha256 is the digest."""
+def test_the_text_of_a_tree(drawn: TreeWithContents) -> None:
+    """It is decoded to the tree, and its sha256 is the digest."""
     tree, _ = drawn
     assert decode(encode(tree)) == tree
     assert tree.digest == "sha256:" + hashlib.sha256(encode(tree)).hexdigest()
@@ -74,7 +74,7 @@ def test_text_is_the_tree(drawn: TreeWithContents) -> None:
 
 @given(trees(), st.data())
 def test_damaged_text(drawn: TreeWithContents, data: st.DataObject) -> None:
-    """A text with any byte changed, cut or added is refused, or says another tree."""
+    """A text with any byte changed, removed or added is refused, or is another tree."""
     tree, _ = drawn
     damaged = bytearray(encode(tree))
     at = data.draw(st.integers(0, len(damaged) - 1))
@@ -102,8 +102,8 @@ def test_damaged_text(drawn: TreeWithContents, data: st.DataObject) -> None:
         (b"D 4:a/../\n", "empty or"),
     ],
 )
-def test_no_text(line: bytes, why: str) -> None:
-    """A text that no tree has is refused with what is wrong."""
+def test_an_invalid_text(line: bytes, why: str) -> None:
+    """It is refused with its problem."""
     with pytest.raises(TreeError):
         decode(b"senro tree 2\n" + line)
     if why != "empty or":
@@ -118,7 +118,7 @@ def test_another_version() -> None:
 
 
 def test_known_digest() -> None:
-    """The digest of a known tree stands for ever: stores and ledgers of all versions hold it."""
+    """The digest of a known tree never changes: stores and ledgers of all versions have it."""
     tree = Tree(
         (
             file("a", b"hello\n"),
@@ -140,8 +140,8 @@ def test_known_digest() -> None:
     assert (tree.size, tree.files) == (16, 2)
 
 
-def test_left_out_is_no_part() -> None:
-    """What a walk had to leave out changes neither the tree nor its digest."""
+def test_omitted_entries_do_not_count() -> None:
+    """They change neither the tree nor its digest."""
     tree = Tree((file("a"),), omitted=(("fifo", "a fifo"),))
     assert tree == Tree((file("a"),))
     assert tree.digest == Tree((file("a"),)).digest
@@ -149,8 +149,8 @@ def test_left_out_is_no_part() -> None:
 
 @pytest.mark.slow  # a folder for each example
 @given(trees())
-def test_times_and_modes_are_no_matter(drawn: TreeWithContents) -> None:
-    """The same files with other times and other mode bits are the same tree."""
+def test_times_and_modes_do_not_count(drawn: TreeWithContents) -> None:
+    """The same files with other times and mode bits are the same tree."""
     with tempfile.TemporaryDirectory() as top:
         folder = Path(top) / "x"
         make_folder(folder, *drawn)
@@ -165,7 +165,7 @@ def test_times_and_modes_are_no_matter(drawn: TreeWithContents) -> None:
 
 @given(st.binary(max_size=30))
 def test_bytes_as_text(data: bytes) -> None:
-    """Any bytes are some text, and come back."""
+    """Any bytes have a text, and the text has these bytes."""
     assert raw(text(data)) == data
 
 
@@ -188,8 +188,8 @@ def test_bytes_as_text(data: bytes) -> None:
         ("\udcc3\udca9", "no text"),
     ],
 )
-def test_no_path(path: str, why: str) -> None:
-    """What is no path below a root is refused, with what is wrong with it."""
+def test_an_invalid_path(path: str, why: str) -> None:
+    """It is refused with its problem."""
     with pytest.raises(TreeError, match=why) as caught:
         check_path(path)
     assert caught.value.rule == "path"
@@ -198,8 +198,8 @@ def test_no_path(path: str, why: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["a", ".a", "...", "a/.b", "a/..b", "é", "\udcff", "a b", "a\nb", "-rf", "a" * 5000])
-def test_paths(path: str) -> None:
-    """Odd names are names."""
+def test_unusual_paths(path: str) -> None:
+    """Odd names are valid."""
     check_path(path)
 
 
@@ -215,16 +215,16 @@ def test_paths(path: str) -> None:
         ("./l/./..", "through another link"),
     ],
 )
-def test_no_link(target: str, why: str) -> None:
-    """A link that may lead out of its tree is refused, with where it leads."""
+def test_an_invalid_link(target: str, why: str) -> None:
+    """A link that may leave its tree is refused, with its target."""
     problem = link_problem("d/e/x", target, {"d/e/l"})
     assert why in problem
     assert target in problem
 
 
 @pytest.mark.parametrize(("target", "why"), [("", "no target"), ("a\0", "NUL"), ("\ud800", "no text")])
-def test_no_target(target: str, why: str) -> None:
-    """What no link can hold is refused, whatever the policy."""
+def test_an_invalid_target(target: str, why: str) -> None:
+    """A target that no link can have is refused, whatever the policy is."""
     with pytest.raises(TreeError, match=why) as caught:
         check_target("d/e/x", target)
     assert (caught.value.path, caught.value.rule) == ("d/e/x", "link")
@@ -232,8 +232,8 @@ def test_no_target(target: str, why: str) -> None:
         Tree((link("x", target),), links="keep")
 
 
-def test_each_link_is_named() -> None:
-    """Links that may not stay are refused in one error that names each, with where it leads and what to do."""
+def test_refused_links_are_named() -> None:
+    """One error names each refused link with its target, and the remedy."""
     entries = (
         link("a", "/etc/passwd"),
         link("b", "../x"),
@@ -250,15 +250,15 @@ def test_each_link_is_named() -> None:
     assert Tree(entries, links="keep").entries == tuple(sorted(entries, key=lambda entry: entry.path))
 
 
-def test_very_many_links_are_counted() -> None:
-    """An error that names a hundred links counts the others: a pod may leave millions."""
+def test_many_refused_links_are_counted() -> None:
+    """An error names a hundred links and counts the others, since a pod may leave millions."""
     with pytest.raises(TreeError, match="and 150 links more") as caught:
         Tree(tuple(link(f"l{number:03}", "/") for number in range(250)))
     assert len(str(caught.value)) < 10_000
 
 
-def test_long_links_are_told_in_part() -> None:
-    """However long their names and targets, a sentence about links stays one that can be read; the others counted."""
+def test_long_links_are_cut_in_messages() -> None:
+    """The sentence stays readable; other links are counted."""
     names = [f"{number:03}{'n' * 240}" for number in range(90)]
     with pytest.raises(TreeError, match="links more; point it inside") as caught:
         Tree(tuple(link(name, "/" + "x" * 4000) for name in names))
@@ -272,7 +272,7 @@ def test_long_links_are_told_in_part() -> None:
 
 @pytest.mark.parametrize("up", ["../" * 2000, "a/../" * 800, "./" * 1000 + "../", "a/" * 1000 + "../" * 1000])
 def test_a_long_target_is_cheap(up: str) -> None:
-    """A target of the greatest length asks only a few times whether a link lies on its way."""
+    """A target of the greatest length needs only a few look-ups."""
 
     class Counted(set[str]):
         asked = 0
@@ -288,8 +288,8 @@ def test_a_long_target_is_cheap(up: str) -> None:
     assert link_problem("d", "a/../" * MAX_LOOKS, links) == ""
 
 
-def test_kept_links_are_no_part_of_a_tree() -> None:
-    """The links policy changes neither tree nor digest, and a text with such a link is read where it is kept."""
+def test_the_policy_for_links_does_not_count() -> None:
+    """It changes neither tree nor digest, and a text with such a link is decoded if links are kept."""
     entries = (link("a", "/etc"),)
     kept = Tree(entries, links="keep")
     assert decode(encode(kept), links="keep") == kept
@@ -309,21 +309,21 @@ def test_kept_links_are_no_part_of_a_tree() -> None:
         (0o7777, "the setuid and setgid and sticky bits"),
     ],
 )
-def test_mode_bits_that_do_not_travel(mode: int, words: str) -> None:
-    """setuid, setgid and sticky are named; permissions are not."""
+def test_mode_bits_that_are_lost(mode: int, words: str) -> None:
+    """Setuid, setgid and sticky are named, permissions are not."""
     assert lost_bits(mode) == words
 
 
 @pytest.mark.parametrize("target", ["a", "../..", "../../", "../a/../b", "./a", "l", "l/a", "a//b", "\udcff", "..a"])
-def test_links(target: str) -> None:
-    """A link to anything in its tree, to its root, or to nothing, is fine."""
+def test_valid_links(target: str) -> None:
+    """A link to anything in its tree, to its root, or to nothing is valid."""
     check_target("d/e/x", target)
     assert link_problem("d/e/x", target, {"d/e/l"}) == ""
 
 
 @given(st.data())
-def test_no_link_leads_out(data: st.DataObject) -> None:
-    """Whatever links a tree holds, the kernel resolves none of them to a place outside of it."""
+def test_no_valid_link_leaves_its_tree(data: st.DataObject) -> None:
+    """The kernel resolves none of the links of a valid tree to a place outside of it."""
     segments = st.lists(st.sampled_from(["..", "..", ".", "a", "b", "c", "l", "m"]), min_size=1, max_size=6)
     targets = {name: "/".join(data.draw(segments)) for name in ("l", "a/l", "a/b/l", "m", "c/m")}
     while refused := [name for name, target in targets.items() if link_problem(name, target, targets)]:
@@ -356,8 +356,8 @@ def test_no_link_leads_out(data: st.DataObject) -> None:
         ((directory("a"), link("m", "a"), link("a/l", ".."), link("l", "m/x/../l/..")), "link"),
     ],
 )
-def test_no_tree(entries: tuple[Entry, ...], rule: str) -> None:
-    """Entries that can be no folder are no tree."""
+def test_an_invalid_tree(entries: tuple[Entry, ...], rule: str) -> None:
+    """Entries that no folder can have are refused."""
     with pytest.raises(TreeError) as caught:
         Tree(entries)
     assert caught.value.rule == rule

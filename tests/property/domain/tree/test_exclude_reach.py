@@ -1,4 +1,4 @@
-"""The reach of patterns against the patterns themselves."""
+"""The reach of patterns, compared with the patterns themselves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.property.domain.tree.test_excludes import PATHS, PATTERNS
 
 @given(patterns=st.lists(PATTERNS, max_size=4), path=PATHS)
 def test_nothing_is_missed(patterns: list[str], path: str) -> None:
-    """Every folder above a file that is matched is entered."""
+    """Every directory above a matching file is entered."""
     above = posixpath.dirname(path)
     if compile_excludes(patterns).matches(path, directory=False):
         while above:
@@ -36,6 +36,6 @@ def test_nothing_is_missed(patterns: list[str], path: str) -> None:
     ],
 )
 def test_cases(patterns: list[str], entered: list[str], passed_by: list[str]) -> None:
-    """A folder is entered for what may be below it, and passed by where nothing can be."""
+    """A directory is entered if something below it may match, and only then."""
     reach = reach_of(patterns)
     assert [path for path in (*entered, *passed_by) if reach.enters(path)] == entered

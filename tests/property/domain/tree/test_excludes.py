@@ -1,4 +1,4 @@
-"""Exclude patterns against a plain model, and case by case."""
+"""Exclude patterns, compared with a simple model and by cases."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.lib.archives.files import BUSYBOX_TAR, GNU_TAR, make_folder, needs_bu
 
 @cache
 def _model(pattern: str, path: str) -> bool:
-    """Whether the whole pattern matches the whole path, by trying everything."""
+    """Whether the whole pattern matches the whole path, by trying all possibilities."""
     if not pattern:
         return not path
     if pattern.startswith("**/"):
@@ -49,7 +49,7 @@ def _model(pattern: str, path: str) -> bool:
 
 
 def _excluded(pattern: str, path: str, *, directory: bool) -> bool:
-    """The model: the entry or one of its parents matches; with a trailing slash only directories do."""
+    """The model: the entry or one of its parents matches; with a slash at the end only directories do."""
     only_directories = pattern.endswith("/")
     body = pattern.removesuffix("/")
     segments = path.split("/")
@@ -74,23 +74,23 @@ PATHS = st.lists(
 
 
 @given(pattern=PATTERNS, path=PATHS, directory=st.booleans())
-def test_as_the_model(pattern: str, path: str, *, directory: bool) -> None:
-    """A pattern matches what the model says it does, nothing else."""
+def test_the_model(pattern: str, path: str, *, directory: bool) -> None:
+    """A pattern matches exactly what the model matches."""
     assert compile_excludes([pattern]).matches(path, directory=directory) == _excluded(
         pattern, path, directory=directory
     )
 
 
 @given(patterns=st.lists(PATTERNS, max_size=4), path=PATHS, directory=st.booleans())
-def test_any_of_them(patterns: list[str], path: str, *, directory: bool) -> None:
-    """A path stays behind if one pattern says so."""
+def test_several_patterns(patterns: list[str], path: str, *, directory: bool) -> None:
+    """A path is excluded if one pattern matches it."""
     together = compile_excludes(patterns).matches(path, directory=directory)
     assert together == any(compile_excludes([one]).matches(path, directory=directory) for one in patterns)
 
 
 @given(pattern=PATTERNS, path=PATHS, below=PATHS, directory=st.booleans())
-def test_everything_under_it(pattern: str, path: str, below: str, *, directory: bool) -> None:
-    """What lies in an excluded directory is excluded."""
+def test_the_content_of_an_excluded_directory(pattern: str, path: str, below: str, *, directory: bool) -> None:
+    """It is excluded too."""
     excludes = compile_excludes([pattern])
     if excludes.matches(path, directory=True):
         assert excludes.matches(f"{path}/{below}", directory=directory)
@@ -132,26 +132,26 @@ def test_everything_under_it(pattern: str, path: str, below: str, *, directory: 
     ],
 )
 def test_cases(pattern: str, path: str, *, directory: bool, expected: bool) -> None:
-    """The cases that people ask about."""
+    """Typical patterns and paths."""
     assert compile_excludes([pattern]).matches(path, directory=directory) is expected
 
 
 @pytest.mark.parametrize("path", [".git", "sub/.git", "node_modules", "web/node_modules", "web/node_modules/x/y.js"])
 def test_defaults(path: str) -> None:
-    """`.git` and `node_modules` stay behind at any depth, also where they are no directories."""
+    """`.git` and `node_modules` are excluded at any depth, also if they are no directories."""
     excludes = compile_excludes(DEFAULT_EXCLUDES)
     assert excludes.matches(path, directory=True)
     assert excludes.matches(path, directory=False)
 
 
 @pytest.mark.parametrize("path", [".gitignore", ".github/x", "a.git", "node_modules2", "my_node_modules"])
-def test_defaults_take_no_more(path: str) -> None:
-    """Names that only look like the defaults are kept."""
+def test_names_that_resemble_the_defaults(path: str) -> None:
+    """They are kept."""
     assert not compile_excludes(DEFAULT_EXCLUDES).matches(path, directory=True)
 
 
-def test_nothing() -> None:
-    """Without patterns nothing stays behind."""
+def test_no_patterns() -> None:
+    """Without patterns nothing is excluded."""
     assert not compile_excludes([]).matches("a", directory=True)
 
 
@@ -171,14 +171,14 @@ def test_nothing() -> None:
         ("a/***", "three stars"),
     ],
 )
-def test_refused(pattern: str, why: str) -> None:
-    """A pattern without a meaning is refused, with what to write instead."""
+def test_an_invalid_pattern(pattern: str, why: str) -> None:
+    """It is refused with the remedy."""
     with pytest.raises(PlanError, match=why):
         compile_excludes([pattern])
 
 
-def test_refused_at_once() -> None:
-    """Every wrong pattern is refused at once, each naming where it stands; right ones are not mentioned."""
+def test_several_invalid_patterns() -> None:
+    """All are refused at once, with what they belong to; valid ones are not mentioned."""
     refusals = exclude_refusals("workspace `src`", ["!a", "ok", "/b"])
     assert [(one.where, one.rule) for one in refusals] == [("workspace `src`", "exclude")] * 2
     assert "'!a'" in refusals[0].message
@@ -187,7 +187,7 @@ def test_refused_at_once() -> None:
 
 @given(st.text(max_size=12), PATHS)
 def test_any_text(pattern: str, path: str) -> None:
-    """Any text is either refused or a pattern that can be asked."""
+    """Any text is refused or is a pattern that can be matched."""
     if exclude_refusals("here", [pattern]):
         with pytest.raises(PlanError):
             compile_excludes([pattern])
@@ -196,14 +196,14 @@ def test_any_text(pattern: str, path: str) -> None:
 
 
 def test_an_ignore_file() -> None:
-    """A pattern a line; blank lines, comments, white space at the end of a line and a byte order mark say nothing."""
+    """It has one pattern per line; blank lines, comments, white space at the end and a byte order mark are ignored."""
     content = b"\xef\xbb\xbf*.pyc\r\n\n  \n# a comment\nbuild/  \n**/caf\xe9\n?secret\n last"
     assert ignored("src/.senroignore", content) == (("*.pyc", "build/", "**/caf\udce9", "?secret", " last"), ())
     assert ignored("src/.senroignore", b"") == ((), ())
 
 
-def test_an_ignore_file_is_refused_by_its_lines() -> None:
-    """Each line without a meaning is refused with its number and what to write instead; the others are read."""
+def test_invalid_lines_of_an_ignore_file() -> None:
+    """Each is refused with its number and the remedy; the others are used."""
     patterns, refusals = ignored("src/.senroignore", b"ok\n!keep\n/top\n\nfine/\na\\b\n")
     assert patterns == ("ok", "fine/")
     assert [str(one).split(" the pattern ")[0] for one in refusals] == [
@@ -214,8 +214,8 @@ def test_an_ignore_file_is_refused_by_its_lines() -> None:
     assert {one.rule for one in refusals} == {"exclude"}
 
 
-def test_an_ignore_file_is_bounded() -> None:
-    """A file that is too large to be one is refused whole."""
+def test_a_large_ignore_file() -> None:
+    """It is refused as a whole."""
     assert ignored("x", b"#" * IGNORE_BYTES) == ((), ())
     patterns, (refusal,) = ignored("x", b"a\n" * IGNORE_BYTES)
     assert patterns == ()
@@ -224,14 +224,14 @@ def test_an_ignore_file_is_bounded() -> None:
 
 @given(st.binary(max_size=60))
 def test_any_ignore_file(content: bytes) -> None:
-    """Whatever bytes a file holds, each line is nothing, a pattern that can be asked, or refused."""
+    """Each line of any bytes is ignored, a pattern, or refused."""
     patterns, refusals = ignored("here", content)
     compile_excludes(patterns)
     assert len(patterns) + len(refusals) <= content.count(b"\n") + 1
 
 
 def test_the_rules_of_a_workspace() -> None:
-    """What stays behind by default, by its own word and by its `.senroignore`; what becomes of its links."""
+    """Its excludes are the defaults, its own and those of its `.senroignore`; its policy for links is its own."""
     assert rules_of(Workspace("a")) == ContentRules(DEFAULT_EXCLUDES, "refuse", follow=False)
     told = Workspace("a", exclude=["*.o"], links="keep")
     assert rules_of(told, ("dist/",)) == ContentRules((*DEFAULT_EXCLUDES, "*.o", "dist/"), "keep", follow=False)
@@ -251,13 +251,13 @@ def test_the_rules_of_a_workspace() -> None:
         (("**/!", "**/#a", "**/!*"), ("!", "#a", "!*")),
     ],
 )
-def test_what_a_far_tar_is_told(patterns: tuple[str, ...], told: tuple[str, ...]) -> None:
-    """Only patterns that both tars take as they are meant here, and that match no root."""
+def test_the_excludes_of_a_remote_tar(patterns: tuple[str, ...], told: tuple[str, ...]) -> None:
+    """Only patterns about which both tars agree, and which match no root."""
     assert remote_excludes([patterns, patterns], ("0", "1", "12")) == told
 
 
-def test_a_far_tar_is_told_what_all_folders_exclude() -> None:
-    """One tar packs all folders, so a pattern of one alone would take from the others; without folders none is told."""
+def test_the_excludes_of_several_folders() -> None:
+    """Only patterns of all folders qualify, since one tar packs them all; without folders there are none."""
     assert remote_excludes([("**/a", "**/b"), ("**/b", "**/c")], ("0", "1")) == ("b",)
     assert remote_excludes([], ()) == ()
 
@@ -282,7 +282,7 @@ _FAR_SEGMENTS = st.one_of(
 
 @cache
 def _takes_excludes(*command: str) -> bool:
-    """Whether a tar can be told: Debian builds its busybox without."""
+    """Whether a tar supports the option, which Debian's busybox does not."""
     asked = [*command, "-c", "--exclude=x", "-f", "/dev/null", "/dev/null"]
     return subprocess.run(asked, capture_output=True, check=False).returncode == 0
 
@@ -290,10 +290,10 @@ def _takes_excludes(*command: str) -> bool:
 @pytest.mark.slow  # a process for each example
 @pytest.mark.parametrize("command", [GNU_TAR, pytest.param(BUSYBOX_TAR, marks=needs_busybox)], ids=["gnu", "busybox"])
 @given(drawn=trees(_FAR_SEGMENTS), patterns=_FARPATTERNS)
-def test_a_far_tar_leaves_out_what_is_excluded(
+def test_a_remote_tar_leaves_out_what_is_excluded(
     command: list[str], drawn: tuple[Tree, dict[str, bytes]], patterns: list[str]
 ) -> None:
-    """GNU and busybox tar, told what may be told, leave out exactly what those patterns leave out here."""
+    """GNU and busybox tar with these options leave out exactly what the patterns exclude."""
     if not _takes_excludes(*command):
         pytest.skip("this tar was built without --exclude")
     told = remote_excludes([patterns], ("0",))
@@ -327,7 +327,7 @@ def _busybox_leaves_out(name: str, path: str) -> bool:
 
 @given(drawn=trees(_FAR_SEGMENTS), patterns=_FARPATTERNS)
 def test_busybox_rule_leaves_out_what_is_excluded(drawn: tuple[Tree, dict[str, bytes]], patterns: list[str]) -> None:
-    """So does busybox' own rule with the system's fnmatch: not every busybox at hand was built with the option."""
+    """Busybox' rule with the system's fnmatch does too, for machines whose busybox lacks the option."""
     told = remote_excludes([patterns], ("0",))
     excludes = compile_excludes([f"**/{name}" for name in told])
     for entry in drawn[0].entries:

@@ -1,4 +1,4 @@
-"""Trees whose links are followed, against the kernel's own view of the same folder."""
+"""Trees with followed links, compared with the kernel's view of the same folder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PATTERNS = st.lists(
 
 @st.composite
 def linked(draw: st.DrawFn) -> tuple[Tree, dict[str, bytes]]:
-    """Some directories with a file in each, and links that lead anywhere."""
+    """Some directories with a file each, and links that lead anywhere."""
     entries = [directory("a"), directory("a/b"), directory("c"), file("a/f", b"af"), file("a/b/f", b"abf")]
     contents = {"a/f": b"af", "a/b/f": b"abf", "c/f": b"cf"}
     entries.append(file("c/f", b"cf", executable=True))
@@ -44,7 +44,7 @@ def linked(draw: st.DrawFn) -> tuple[Tree, dict[str, bytes]]:
 
 
 def _as_the_kernel_sees_it(folder: Path) -> Tree | None:
-    """What os.walk shows that follows links; None where a link leads out, to nothing, or to a directory above it."""
+    """What os.walk with followed links shows; None if a link leaves, leads to nothing, or to a directory above it."""
     entries = []
     top = os.path.realpath(folder)
     for place, directories, files in os.walk(folder, followlinks=True):
@@ -74,8 +74,8 @@ def _as_the_kernel_sees_it(folder: Path) -> Tree | None:
 @example((Tree((directory("d"), file("d/f"), link("l", "d/")), links="keep"), {"d/f": b""}))
 @example((Tree((file("f"), link("l", "f/")), links="keep"), {"f": b""}))
 @example((Tree((file("f"), link("l", "f/.")), links="keep"), {"f": b""}))
-def test_as_the_kernel_follows(drawn: tuple[Tree, dict[str, bytes]]) -> None:
-    """What followed links make of a tree is what the kernel shows of it; what cannot end or leads out is refused."""
+def test_the_kernel_agrees(drawn: tuple[Tree, dict[str, bytes]]) -> None:
+    """The tree with followed links is what the kernel shows; links that loop or leave are refused."""
     tree, contents = drawn
     with tempfile.TemporaryDirectory() as top:
         folder = Path(top) / "root"
@@ -100,8 +100,8 @@ def test_as_the_kernel_follows(drawn: tuple[Tree, dict[str, bytes]]) -> None:
 @example((Tree((directory("real"), file("real/tmp"), link("out", "real"))), {}), ["out/tmp"])
 @example((Tree((directory("real"), file("real/f"), link("build", "real"))), {}), ["build/"])
 @example((Tree((directory("d"), link("d/build", ".."), link("d/e", "build"))), {}), ["**/build/"])
-def test_no_copy_lies_where_nothing_may(drawn: tuple[Tree, dict[str, bytes]], patterns: list[str]) -> None:
-    """What would be excluded at the copy's path is not copied; done again there is nothing left to do."""
+def test_excluded_copies_are_left_out(drawn: tuple[Tree, dict[str, bytes]], patterns: list[str]) -> None:
+    """A copy whose path is excluded is left out, and following again changes nothing."""
     excludes = compile_excludes(patterns)
     start = Tree(
         tuple(
@@ -123,7 +123,7 @@ def test_no_copy_lies_where_nothing_may(drawn: tuple[Tree, dict[str, bytes]], pa
 
 
 def _named(entries: list[Entry]) -> set[str]:
-    """The links that are refused by name; none where all are followed."""
+    """The links that the error names, none if all are followed."""
     try:
         follow(Tree(tuple(entries), links="keep"))
     except TreeError as error:
@@ -132,8 +132,8 @@ def _named(entries: list[Entry]) -> set[str]:
 
 
 @given(linked())
-def test_every_link_that_cannot_be_followed_is_named(drawn: tuple[Tree, dict[str, bytes]]) -> None:
-    """One error names each: without them only what led through them is left to refuse, and in the end nothing is."""
+def test_refused_links_are_named(drawn: tuple[Tree, dict[str, bytes]]) -> None:
+    """One error names each; without them only links through them are refused, and at last none."""
     entries = list(drawn[0].entries)
     while bad := _named(entries):
         entries = [entry for entry in entries if entry.path not in bad]
@@ -154,8 +154,8 @@ def test_every_link_that_cannot_be_followed_is_named(drawn: tuple[Tree, dict[str
         ("out", "leads to one that is"),
     ],
 )
-def test_refused(target: str, why: str) -> None:
-    """A link that cannot be followed is refused by its name, with where it leads and what to do."""
+def test_a_link_that_cannot_be_followed(target: str, why: str) -> None:
+    """It is refused by name, with its target and the remedy."""
     entries = [directory("a"), file("a/f"), link("l", target), link("m", "l")]
     if target == "out":
         entries.append(link("out", "/etc"))
@@ -166,8 +166,8 @@ def test_refused(target: str, why: str) -> None:
     assert "preserve_symlinks=True" in str(caught.value)
 
 
-def test_as_many_hops_as_the_kernel_takes() -> None:
-    """A chain of as many links as Linux follows is followed; one more is refused."""
+def test_the_limit_of_hops() -> None:
+    """A chain of as many links as Linux follows is followed, and one more is refused."""
     links = [link(f"l{number:02}", f"l{number + 1:02}") for number in range(MAX_HOPS)]
     tree = Tree((file(f"l{MAX_HOPS:02}", b"x"), *links))
     assert follow(tree)[0].files == MAX_HOPS + 1
@@ -175,16 +175,16 @@ def test_as_many_hops_as_the_kernel_takes() -> None:
         follow(Tree((*tree.entries, link("k", "l00"))))
 
 
-def test_no_links_no_work() -> None:
-    """A tree without links is itself, with what was left out of it."""
+def test_a_tree_without_links() -> None:
+    """It is returned as it is, with what was omitted."""
     tree = Tree((file("a"),), omitted=(("fifo", "a fifo"),))
     assert follow(tree)[0] is tree
     found, copies = follow(Tree((*tree.entries, link("l", "a")), omitted=tree.omitted))
     assert (found.omitted, copies) == (tree.omitted, {"l": "a"})
 
 
-def test_bombs_are_bounded() -> None:
-    """Links that double a tree at each of its levels end at a bound: of entries, and of bytes."""
+def test_the_bound_of_copies() -> None:
+    """Links that double a tree at each level are refused at a bound of entries or bytes."""
     entries: list[Entry] = [directory("d00"), file("d00/f", b"x" * 100)]
     for number in range(1, 30):
         here = f"d{number:02}"
@@ -197,8 +197,8 @@ def test_bombs_are_bounded() -> None:
         follow(tree, copies_free=2000)
 
 
-def test_looks_are_bounded() -> None:
-    """Links that make one folder be looked at for ever, with no entry more, end at a bound; what is wrong is told."""
+def test_the_bound_of_visits() -> None:
+    """Links that visit one directory again and again, without entries, are refused at a bound."""
     empty = [directory("d"), *(directory(f"d/{number:03}") for number in range(100))]
     dangling = [link(f"d/l{number:03}", "nothing") for number in range(100)]
     aliases = [link(f"m{number:03}", "d") for number in range(100)]
@@ -213,8 +213,8 @@ def test_looks_are_bounded() -> None:
 
 
 @pytest.mark.parametrize("target", ["x/" + "../x/" * 500 + "y", "x/" + "./" * 1000 + "y", "//".join(["x", *"." * 900])])
-def test_names_on_the_way_are_bounded(target: str) -> None:
-    """Targets that go up and down again without an end come to a bound over all links together."""
+def test_the_bound_of_names(target: str) -> None:
+    """Targets that go up and down are refused at a bound for all links together."""
     tree = Tree((directory("x"), file("x/y"), *(link(f"l{number:03}", target) for number in range(100))), links="keep")
     assert follow(tree)[0].entries
     with pytest.raises(TreeError, match="leave preserve_symlinks=True") as caught:
@@ -222,8 +222,8 @@ def test_names_on_the_way_are_bounded(target: str) -> None:
     assert caught.value.rule == "limit"
 
 
-def test_a_path_that_grew_too_long() -> None:
-    """A copy whose path no system could open is refused by its name."""
+def test_the_bound_of_paths() -> None:
+    """A copy whose path is too long is refused by name."""
     long = "/".join(["x" * 250] * 16)
     parents = [directory("/".join(["x" * 250] * count)) for count in range(1, 17)]
     assert len(long) < MAX_PATH

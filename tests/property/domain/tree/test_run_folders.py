@@ -1,4 +1,4 @@
-"""The folders of runs inside of what runs work on."""
+"""Run folders inside of what runs work on."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _NAMES = st.text("ab*?\\!. \n", min_size=1, max_size=5).filter(lambda name: name
     ],
 )
 def test_cases(run_dir: str, patterns: tuple[str, ...]) -> None:
-    """By where the folder of the runs lies, however it is written."""
+    """The pattern for each place of the folder of runs, however it is written."""
     assert runs_inside("/srv/ci/", run_dir) == patterns
 
 
 def test_runs_by_their_names() -> None:
-    """What has the name of a run, and is a folder, is one; what only begins as one is none."""
+    """A folder with the name of a run matches, and one that only begins like it does not."""
     runs = compile_excludes([RUNS])
     assert runs.matches(RUN_ID, directory=True)
     assert not runs.matches(RUN_ID, directory=False)
@@ -44,7 +44,7 @@ def test_runs_by_their_names() -> None:
 
 @given(names=st.lists(_NAMES, min_size=1, max_size=3))
 def test_any_name(names: list[str]) -> None:
-    """Whatever characters the folder's name has, the pattern is one, and matches the folder and all that is below."""
+    """Whatever characters the folder's name has, the pattern is valid and matches it and its content."""
     path = "/".join(names)
     pattern = compile_excludes(runs_inside("/srv/ci", path))
     assert pattern.matches(path, directory=True)

@@ -1,4 +1,4 @@
-"""Laws of the verdict: it always answers, never changes its mind, and never takes a disruption for a success."""
+"""Laws of the verdict: it always answers, settled answers stay, and no disruption is a success."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def places(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @st.composite
 def mutated(draw: st.DrawFn) -> dict[str, Any]:
-    """A recorded pod in which some places hold something else, or nothing."""
+    """A recorded pod in which some places have another value, or none."""
     holder: dict[str, Any] = {"": copy.deepcopy(dict(draw(st.sampled_from(DOCUMENTS))))}
     for _ in range(draw(st.integers(0, 4))):
         *parents, key = draw(st.sampled_from(places(holder)[1:]))
@@ -86,7 +86,7 @@ def mutated(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def observations(pods: st.SearchStrategy[Pod | None]) -> st.SearchStrategy[list[Observation]]:
-    """Some sequence of what is seen, by a clock that does not go back."""
+    """Any sequence of observations with growing times."""
     one = st.builds(
         Observation,
         pod=pods,
@@ -103,7 +103,7 @@ ANY = observations(st.none() | mutated().map(pod_from))
 
 @given(value=JSON)
 def test_any_json_decodes(value: object) -> None:
-    """Any JSON is a pod, the same from bytes and from the decoded value, and observing it gives an answer."""
+    """Any JSON is a pod, the same from bytes and from the decoded value, and `observe` answers."""
     pod = decode_pod(json.dumps(value).encode())
     assert pod == pod_from(json.loads(json.dumps(value)))
     observe(Memory.start(uid=UID), Observation(pod=pod, at=0.0))
@@ -111,13 +111,13 @@ def test_any_json_decodes(value: object) -> None:
 
 @given(document=mutated())
 def test_broken_pods_decode(document: dict[str, Any]) -> None:
-    """A pod with anything anywhere decodes, the same straight as mended."""
+    """A pod with any values decodes the same in one pass and through `pod_from`."""
     assert decode_pod(json.dumps(document).encode()) == pod_from(json.loads(json.dumps(document)))
 
 
 @given(seen=ANY, own_deadline=st.none() | st.just(3))
-def test_total_and_settled_for_ever(seen: list[Observation], own_deadline: int | None) -> None:
-    """Whatever is seen, there is an answer, the same each time, and once it has settled it stays."""
+def test_any_observations_have_answers(seen: list[Observation], own_deadline: int | None) -> None:
+    """The answers are the same each time, and a settled one stays."""
     memory = Memory.start(uid=UID, own_deadline=own_deadline)
     answers = fold(memory, tuple(seen))
     assert answers == fold(memory, tuple(seen))
@@ -130,8 +130,8 @@ def test_total_and_settled_for_ever(seen: list[Observation], own_deadline: int |
 
 
 @given(seen=ANY, begins=st.integers(0, 6))
-def test_a_timeout_is_never_the_clusters_doing(seen: list[Observation], begins: int) -> None:
-    """What was timed out before its finish was seen is exactly that, and nothing settles otherwise."""
+def test_a_timeout_is_timed_out(seen: list[Observation], begins: int) -> None:
+    """A step whose timeout passed before its end was seen is TimedOut and nothing else."""
     assume(begins < len(seen))
     ended = [replace(each, timed_out=True) if index >= begins else each for index, each in enumerate(seen)]
     memory = Memory.start(uid=UID)
@@ -146,13 +146,13 @@ def test_a_timeout_is_never_the_clusters_doing(seen: list[Observation], begins: 
 
 
 def stamp(moment: datetime) -> str:
-    """As the apiserver writes it: whole seconds, cut off."""
+    """A time as the apiserver writes it, in whole seconds."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @st.composite
 def disruptions(draw: st.DrawFn) -> tuple[datetime, dict[str, Any]]:
-    """When a disruption began, by the apiserver's clock, and what the pod shows of it from then on."""
+    """When a disruption began, by the apiserver's clock, and what the pod shows of it."""
     began = START + timedelta(seconds=draw(st.floats(20, 30)))
     grace = draw(st.integers(0, 3_600))
     reason = draw(st.sampled_from(["EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByTaintManager", "New"]))
@@ -169,10 +169,10 @@ def disruptions(draw: st.DrawFn) -> tuple[datetime, dict[str, Any]]:
 @given(
     disruption=disruptions(), after=st.floats(0, 60), skew=st.floats(-5, 5), code=CODES, kept=st.sets(st.integers(0, 4))
 )
-def test_no_disruption_is_a_verdict(
+def test_an_end_after_a_disruption(
     disruption: tuple[datetime, dict[str, Any]], after: float, skew: float, code: int, kept: set[int]
 ) -> None:
-    """A disruption that began before the finish is Infra, whatever the code, at any pace, under any skew up to 5 s."""
+    """It is Infra, whatever the code, for any polls and any clock skew up to 5 s."""
     began, shown = disruption
     finish = stamp(began + timedelta(seconds=after + skew))
     phase = "Succeeded" if code == 0 else "Failed"
@@ -191,10 +191,10 @@ def test_no_disruption_is_a_verdict(
 
 
 @given(disruption=disruptions(), before=st.floats(11.1, 19), skew=st.floats(-5, 5), code=CODES)
-def test_a_finish_well_before_is_the_commands(
+def test_an_end_well_before_a_disruption(
     disruption: tuple[datetime, dict[str, Any]], before: float, skew: float, code: int
 ) -> None:
-    """A finish that no skew up to 5 s can bring near the disruption is believed, though both are seen together."""
+    """An end that no skew up to 5 s brings near the disruption counts, also if both are seen together."""
     began, shown = disruption
     finish = stamp(began - timedelta(seconds=before) + timedelta(seconds=skew))
     answer = last(observation_of(pod_document(terminated(code, finish), phase="Failed", **shown)))
@@ -203,10 +203,8 @@ def test_a_finish_well_before_is_the_commands(
 
 
 @given(disruption=disruptions(), code=CODES, ready=st.sampled_from(["PodFailed", "PodCompleted", "ContainersNotReady"]))
-def test_a_finish_seen_first_is_the_commands(
-    disruption: tuple[datetime, dict[str, Any]], code: int, ready: str
-) -> None:
-    """A finish that was seen before the disruption keeps its code, through deletion and for ever."""
+def test_an_end_that_is_seen_first(disruption: tuple[datetime, dict[str, Any]], code: int, ready: str) -> None:
+    """An end that was seen before the disruption keeps its code."""
     _, shown = disruption
     state = terminated(code, stamp(START + timedelta(seconds=60)))
     seen = observation_of(pod_document(state, ready=ready))
@@ -243,7 +241,7 @@ def reordered(pod: Pod | None, data: st.DataObject) -> Pod | None:
 
 
 def unambiguous(pod: Pod) -> bool:
-    """An apiserver refuses two of one name; a broken document may have them, and then the first counts."""
+    """A pod without two containers of one name, which no apiserver accepts; of such two the first counts."""
     kinds = [each.type for each in pod.status.conditions]
     names = [each.name for each in pod.status.container_statuses]
     return len(set(kinds)) == len(kinds) and len(set(names)) == len(names)
@@ -262,8 +260,8 @@ STRANGER = st.sampled_from(
 
 
 @given(document=st.sampled_from(DOCUMENTS), strangers=st.lists(STRANGER, max_size=3))
-def test_strangers_change_no_answer(document: Mapping[str, Any], strangers: list[dict[str, Any]]) -> None:
-    """Containers beside the step change nothing but what the kubelet makes of them in Ready's reason."""
+def test_other_containers_change_no_answer(document: Mapping[str, Any], strangers: list[dict[str, Any]]) -> None:
+    """They only matter by what the kubelet writes into Ready's reason."""
     pod = pod_from(document)
     ready = pod.condition("Ready")
     assume(ready is None or ready.reason not in KUBELET_ENDS)
@@ -277,7 +275,7 @@ def test_strangers_change_no_answer(document: Mapping[str, Any], strangers: list
 
 @given(data=st.data())
 def test_no_exit_after_a_disruption(data: st.DataObject) -> None:
-    """Once the cluster was seen taking a pod away, no order of its states makes an exit of it."""
+    """After the cluster was seen to end a pod, no order of its states gives an exit."""
     pod = recorded_pod(*data.draw(st.sampled_from(recorded_pods())))
     states = st.none() | st.sampled_from([each for each in pod.documents if each is not None]).map(pod_from)
     answers = fold(pod.memory(), tuple(data.draw(observations(states))))

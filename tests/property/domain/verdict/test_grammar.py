@@ -1,4 +1,4 @@
-"""Laws of the verdict (tests/lib/verdict/laws.py) over pods drawn from a grammar of states that real clusters show."""
+"""Laws of the verdict (tests/lib/verdict/laws.py) for pods from a grammar of real states."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ from tests.lib.verdict.pod_grammar import Choose, choosers
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 @given(choose=choosers())
 def test_a_law(law: Callable[[Choose], None], choose: Choose) -> None:
-    """Each law of the verdict holds, whatever a cluster shows."""
+    """Each law of the verdict holds for any pods."""
     law(choose)

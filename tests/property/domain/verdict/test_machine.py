@@ -1,4 +1,4 @@
-"""A cluster is played against a model that knows the truth: the classifier agrees, or says that it cannot know."""
+"""A simulated cluster is compared with a model that knows the truth: the verdict agrees, or says that it is unknown."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ TENTHS = tuple(tenth / 10 for tenth in range(-50, 51))
 
 
 class ClusterMachine(RuleBasedStateMachine):
-    """Anything may happen at any moment, and the poller looks whenever it likes.
+    """Anything may happen at any time, and polls come at any time.
 
-    What may happen now is said by `may_*`, which `played` asks too.
+    The methods `may_*` say what may happen now; `played` uses them too.
     """
 
     cluster: Cluster
@@ -118,12 +118,12 @@ class ClusterMachine(RuleBasedStateMachine):
         self.cluster.mark(who)
 
     def may_mark(self) -> bool:
-        return not (self.cluster.exists_no_more or self.has_a_secret())
+        return not (self.cluster.exists_no_more or self.hides_what_the_kubelet_did())
 
-    def has_a_secret(self) -> bool:
-        """Whether only the final phase, which nobody has seen yet, tells of what the kubelet did.
+    def hides_what_the_kubelet_did(self) -> bool:
+        """Whether only the final phase, which was not seen yet, shows what the kubelet did.
 
-        Who removes the pod then takes it away unsaid, and a deletion of a final pod is immediate
+        Who removes the pod then removes that too, and a deletion of a final pod is immediate
         (docs/design/pod-states.md#row-159-deletiontimestamp).
         """
         cluster = self.cluster
@@ -153,7 +153,7 @@ class ClusterMachine(RuleBasedStateMachine):
         self.cluster.lose()
 
     def may_lose_node(self) -> bool:
-        """A kubelet that dies between an end that it caused and the phase takes its reason with it: none can know."""
+        """A kubelet that dies between an end that it caused and the phase takes its reason with it."""
         cluster = self.cluster
         return cluster.placed and (cluster.final or not cluster.kubelet_reason)
 
@@ -189,7 +189,7 @@ class ClusterMachine(RuleBasedStateMachine):
         self.cluster.remove()
 
     def may_remove(self) -> bool:
-        asked = bool(self.cluster.metadata) and not self.has_a_secret()
+        asked = bool(self.cluster.metadata) and not self.hides_what_the_kubelet_did()
         return asked and (self.cluster.final or not self.cluster.placed)
 
     @precondition(lambda self: self.may_mark())
@@ -274,7 +274,7 @@ class ClusterMachine(RuleBasedStateMachine):
             assert cluster.exists_no_more
 
     def teardown(self) -> None:
-        """Whatever was played, the truth comes out once the cluster has come to rest."""
+        """Once the cluster has come to rest, the verdict is the truth."""
         if not hasattr(self, "cluster"):
             return
         cluster = self.cluster
@@ -323,7 +323,7 @@ STEPS = 40
 
 
 def played(choose: Choose) -> None:
-    """The same without shrinking, and quickly: a play of `STEPS` moves, told in the note of its failure."""
+    """Plays `STEPS` moves without hypothesis, which is faster but does not shrink; a failure notes the moves."""
     machine, told = ClusterMachine(), []
     created = {"skew": choose(TENTHS), "guarded": choose(MAYBE), "reads_events": choose(MAYBE)}
     machine.create(**created)
@@ -346,7 +346,7 @@ def _may(machine: ClusterMachine, name: str) -> bool:
 
 
 def test_a_thousand_plays() -> None:
-    """A thousand plays drawn by chance, from one seed each: the classifier agrees in all of them."""
+    """The verdict agrees with the model in a thousand random plays."""
     for seed in range(1_000):
         played(random.Random(seed).choice)
 
