@@ -62,21 +62,21 @@ def machine(*, stdin: bool = False) -> ExecProtocol:
     ],
 )
 def test_status(document: bytes, result: ExecResult) -> None:
-    """A status comes to a code only where the command ran; all else keeps the server's words."""
+    """A status document gives an exit code only if the command ran, else the server's message."""
     assert decode_status(ASKED, document) == result
 
 
 @pytest.mark.parametrize("code", ["-1", "0", "256", "1000", "99999999999", "", "x", "1.0", " 1", "+1", "٣", None])
-def test_a_code_that_is_none(code: object) -> None:
-    """An exit code outside 1 to 255, or no number at all, is a failure of the server, never a success."""
+def test_an_invalid_exit_code(code: object) -> None:
+    """A code outside 1 to 255, or no number, is a failure of the server, never a success."""
     result = decode_status(ASKED, exit_with(code))
     assert isinstance(result, ExecFailure)
     assert result.reason == "InternalError"
     assert "not from 1 to 255" in result.message
 
 
-def test_a_code_without_a_cause() -> None:
-    """NonZeroExitCode without the cause that holds it has no code."""
+def test_a_status_without_an_exit_code() -> None:
+    """NonZeroExitCode without the cause that has the code is a failure."""
     assert isinstance(decode_status(ASKED, failure(reason="NonZeroExitCode")), ExecFailure)
     causes = {"causes": [{"reason": "Other", "message": "1"}]}
     assert isinstance(decode_status(ASKED, failure(reason="NonZeroExitCode", details=causes)), ExecFailure)
@@ -85,15 +85,15 @@ def test_a_code_without_a_cause() -> None:
 @pytest.mark.parametrize(
     "document", [b"x", b"[]", b'"Success"', b"{}", b'{"status":"Unsure"}', b'{"status":1}', b"\xff"]
 )
-def test_no_status(document: bytes) -> None:
-    """A document that is no status breaks the protocol, and the error quotes it."""
+def test_a_malformed_status(document: bytes) -> None:
+    """It raises ProtocolError, which quotes it."""
     with pytest.raises(ProtocolError):
         decode_status(ASKED, document)
 
 
 @given(st.binary(max_size=200))
 def test_any_status_document(document: bytes) -> None:
-    """Any bytes on the status channel come to a result or to a ProtocolError."""
+    """Any bytes on the status channel give a result or a ProtocolError."""
     try:
         result = decode_status(ASKED, document)
     except ProtocolError:
@@ -103,14 +103,14 @@ def test_any_status_document(document: bytes) -> None:
 
 @pytest.mark.parametrize("first", [b"\x01", b"\x02", b"\x03", b""])
 def test_the_first_message_is_empty(first: bytes) -> None:
-    """The server's first message carries nothing, and `[3]` is no status."""
+    """The server's first message has no event, and `[3]` is no status."""
     protocol = machine()
     assert protocol.receive_message(first) is None
     assert not protocol.ended
 
 
 def test_channels() -> None:
-    """Stdout and stderr come apart; channels that nobody knows are dropped."""
+    """Stdout and stderr are separate events; unknown channels are ignored."""
     protocol = machine()
     assert protocol.receive_message(b"\x01out") == Stdout(b"out")
     assert protocol.receive_message(b"\x02err") == Stderr(b"err")
@@ -120,7 +120,7 @@ def test_channels() -> None:
 
 
 def test_nothing_after_the_end() -> None:
-    """Whatever follows the status is dropped, a second status and the close frame too."""
+    """Everything after the status is ignored, also a second status and the close frame."""
     protocol = machine()
     protocol.receive_message(SUCCESS)
     assert protocol.receive_message(b"\x01late") is None
@@ -130,14 +130,14 @@ def test_nothing_after_the_end() -> None:
 
 
 def test_a_lost_status() -> None:
-    """An orderly close without a status says that nobody knows how the command ended."""
+    """An orderly close without a status gives StatusLost."""
     protocol = machine()
     assert protocol.receive_close(1000) == Ended(StatusLost(1000))
     assert protocol.ended
 
 
-def test_a_broken_stream_says_how_far_it_came() -> None:
-    """The error counts payload bytes, not channel bytes, in both directions."""
+def test_a_broken_stream() -> None:
+    """The error counts the payload bytes of both directions, without channel bytes."""
     protocol = machine(stdin=True)
     protocol.send(b"12345")
     protocol.receive_message(b"\x01abc")
@@ -148,14 +148,14 @@ def test_a_broken_stream_says_how_far_it_came() -> None:
     assert protocol.ended
 
 
-def test_text_is_an_error() -> None:
+def test_text_messages_are_an_error() -> None:
     """Neither subprotocol has text messages."""
     with pytest.raises(ProtocolError, match="a text message: 'hello'"):
         machine().receive_text("hello")
 
 
 def test_stdin_on_the_wire() -> None:
-    """A message to stdin is the channel byte and the data; the end of stdin is the two bytes 255, 0, sent once."""
+    """A message to stdin is the channel byte and the data; its end is 255, 0, once."""
     protocol = machine(stdin=True)
     assert protocol.send(b"hello\n") == b"\x00hello\n"
     assert protocol.close_stdin() == b"\xff\x00"
@@ -166,15 +166,15 @@ def test_stdin_on_the_wire() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"x" * (STDIN_LIMIT + 1)])
 def test_stdin_is_bounded(data: bytes) -> None:
-    """An empty message is skipped by the server and one past 32 MiB ends the connection: neither is built."""
+    """Empty messages and messages above 32 MiB raise ValueError."""
     protocol = machine(stdin=True)
     with pytest.raises(ValueError, match="has 1 to"):
         protocol.send(data)
     assert protocol.stdin_open
 
 
-def test_what_cannot_be() -> None:
-    """Stdin on v4 cannot be ended, and any other subprotocol has other rules."""
+def test_invalid_subprotocols() -> None:
+    """Stdin needs v5, and other subprotocols are refused."""
     with pytest.raises(ValueError, match="v4 cannot end it"):
         ExecProtocol(ASKED, subprotocol=V4, stdin=True)
     with pytest.raises(ProtocolError, match=r"got 'channel\.k8s\.io'"):
@@ -185,7 +185,7 @@ def test_what_cannot_be() -> None:
 @pytest.mark.parametrize("closed", [False, True])
 @pytest.mark.parametrize("ended", [False, True])
 def test_every_state_and_action(action: str, *, closed: bool, ended: bool) -> None:
-    """Stdin is sent while it is open, and closed as often as one likes before the end; all else raises."""
+    """Stdin can be sent while it is open, and closed repeatedly before the end; all else raises."""
     protocol = machine(stdin=True)
     if closed:
         protocol.close_stdin()
@@ -201,8 +201,8 @@ def test_every_state_and_action(action: str, *, closed: bool, ended: bool) -> No
         assert (protocol.ended, protocol.stdin_open) == (False, action == "send")
 
 
-def test_stdin_that_was_not_asked_for() -> None:
-    """Without stdin there is nothing to send to and nothing to close."""
+def test_stdin_that_was_not_requested() -> None:
+    """Without stdin, sending and closing raise."""
     protocol = machine()
     with pytest.raises(IllegalTransition):
         protocol.send(b"x")
@@ -222,7 +222,7 @@ messages = st.one_of(
 
 @st.composite
 def conversations(draw: st.DrawFn) -> bytes:
-    """Bytes of a server: mostly frames, sometimes fragments, control frames, text, or no frames at all."""
+    """Bytes of a server: frames, fragments, control frames, text, or noise."""
     wire = b""
     for _ in range(draw(st.integers(0, 8))):
         data = draw(messages)
@@ -245,7 +245,7 @@ def conversations(draw: st.DrawFn) -> bytes:
 
 
 def run(pieces: list[bytes]) -> tuple[list[ExecEvent], str | None]:
-    """The events of a stream that ends after `pieces`, and the error that ended it, if one did."""
+    """Returns the events of a stream that ends after `pieces`, and the error that ended it, if any."""
     framing, protocol = Framing(ASKED), machine()
     events: list[ExecEvent] = []
     try:
@@ -275,7 +275,7 @@ def take(protocol: ExecProtocol, event: WebSocketEvent) -> ExecEvent | None:
 
 @given(conversations(), st.lists(st.integers(0, 100_000), max_size=12))
 def test_any_split_gives_the_same_events(wire: bytes, cuts: list[int]) -> None:
-    """However the bytes are cut on their way, the same events come out, and the same error ends them."""
+    """However the bytes are split, the events and the error are the same."""
     edges = sorted({0, len(wire), *(cut % (len(wire) + 1) for cut in cuts)})
     pieces = [wire[start:end] for start, end in pairwise(edges)]
     single = [wire[at : at + 1] for at in range(min(len(wire), 2_000))]
@@ -284,7 +284,7 @@ def test_any_split_gives_the_same_events(wire: bytes, cuts: list[int]) -> None:
 
 @given(conversations())
 def test_any_frames_end_in_a_result_or_a_named_error(wire: bytes) -> None:
-    """Whatever a server sends: at most one end, it is the last event, and without it there is an error by name."""
+    """There is at most one end, as the last event; without it there is an error with the operation."""
     events, error = run([wire])
     ends = [event for event in events if isinstance(event, Ended)]
     if error is None:
@@ -297,7 +297,7 @@ def test_any_frames_end_in_a_result_or_a_named_error(wire: bytes) -> None:
 
 @given(st.lists(st.binary(min_size=1, max_size=70_000), max_size=5))
 def test_messages_to_stdin_are_one_frame_each(sent: list[bytes]) -> None:
-    """Each message to stdin is one masked, unfragmented, binary frame: the server ignores FIN."""
+    """Each message is one masked, unfragmented binary frame, since the server ignores FIN."""
     framing, protocol = Framing(ASKED), machine(stdin=True)
     wire = b"".join(framing.message(protocol.send(data)) for data in sent)
     wire += framing.message(protocol.close_stdin())

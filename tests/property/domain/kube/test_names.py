@@ -21,7 +21,7 @@ SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z
 
 @given(anything)
 def test_a_label_value_is_always_valid(text: str) -> None:
-    """Any text, the empty one and lone surrogates included, becomes a label value that the apiserver takes."""
+    """Any text, also an empty one or a lone surrogate, becomes a valid label value."""
     value = names.label_value(text)
     assert len(value) <= 63
     assert VALUE.fullmatch(value)
@@ -30,31 +30,31 @@ def test_a_label_value_is_always_valid(text: str) -> None:
 
 @given(label_values)
 def test_a_valid_label_value_is_itself(text: str) -> None:
-    """What is a label value already is not changed."""
+    """A label value is not changed."""
     assert names.label_value(text) == text
 
 
 @given(st.lists(anything | label_values, unique=True, min_size=2, max_size=8))
 def test_different_texts_have_different_label_values(texts: list[str]) -> None:
-    """No two texts share a label value, and neither do a text and the value of another one."""
+    """No two texts have the same label value, nor a text and the value of another one."""
     texts = list(dict.fromkeys([*texts, *map(names.label_value, texts)]))
     assert len({names.label_value(text) for text in texts}) == len(texts)
 
 
-def test_texts_that_differ_late_or_in_what_is_replaced_have_different_label_values() -> None:
-    """Neither cutting nor replacing makes two ids one."""
+def test_shortened_label_values_differ() -> None:
+    """Neither cutting nor replacing makes two ids equal."""
     texts = ["a" * 64, "a" * 65, "a b", "a/b", "a\tb", "a-b", "", " ", "\ud800", "\ud801"]
     assert len({names.label_value(text) for text in texts}) == len(texts)
 
 
-def test_a_cut_label_value_can_be_read() -> None:
-    """The head of a value that was cut is what a person wrote."""
+def test_a_shortened_label_value_is_readable() -> None:
+    """It begins with the original text."""
     assert names.label_value("deploy to prod.apply the chart").startswith("deploy-to-prod.apply-the-char")
 
 
 @given(anything, anything, st.integers(1, 10**6), anything)
 def test_an_attempt_name_is_a_host_name(run: str, step: str, attempt: int, nonce: str) -> None:
-    """It is a DNS-1123 label of at most 63 characters: the pod's name, its hostname and a Secret's name alike."""
+    """It is a DNS-1123 label of at most 63 characters, for the pod, its hostname and its Secret."""
     name = names.attempt_name(run, step, attempt, nonce)
     assert len(name) <= 63
     assert LABEL.fullmatch(name)
@@ -64,18 +64,18 @@ def test_an_attempt_name_is_a_host_name(run: str, step: str, attempt: int, nonce
 
 @given(st.lists(st.tuples(anything, anything, st.integers(1, 99), anything), unique=True, min_size=2, max_size=8))
 def test_different_attempts_have_different_names(attempts: list[tuple[str, str, int, str]]) -> None:
-    """Run, step, attempt and nonce each make a name of its own."""
+    """Run, step, attempt and nonce all change the name."""
     assert len({names.attempt_name(*attempt) for attempt in attempts}) == len(attempts)
 
 
-def test_the_parts_of_an_attempt_are_not_run_together() -> None:
-    """What moves from one part to the next makes another name, though the joined text is the same."""
+def test_the_parts_of_an_attempt_are_separate() -> None:
+    """Moving characters between parts changes the name, although the joined text is the same."""
     assert names.attempt_name("ra", "b", 1, "n") != names.attempt_name("r", "ab", 1, "n")
     assert names.attempt_name("r", "b", 11, "n") != names.attempt_name("r", "b", 1, "1n")
 
 
-def test_an_attempt_name_tells_step_and_attempt() -> None:
-    """A person who lists pods sees which step it is, and which try."""
+def test_an_attempt_name_is_readable() -> None:
+    """It has the step and the number of the attempt."""
     assert names.attempt_name("run", "build.make", 2, "n").startswith("build-make-2-")
     assert names.attempt_name("run", "Übung", 1, "n").startswith("bung-1-")
     assert names.attempt_name("run", "---", 1, "n").startswith("step-1-")
@@ -83,8 +83,8 @@ def test_an_attempt_name_tells_step_and_attempt() -> None:
 
 
 @given(st.lists(dns_labels, unique=True, min_size=2, max_size=6))
-def test_workspaces_have_variables_of_their_own(workspaces: list[str]) -> None:
-    """No two workspaces share a variable, and each variable is one that the apiserver and a shell take."""
+def test_each_workspace_has_its_variable(workspaces: list[str]) -> None:
+    """No two workspaces share a variable, and apiserver and shell accept each."""
     variables = {names.content_variable("WORKSPACE", name) for name in workspaces}
     assert len(variables) == len(workspaces)
     assert all(re.fullmatch(r"SENRO_WORKSPACE_[A-Z0-9_]+", variable) for variable in variables)
@@ -106,14 +106,14 @@ def test_workspaces_have_variables_of_their_own(workspaces: list[str]) -> None:
         (names.is_secret_key, ["9", "a", ".a", "A.b_c-d", "a" * 253], ["", ".", "..", "..a", "a/b", "a" * 254, "a\n"]),
     ],
 )
-def test_names_are_judged_as_the_apiserver_does(check: object, good: list[str], bad: list[str]) -> None:
-    """Each grammar takes its shortest, longest and strangest members, and none that is off by one character."""
+def test_the_grammars_of_names(check: object, good: list[str], bad: list[str]) -> None:
+    """Each grammar accepts its shortest, longest and oddest names, and none with one wrong character."""
     assert callable(check)
     assert [text for text in good if not check(text)] == []
     assert [text for text in bad if check(text)] == []
 
 
 @given(st.text(string.ascii_lowercase + ".-", max_size=12))
-def test_a_subdomain_is_what_the_apiserver_calls_one(text: str) -> None:
-    """The judgement is the apiserver's expression's."""
+def test_subdomains(text: str) -> None:
+    """They are those of the apiserver's regular expression."""
     assert names.is_dns_subdomain(text) == bool(SUBDOMAIN.fullmatch(text))

@@ -19,7 +19,7 @@ variables = st.dictionaries(st.text("$()AB ", max_size=3), dollars, max_size=5)
 
 
 def expand(text: str, environment: dict[str, str]) -> str:
-    """The kubelet's expansion, as docs/design/api-rules.md#variable-expansion describes it."""
+    """The kubelet's expansion (docs/design/api-rules.md#variable-expansion)."""
     out = []
     place = 0
     while place < len(text):
@@ -41,8 +41,8 @@ def expand(text: str, environment: dict[str, str]) -> str:
     return "".join(out)
 
 
-def test_the_model_expands_as_the_kubelet_did() -> None:
-    """The model gives what a real kubelet gave for the recorded pod: its log is what the model makes of its spec."""
+def test_the_model_of_the_kubelet() -> None:
+    """The model gives the recorded log of a pod that a real kubelet ran."""
     recording = json.loads(Path("tests/contract/recordings/variable-expansion.json").read_text())
     created = next(exchange for exchange in recording["exchanges"] if exchange["request"]["method"] == "POST")
     (container,) = created["request"]["json"]["spec"]["containers"]
@@ -61,14 +61,14 @@ def test_the_model_expands_as_the_kubelet_did() -> None:
 
 
 @given(dollars, variables)
-def test_an_escaped_text_comes_back(text: str, environment: dict[str, str]) -> None:
-    """Whatever the text and whatever variables exist, the kubelet's expansion of the escaped text is the text."""
+def test_an_escaped_text_is_expanded_to_itself(text: str, environment: dict[str, str]) -> None:
+    """This holds for any text and any variables."""
     assert expand(escape(text), environment) == text
 
 
 @given(steps(), variables)
 def test_command_and_environment_reach_the_process_unchanged(step: Step, environment: dict[str, str]) -> None:
-    """What the container runs, after the kubelet's expansion, is what the step says, word by word."""
+    """After the kubelet's expansion the container has the command and the variables of the step."""
     manifest = pod_manifest(step, AttemptIdentity("$(A)", step.id, 1, "n"))
     container = manifest["spec"]["containers"][0]
     assert tuple(expand(word, environment) for word in container["command"]) == step.command
@@ -77,8 +77,8 @@ def test_command_and_environment_reach_the_process_unchanged(step: Step, environ
     assert seen["SENRO_RUN"] == "$(A)"
 
 
-def test_what_is_not_expanded_is_not_escaped() -> None:
-    """A workdir, a mount path and an annotation keep their `$`; the scripts that carry workspaces survive too."""
+def test_other_fields_are_not_escaped() -> None:
+    """A workdir, a mount path and an annotation keep their `$`, and the transfer scripts work."""
     pipeline = one_step(workdir="/a$b", mounts=[])
     step = only_step(pipeline)
     manifest = pod_manifest(step, AttemptIdentity("r", "a$b", 1, "n$"))

@@ -33,7 +33,7 @@ OUT = Workspace("out")
 
 @pytest.fixture(scope="module", autouse=True)
 def _schemas_read_once() -> Iterator[None]:
-    """The package reads a megabyte of schema for each call."""
+    """Caches the schemas, of which the package reads a megabyte for each call."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kubernetes_validate.utils, "schema_contents", cache(kubernetes_validate.utils.schema_contents))
         yield
@@ -50,30 +50,30 @@ def containers(step: Step) -> dict[str, Any]:
 
 @pytest.mark.slow
 @given(steps(), st.integers(0, 2**50))
-def test_every_manifest_is_one_that_the_api_has(step: Step, staged_bytes: int) -> None:
-    """Whatever a plan's step asks for, the oldest and the newest supported API know every field and type of its pod."""
+def test_every_pod_matches_the_schema(step: Step, staged_bytes: int) -> None:
+    """The oldest and the newest supported API have every field and type of any step's pod."""
     for version in ("1.30", "1.36"):
         kubernetes_validate.validate(manifest(step, staged_bytes=staged_bytes), version, strict=True)
 
 
 @pytest.mark.parametrize("version", ["1.30", "1.36"])
-def test_a_secret_is_one_that_the_api_has(version: str) -> None:
-    """The API knows every field and type of a Secret."""
+def test_every_secret_matches_the_schema(version: str) -> None:
+    """The API has every field and type of a Secret."""
     step = only_step(one_step(secrets={"A": "a", "B": "b"}))
     kubernetes_validate.validate(secret_manifest(step, ATTEMPT, {"a": b"1", "b": b"2"}), version, strict=True)
 
 
 @given(steps())
 def test_no_pod_is_refused_by_its_pod_security_standard(step: Step) -> None:
-    """`baseline` refuses nothing of any pod, `restricted` nothing of one whose target says so."""
+    """`baseline` accepts every pod, `restricted` every pod of a restricted target."""
     assert standard.baseline(manifest(step)) == []
     assert isinstance(step.on, Pod)
     if step.on.security == "restricted":
         assert standard.restricted(manifest(step)) == []
 
 
-def test_the_standard_of_these_tests_refuses_what_the_apiserver_refuses() -> None:
-    """The recorded pod without a security context breaks `restricted` in the ways that the apiserver named."""
+def test_the_model_of_pod_security() -> None:
+    """It refuses the recorded pod without a security context for the reasons that the apiserver gave."""
     bare = {"spec": {"containers": [{"name": "step"}]}}
     assert standard.restricted(bare) == [
         "step allowPrivilegeEscalation",
@@ -86,7 +86,7 @@ def test_the_standard_of_these_tests_refuses_what_the_apiserver_refuses() -> Non
 
 @given(steps())
 def test_equal_steps_have_equal_bytes(step: Step) -> None:
-    """The order in which variables, labels and secrets were written down does not show."""
+    """The order of variables, labels and secrets does not matter."""
     target = step.on
     assert isinstance(target, Pod)
     turned = replace(
@@ -106,7 +106,7 @@ def test_equal_steps_have_equal_bytes(step: Step) -> None:
 
 @given(steps(), st.binary(min_size=12, max_size=40))
 def test_no_secret_value_is_in_a_pod(step: Step, value: bytes) -> None:
-    """A value stands in the Secret's data alone; the pod has names and paths."""
+    """Only the Secret has values; the pod has names and paths."""
     values = dict.fromkeys(step.secrets.values(), value)
     secret = secret_manifest(step, ATTEMPT, values)
     spelled = base64.b64encode(value).decode()
@@ -118,7 +118,7 @@ def test_no_secret_value_is_in_a_pod(step: Step, value: bytes) -> None:
 
 @given(steps())
 def test_what_a_pod_never_has(step: Step) -> None:
-    """No token, no service variables, no shared processes, no restart, and no null or empty field."""
+    """No token, no service variables, no shared processes, no restart, no null or empty field."""
     spec = manifest(step)["spec"]
     assert spec["restartPolicy"] == "Never"
     assert [
@@ -137,7 +137,7 @@ def test_what_a_pod_never_has(step: Step) -> None:
 
 @given(steps())
 def test_every_mount_has_a_volume_and_no_two_share_a_path(step: Step) -> None:
-    """A volume that a container mounts exists, and within a container each path is mounted once."""
+    """Each mounted volume exists, and a container mounts each path once."""
     volumes = [volume["name"] for volume in manifest(step)["spec"].get("volumes", [])]
     assert len(set(volumes)) == len(volumes)
     for container in containers(step).values():
@@ -146,24 +146,24 @@ def test_every_mount_has_a_volume_and_no_two_share_a_path(step: Step) -> None:
         assert {mount["name"] for mount in container.get("volumeMounts", [])} <= set(volumes)
 
 
-def test_nothing_mounted_is_no_extra_container() -> None:
-    """Without mounts and secrets the pod is one container without a volume."""
+def test_a_pod_without_mounts() -> None:
+    """It has one container and no volume."""
     step = only_step(one_step())
     assert list(containers(step)) == ["step"]
     assert "volumes" not in manifest(step)["spec"]
     assert transferred_mounts(step) == ()
 
 
-def test_read_only_mounts_are_staged_and_not_read_back() -> None:
-    """`senro-stage` alone: the kubelet enforces `readOnly`, so nothing comes back."""
+def test_read_only_mounts() -> None:
+    """Only `senro-stage` transfers them: the kubelet enforces `readOnly`, so nothing returns."""
     step = only_step(one_step(mounts=[SRC.at("/src", "ro")]))
     assert list(containers(step)) == ["senro-stage", "step"]
     assert containers(step)["step"]["volumeMounts"] == [{"name": "ws-0", "mountPath": "/src", "readOnly": True}]
     assert [each.returns for each in transferred_mounts(step)] == [False]
 
 
-def test_read_write_mounts_are_staged_and_read_back() -> None:
-    """Each carried mount is a volume with the mount's place as its number, in every container that touches it."""
+def test_read_write_mounts() -> None:
+    """Each is a volume with the number of its mount, in every container that uses it."""
     step = only_step(one_step(mounts=[SRC.at("/src", "ro"), OUT.at("/out")]))
     found = {name: container["volumeMounts"] for name, container in containers(step).items()}
     assert found == {
@@ -184,8 +184,8 @@ def test_read_write_mounts_are_staged_and_read_back() -> None:
     )
 
 
-def test_a_claim_is_mounted_and_never_carried() -> None:
-    """A claim is the step's alone: no container of senro's mounts it; `ro` is said of the volume and of the mount."""
+def test_a_claim_is_mounted_and_not_transferred() -> None:
+    """Only the step mounts it; `ro` holds for the volume and the mount."""
     target = Pod(IMAGE, namespace="ci", claims={"cache": "senro-cache", "data": "senro-data"})
     mounts = [SRC.at("/src"), Workspace("cache").at("/cache"), Workspace("data").at("/data", "ro")]
     spec = manifest(only_step(one_step(on=target, mounts=mounts)))["spec"]
@@ -207,8 +207,8 @@ def test_a_claim_is_mounted_and_never_carried() -> None:
 
 
 @pytest.mark.parametrize("fields", [{"user": 1000}, {"group": 2000}, {"user": 1000, "group": 2000}])
-def test_no_group_is_given_to_a_claim(fields: dict[str, Any]) -> None:
-    """A pod that mounts a claim has no fsGroup, which changes whose its files are; its secrets can be read."""
+def test_no_fs_group_for_a_claim(fields: dict[str, Any]) -> None:
+    """A pod with a claim has no fsGroup, and its secrets are readable."""
     target = Pod(IMAGE, namespace="ci", claims={"cache": "senro-cache"}, **fields)
     step = only_step(one_step(on=target, mounts=[Workspace("cache").at("/cache")], secrets={"A": "a"}))
     spec = manifest(step)["spec"]
@@ -217,8 +217,8 @@ def test_no_group_is_given_to_a_claim(fields: dict[str, Any]) -> None:
     assert [item["mode"] for item in secret["items"]] == [0o444]
 
 
-def test_the_step_is_told_where_things_are() -> None:
-    """The target's variables, the step's over them, senro's own, and the paths of secrets."""
+def test_the_environment_of_a_step() -> None:
+    """The target's variables, those of the step over them, senro's, and the paths of secrets."""
     step = only_step(
         one_step(
             on=Pod(IMAGE, namespace="ci", env={"A": "target", "B": "target"}),
@@ -240,8 +240,8 @@ def test_the_step_is_told_where_things_are() -> None:
     assert "env" not in containers(step)["senro-stage"]
 
 
-def test_an_attempt_is_named_in_its_pod() -> None:
-    """Labels find what senro made, annotations hold the whole step id and the nonce, a user's stay."""
+def test_labels_and_annotations() -> None:
+    """Labels find senro's objects, annotations have step id and nonce, and the user's remain."""
     step = only_step(pod(labels={"team": "web"}, annotations={"note": "any text: $x"}))
     identity = replace(ATTEMPT, step_id="deploy to prod.apply")
     metadata = pod_manifest(step, identity)["metadata"]
@@ -271,8 +271,8 @@ def test_an_attempt_is_named_in_its_pod() -> None:
         ({"group": 8}, ["DAC_OVERRIDE", "FOWNER"], {"fsGroup": 8}),
     ],
 )
-def test_who_a_baseline_pod_runs_as(fields: dict[str, int], added: list[str] | None, whole: dict[str, int]) -> None:
-    """Transfer containers run as the step does, with the least they need; only root gets two capabilities back."""
+def test_the_users_of_a_baseline_pod(fields: dict[str, int], added: list[str] | None, whole: dict[str, int]) -> None:
+    """Transfer containers run as the step does, with few rights; only root gets two capabilities."""
     step = only_step(pod_with_mount(**fields))
     context = dict(manifest(step)["spec"].get("securityContext", {}))
     assert context.pop("fsGroupChangePolicy", None) == ("OnRootMismatch" if fields else None)
@@ -295,8 +295,8 @@ def pod_with_mount(**fields: Any) -> Any:
 
 
 @pytest.mark.parametrize(("user", "mode"), [(None, 0o444), (0, 0o440), (1000, 0o440)])
-def test_secret_files_can_be_read_by_the_step_alone(user: int | None, mode: int) -> None:
-    """They belong to root and the pod's group: 0440 where the group is known, else 0444."""
+def test_the_mode_of_secret_files(user: int | None, mode: int) -> None:
+    """They belong to root and the pod's group: 0440 if the group is known, else 0444."""
     step = only_step(pod_with_mount(user=user))
     volume = manifest(step)["spec"]["volumes"][-1]
     assert volume == {
@@ -308,7 +308,7 @@ def test_secret_files_can_be_read_by_the_step_alone(user: int | None, mode: int)
 
 
 def test_a_secret_is_immutable_and_holds_what_the_step_uses() -> None:
-    """It takes the step's secrets from all of the run's, and cannot do without one."""
+    """It has the step's secrets of all those of the run, and needs a value for each."""
     step = only_step(pod_with_mount())
     secret = secret_manifest(step, ATTEMPT, {"Token": b"\xff", "Other": b"x"})
     assert secret == {
@@ -328,8 +328,8 @@ def test_a_secret_is_immutable_and_holds_what_the_step_uses() -> None:
         secret_manifest(step, ATTEMPT, {})
 
 
-def test_resources_and_placement_are_what_was_asked_for() -> None:
-    """Each option of a target stands where Kubernetes has it; quantities are text."""
+def test_the_options_of_a_target() -> None:
+    """Each is in its field of the pod, and quantities are text."""
     step = only_step(
         one_step(
             on=Pod(
@@ -372,23 +372,21 @@ def test_resources_and_placement_are_what_was_asked_for() -> None:
         ({"timeout": 2**31 - 1}, 2**60, 2**31 - 1),
     ],
 )
-def test_the_pod_ends_itself_after_all_that_a_coordinator_may_take(
-    fields: dict[str, Any], staged_bytes: int, seconds: int
-) -> None:
-    """Start timeout, timeout or max_lifetime, staging at 1 MiB/s, an hour for reading back, grace; at most an int32."""
+def test_the_deadline_of_a_pod(fields: dict[str, Any], staged_bytes: int, seconds: int) -> None:
+    """It is the sum of start timeouts, timeout or max_lifetime, upload, download and grace, at most an int32."""
     step = only_step(one_step(**fields))
     assert own_deadline(step, staged_bytes) == seconds
     assert manifest(step, staged_bytes=staged_bytes)["spec"]["activeDeadlineSeconds"] == seconds
 
 
 @given(steps(), st.integers(0, 2**70))
-def test_a_pod_always_has_a_deadline_that_the_apiserver_takes(step: Step, staged_bytes: int) -> None:
-    """1 to 2147483647, whatever the clocks of a step add up to."""
+def test_every_deadline_is_valid(step: Step, staged_bytes: int) -> None:
+    """It is 1 to 2147483647, whatever the durations of the step are."""
     assert 1 <= own_deadline(step, staged_bytes) <= 2_147_483_647
 
 
 def test_a_local_step_has_no_pod() -> None:
-    """To ask for one is a mistake of the caller."""
+    """Requesting one raises TypeError."""
     step = replace(only_step(one_step()), on=Local())
     with pytest.raises(TypeError, match=r"build\.make does not run in a pod"):
         pod_manifest(step, ATTEMPT)

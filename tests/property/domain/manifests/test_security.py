@@ -1,4 +1,4 @@
-"""What the embedded cluster's PodSecurity refuses, compared with the standard's tables for the fields it looks at."""
+"""The embedded cluster's PodSecurity, compared with the tables of the standard."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _PODS = st.fixed_dictionaries(
 
 @given(_PODS)
 def test_a_level_refuses_what_the_standard_refuses(spec: dict[str, Any]) -> None:
-    """Whatever a pod sets, `baseline` and `restricted` let it in exactly where the standard's tables do."""
+    """Any pod is accepted by `baseline` and `restricted` exactly if the standard's tables accept it."""
     assert bool(violations(spec, "baseline")) == bool(baseline({"spec": spec}))
     assert bool(violations(spec, "restricted")) == bool(restricted({"spec": spec}))
     assert violations(spec, "privileged") == []
@@ -82,6 +82,6 @@ def test_a_level_refuses_what_the_standard_refuses(spec: dict[str, Any]) -> None
         ),
     ],
 )
-def test_a_refusal_names_the_field_and_who_set_it(spec: dict[str, Any], words: str) -> None:
-    """The sentence names the rule and each container that breaks it."""
+def test_a_refusal_names_rule_and_containers(spec: dict[str, Any], words: str) -> None:
+    """The message has the rule and each container that violates it."""
     assert violations({"containers": [{"name": "c"}], **spec}, "baseline") == [words]

@@ -17,17 +17,15 @@ from senro.domain.pipeline.retry import Retry
     st.floats(0, 1e9),
     st.floats(0, 1, exclude_max=True),
 )
-def test_a_wait_is_never_longer_than_was_allowed(
-    attempt: int, delay: float, factor: float, longest: float, fraction: float
-) -> None:
-    """For every policy that a plan takes, every wait is finite, between half of what it could be and all of it."""
+def test_the_bounds_of_a_wait(attempt: int, delay: float, factor: float, longest: float, fraction: float) -> None:
+    """Every wait of a valid policy is finite, between half of its limit and the limit."""
     wait = Retry(attempts=1000, on="any", delay=delay, factor=factor, max_delay=longest).delay_before(attempt, fraction)
     assert math.isfinite(wait)
     assert min(delay, longest) / 2 <= wait <= longest
 
 
-def test_waits_double_until_they_are_long_enough() -> None:
-    """Without jitter the lower halves of 1, 2, 4, ... seconds, at most half of max_delay."""
+def test_waits_double() -> None:
+    """Without the random part they are half of 1, 2, 4, ... seconds, at most half of max_delay."""
     policy = retry.on_infra(attempts=9, max_delay=10)
     assert [policy.delay_before(attempt, 0) for attempt in range(2, 8)] == [0.5, 1, 2, 4, 5, 5]
     assert policy.delay_before(2, 0.5) == 0.75

@@ -1,4 +1,4 @@
-"""Who gets a scratch cache from whom."""
+"""Which steps pass a scratch cache to which."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ A, B = ScratchCache("a", key="k"), ScratchCache("b", key="k")
 
 @st.composite
 def plans(draw: st.DrawFn) -> Plan | None:
-    """A plan of up to six steps that mount some of two caches; None where it is refused."""
+    """A plan of up to six steps that mount some of two caches, None if it is refused."""
     pipeline = Pipeline("p")
     workflow = pipeline.workflow("w")
     names = "stuvwx"[: draw(st.integers(1, 6))]
@@ -35,8 +35,8 @@ def plans(draw: st.DrawFn) -> Plan | None:
 
 
 @given(plans())
-def test_handed_across_where_needs_say_so(plan: Plan | None) -> None:
-    """A step gets a cache from each step on the other side that it needs, however indirectly, and from nobody else."""
+def test_who_passes_a_cache_to_whom(plan: Plan | None) -> None:
+    """A step gets a cache from each step on the other side that it needs, also indirectly, and from no other."""
     if plan is None:
         return
     steps = {planned.step.id: planned for planned in plan.steps}

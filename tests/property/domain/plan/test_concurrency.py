@@ -12,7 +12,7 @@ from tests.lib.builders.events import plans
 
 
 def orders(plan: Plan) -> list[tuple[str, ...]]:
-    """Every order in which the steps may be carried out one after the other, by trying all of them."""
+    """Every sequential order of the steps, by trying all of them."""
     needs = {planned.step.id: set(planned.needs) for planned in plan.steps}
     return [
         order
@@ -22,8 +22,8 @@ def orders(plan: Plan) -> list[tuple[str, ...]]:
 
 
 @given(plans())
-def test_it_equals_what_all_orders_say(plan: Plan) -> None:
-    """Two steps may run beside each other if and only if some order has the one first, and some the other."""
+def test_concurrent_steps_by_all_orders(plan: Plan) -> None:
+    """Two steps may run at the same time exactly if each precedes the other in some order."""
     possible = orders(plan)
     first = {(one, other) for order in possible for place, one in enumerate(order) for other in order[place + 1 :]}
     steps = [planned.step.id for planned in plan.steps]
@@ -32,8 +32,8 @@ def test_it_equals_what_all_orders_say(plan: Plan) -> None:
 
 
 @given(plans())
-def test_what_comes_before_does_in_all_orders(plan: Plan) -> None:
-    """A step comes before another if and only if it does in every order."""
+def test_predecessors_by_all_orders(plan: Plan) -> None:
+    """A step is a predecessor of another exactly if it precedes it in every order."""
     possible = orders(plan)
     steps = [planned.step.id for planned in plan.steps]
     expected = {
@@ -44,8 +44,8 @@ def test_what_comes_before_does_in_all_orders(plan: Plan) -> None:
 
 
 @given(plans())
-def test_it_is_mutual_and_nobody_runs_beside_itself(plan: Plan) -> None:
-    """The relation is symmetric and irreflexive, and every step of the plan is in it."""
+def test_the_relation_is_symmetric(plan: Plan) -> None:
+    """It is symmetric and irreflexive, and has every step of the plan."""
     found = concurrent_steps(plan)
     assert set(found) == {planned.step.id for planned in plan.steps}
     for step, others in found.items():
@@ -54,8 +54,8 @@ def test_it_is_mutual_and_nobody_runs_beside_itself(plan: Plan) -> None:
 
 
 @given(st.integers(1, 40), st.integers(1, 4))
-def test_long_chains_run_beside_each_other_alone(length: int, chains: int) -> None:
-    """However indirect a need is: nothing of a chain runs beside it, everything of the others does."""
+def test_long_chains(length: int, chains: int) -> None:
+    """No steps of one chain run at the same time, and all steps of two chains may."""
     pipeline = Pipeline("p")
     for chain in range(chains):
         workflow = pipeline.workflow(f"c{chain}")

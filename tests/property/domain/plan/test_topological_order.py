@@ -11,8 +11,8 @@ acyclic = graphs.map(lambda graph: {key: [need for need in needs if need < key] 
 
 
 @given(acyclic, st.permutations(KEYS))
-def test_every_key_stands_after_what_it_needs(graph: dict[str, list[str]], written: list[str]) -> None:
-    """Each key comes once, after all its needs; and what could have come earlier was written later."""
+def test_every_key_follows_its_needs(graph: dict[str, list[str]], written: list[str]) -> None:
+    """Each key is there once, after its needs, as early as the order of the input allows."""
     order, cycles = topological_order({key: graph[key] for key in written})
     assert cycles == []
     assert sorted(order) == sorted(KEYS)
@@ -23,8 +23,8 @@ def test_every_key_stands_after_what_it_needs(graph: dict[str, list[str]], writt
 
 
 @given(graphs)
-def test_every_cycle_is_one_and_breaking_all_of_them_leaves_an_order(graph: dict[str, list[str]]) -> None:
-    """In each cycle a key needs the next, and the last the first; without their keys' needs there is no cycle left."""
+def test_every_cycle_is_found(graph: dict[str, list[str]]) -> None:
+    """In each cycle a key needs the next one; without the cycles' needs there is no cycle left."""
     order, cycles = topological_order(graph)
     assert sorted(order) == sorted(KEYS)
     found = [key for cycle in cycles for key in cycle]
@@ -41,8 +41,8 @@ def test_a_key_that_needs_itself_is_a_cycle() -> None:
     assert topological_order({"a": [], "b": ["b", "a"]}) == (["a", "b"], [["b"]])
 
 
-def test_two_circles_are_two_cycles() -> None:
-    """Every one is named, not only the first."""
+def test_two_cycles() -> None:
+    """Both are found, not only the first."""
     order, cycles = topological_order({"a": ["b"], "b": ["a"], "c": ["d"], "d": ["c", "a"]})
     assert cycles == [["a", "b"], ["c", "d"]]
     assert order == ["a", "b", "c", "d"]

@@ -1,6 +1,6 @@
-"""Every rule of `senro.domain.plan.validation`, broken once.
+"""Every rule of `senro.domain.plan.validation` is violated once.
 
-More than 500 lines: the tables are long because the rules are many.
+More than 500 lines: there are many rules.
 """
 
 from __future__ import annotations
@@ -260,8 +260,8 @@ def named(cases: Sequence[tuple[dict[str, Any], str]]) -> list[Any]:
 
 
 @pytest.mark.parametrize(("fields", "rule"), named(STEPS))
-def test_what_a_step_cannot_have_is_refused_by_name(fields: dict[str, Any], rule: str) -> None:
-    """One mistake is one refusal: it names the step and its rule, and says what to do."""
+def test_an_invalid_step(fields: dict[str, Any], rule: str) -> None:
+    """One mistake is one refusal, which has the step, the rule and the remedy."""
     (refusal,) = refusals_of(one_step(**fields))
     assert (refusal.where, refusal.rule) == ("build.make", rule)
     assert len(refusal.message) < 400
@@ -269,8 +269,8 @@ def test_what_a_step_cannot_have_is_refused_by_name(fields: dict[str, Any], rule
 
 
 @pytest.mark.parametrize(("fields", "rule"), named(TARGETS))
-def test_what_a_target_cannot_have_is_refused_by_name(fields: dict[str, Any], rule: str) -> None:
-    """One mistake in a target is one refusal, at the step that runs there."""
+def test_an_invalid_target(fields: dict[str, Any], rule: str) -> None:
+    """One mistake in a target is one refusal, of the step that runs there."""
     (refusal,) = refusals_of(pod(**fields))
     assert (refusal.where, refusal.rule) == ("build.make", rule)
     assert "; " in refusal.message or ", so " in refusal.message
@@ -317,8 +317,8 @@ FINE: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("fields", FINE)
-def test_what_stands_just_inside_a_rule_is_fine(fields: dict[str, Any]) -> None:
-    """The last value that is allowed is allowed."""
+def test_limits_are_inclusive(fields: dict[str, Any]) -> None:
+    """The last allowed value is accepted."""
     assert refusals_of(one_step(**fields)) == ()
 
 
@@ -532,21 +532,21 @@ SHARED: list[Pipeline] = [
 
 
 @pytest.mark.parametrize("pipeline", SHARED)
-def test_what_many_steps_may_share_is_taken(pipeline: Pipeline) -> None:
-    """A cache that is handed on or that pods share, a claim, a workspace whose second writer keeps nothing."""
+def test_valid_shared_mounts(pipeline: Pipeline) -> None:
+    """A cache that is passed on or that pods share, a claim, a workspace whose second writer keeps nothing."""
     assert refusals_of(pipeline) == ()
 
 
 @pytest.mark.parametrize(("pipeline", "where", "rule", "says"), ALL_REFUSALS)
-def test_what_a_pipeline_cannot_be_is_refused_by_name(pipeline: Pipeline, where: str, rule: str, says: str) -> None:
-    """What concerns several steps is refused once, at the one to change, and names the others."""
+def test_an_invalid_pipeline(pipeline: Pipeline, where: str, rule: str, says: str) -> None:
+    """What concerns several steps is one refusal, of the step to change, which names the others."""
     (refusal,) = refusals_of(pipeline)
     assert (refusal.where, refusal.rule) == (where, rule)
     assert says in refusal.message
 
 
 def test_everything_is_refused_at_once() -> None:
-    """A pipeline with a mistake of every kind is told all of them, in the order in which it was written."""
+    """A pipeline with a mistake of every kind has all refusals, in the order of the pipeline."""
     pipeline = Pipeline("")
     first = pipeline.workflow("a", needs=["b", "zz"], on=Pod("x:latest"))
     first.step("x", "make", needs=["y"])
@@ -582,7 +582,7 @@ def test_everything_is_refused_at_once() -> None:
     ]
 
 
-def test_what_steps_share_is_refused_once() -> None:
+def test_shared_values_are_refused_once() -> None:
     """A mistake in a target names all its steps, one in a workspace the first step that mounts it."""
     pipeline = Pipeline("p")
     bad = Workspace("BAD")
@@ -598,8 +598,8 @@ def test_what_steps_share_is_refused_once() -> None:
 @pytest.mark.parametrize(
     ("mode", "scope", "needs"), [("ro", "run", []), ("rw", "step", []), ("rw", "run", ["c"]), ("rw", "run", ["w.a"])]
 )
-def test_what_cannot_lose_an_update_is_fine(mode: Any, scope: Any, needs: list[str]) -> None:
-    """Only reading it, a content of one's own, or an order, direct or not, makes sharing safe."""
+def test_mounts_that_lose_no_update(mode: Any, scope: Any, needs: list[str]) -> None:
+    """Reading only, a content per step, or an order, also an indirect one, make sharing safe."""
     src = Workspace("src", scope=scope)
     pipeline, workflow = two(mounts=[src.at("/src", mode)])
     workflow.step("c", ["true"], needs=["a"])
@@ -607,8 +607,8 @@ def test_what_cannot_lose_an_update_is_fine(mode: Any, scope: Any, needs: list[s
     assert refusals_of(pipeline) == ()
 
 
-def test_a_lost_update_names_its_rivals() -> None:
-    """Each later step is told once of all earlier ones; readers among themselves are none."""
+def test_a_lost_update_names_the_other_steps() -> None:
+    """Each later step is refused once with all earlier ones; readers do not conflict."""
     pipeline = Pipeline("p")
     workflow = pipeline.workflow("w")
     for name in "abcd":
@@ -619,8 +619,8 @@ def test_a_lost_update_names_its_rivals() -> None:
     assert "this step and w.a, w.b, w.c and 1 more mount the workspace src" in refusal.message
 
 
-def test_an_order_that_is_not_known_loses_no_update() -> None:
-    """A need that is misspelled, or goes through an empty workflow, is told alone: what it meant may be the order."""
+def test_an_unknown_order_is_no_lost_update() -> None:
+    """A misspelled need is refused alone, since it may be the order."""
     pipeline, workflow = two(mounts=[SRC.at("/src")])
     workflow.step("b", ["true"], mounts=[SRC.at("/src")], needs=["aa"])
     workflow.step("c", ["true"], mounts=[SRC.at("/src")], needs=["b"])
@@ -630,7 +630,7 @@ def test_an_order_that_is_not_known_loses_no_update() -> None:
 
 
 def test_an_error_never_quotes_a_value_of_an_unknown_type() -> None:
-    """The repr of an object may raise, or tell a secret: its type is named instead."""
+    """The repr of an object may raise or show a secret, so the message has its type."""
 
     class Secret:
         def __repr__(self) -> str:
@@ -641,7 +641,7 @@ def test_an_error_never_quotes_a_value_of_an_unknown_type() -> None:
 
 
 def test_long_values_are_cut_in_messages() -> None:
-    """A message stays short whatever was written."""
+    """A message stays short whatever the value is."""
     (refusal,) = refusals_of(pod(namespace="a" * 10_000))
     assert len(refusal.message) < 300
     (refusal,) = refusals_of(one_step(timeout=10**5000))

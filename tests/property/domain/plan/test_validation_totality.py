@@ -21,7 +21,7 @@ SRC = Workspace("src")
 
 
 class Hostile:
-    """Whatever is asked of it raises; only its true type can be known."""
+    """An object whose every attribute raises; only its type is known."""
 
     def _raise(self, *_: object, **__: object) -> Any:
         raise RuntimeError("asked")
@@ -34,7 +34,7 @@ class Hostile:
 
 
 class HostileSequence(Sequence[Any]):
-    """A sequence by its type, and none when it is read."""
+    """A sequence by its type that raises when it is read."""
 
     def __getitem__(self, index: Any) -> Any:
         raise RuntimeError("asked")
@@ -44,7 +44,7 @@ class HostileSequence(Sequence[Any]):
 
 
 class HostileMapping(Mapping[str, Any]):
-    """A mapping by its type, and none when it is read."""
+    """A mapping by its type that raises when it is read."""
 
     def __getitem__(self, key: str) -> Any:
         raise RuntimeError("asked")
@@ -57,7 +57,7 @@ class HostileMapping(Mapping[str, Any]):
 
 
 class Path:
-    """A path that spells no text."""
+    """A path whose text cannot be read."""
 
     def __fspath__(self) -> bytes:
         return b"/src"
@@ -85,7 +85,7 @@ garbage: st.SearchStrategy[Any] = st.recursive(
 
 
 def fields_of(kind: Callable[..., Any], **good: Any) -> st.SearchStrategy[Any]:
-    """Values of `kind` with some fields good and some garbage."""
+    """Values of `kind` with valid and invalid fields."""
     return st.builds(kind, **{name: st.just(value) | garbage for name, value in good.items()})
 
 
@@ -134,7 +134,7 @@ any_steps = garbage | st.builds(
 
 @st.composite
 def pipelines(draw: st.DrawFn) -> Pipeline:
-    """A pipeline in any of whose fields anything may stand."""
+    """A pipeline with any values in its fields."""
     pipeline = Pipeline(draw(st.just("p") | garbage))
     for name in draw(st.lists(st.sampled_from(["build", "other"]) | garbage, max_size=3)):
         workflow = pipeline.workflow("")
@@ -147,8 +147,8 @@ def pipelines(draw: st.DrawFn) -> Pipeline:
 
 
 @given(pipelines())
-def test_any_garbage_is_a_plan_or_a_plan_error(pipeline: Pipeline) -> None:
-    """Whatever stands in the fields of a pipeline, `build` returns a plan or raises PlanError with refusals to read."""
+def test_any_values_are_a_plan_or_a_plan_error(pipeline: Pipeline) -> None:
+    """For any values `build` returns a plan or raises PlanError with refusals."""
     for refusal in refusals_of(pipeline):
         assert refusal.where
         assert refusal.rule
@@ -157,13 +157,13 @@ def test_any_garbage_is_a_plan_or_a_plan_error(pipeline: Pipeline) -> None:
 
 
 @given(st.sampled_from(["command", "needs", "on", "mounts", "workdir", "env", "secrets", "retry", "timeout"]), plain)
-def test_a_step_is_made_of_anything_and_judged_by_build(field: str, value: Any) -> None:
-    """Writing a step down raises nothing: what is wrong with it is told by `build`, with all else."""
+def test_adding_a_step_raises_nothing(field: str, value: Any) -> None:
+    """Wrong values are refused by `build`, with everything else."""
     refusals_of(one_step(**{field: value}))
 
 
-def test_what_raises_when_it_is_read_is_refused() -> None:
-    """A sequence, a mapping or a path that is one by its type alone is refused like any other wrong value."""
+def test_values_that_raise_are_refused() -> None:
+    """A sequence, mapping or path that raises is refused like any other wrong value."""
     hostile: Any = Hostile()
     sequence: Any = HostileSequence()
     mapping: Any = HostileMapping()

@@ -83,26 +83,26 @@ EVIDENCE = st.builds(
 
 @given(EVIDENCE)
 def test_any_evidence_has_one_outcome(evidence: Evidence) -> None:
-    """`conclude` is total and gives the same outcome each time."""
+    """`conclude` returns the same outcome each time and never raises."""
     assert conclude(evidence) == conclude(evidence)
 
 
 @given(EVIDENCE, st.integers(1, 255))
 def test_a_command_that_failed_stays_failed(evidence: Evidence, code: int) -> None:
-    """A command that exited non-zero has failed with its code, whatever became of its files, log, leases or pod."""
+    """A command that exited non-zero has failed with its code, whatever happened to files, log, Leases or pod."""
     outcome = conclude(replace(evidence, answer=Exited(code)))
     assert (outcome.kind, outcome.code) == ("failed", code)
 
 
 @given(EVIDENCE)
-def test_a_timeout_stands(evidence: Evidence) -> None:
+def test_a_timeout_is_the_outcome(evidence: Evidence) -> None:
     """A settled timeout is the outcome, whatever else happened."""
     assert conclude(replace(evidence, answer=TimedOut())).kind == "timed_out"
 
 
 @given(EVIDENCE, st.booleans())
-def test_a_success_whose_files_were_lost_is_the_clusters(evidence: Evidence, repeatable: bool) -> None:
-    """After exit 0 a failed download is Infra `transfer`: the code is kept and the command did run."""
+def test_a_success_whose_files_were_lost(evidence: Evidence, repeatable: bool) -> None:
+    """After exit code 0 a failed download is Infra `transfer`, with the code and `did_run` yes."""
     lost = DownloadFailure("the files were lost", repeatable=repeatable)
     outcome = conclude(replace(evidence, answer=Exited(0), download=lost))
     assert (outcome.kind, outcome.infra_kind, outcome.code) == ("infra", "transfer", 0)
@@ -111,7 +111,7 @@ def test_a_success_whose_files_were_lost_is_the_clusters(evidence: Evidence, rep
 
 @given(EVIDENCE)
 def test_files_that_are_refused_fail_the_step(evidence: Evidence) -> None:
-    """After exit 0, files that must not be unpacked are the step's own failure, with a hint."""
+    """After exit code 0, files that must not be unpacked fail the step, with a hint."""
     refused = DownloadFailure("a link leads out", refused=True)
     outcome = conclude(replace(evidence, answer=Exited(0), download=refused))
     assert (outcome.kind, outcome.code, outcome.hint) == ("failed", 0, DOWNLOAD_HINT)
@@ -119,15 +119,15 @@ def test_files_that_are_refused_fail_the_step(evidence: Evidence) -> None:
 
 
 @given(EVIDENCE)
-def test_only_a_whole_success_succeeds(evidence: Evidence) -> None:
-    """An outcome is `succeeded` exactly if the command exited with 0 and its files came back, or did not have to."""
+def test_when_an_outcome_succeeds(evidence: Evidence) -> None:
+    """It does exactly if the command exited with 0 and its files were downloaded, or need not be."""
     succeeded = evidence.answer == replace(evidence.answer, code=0) if isinstance(evidence.answer, Exited) else False
     assert (conclude(evidence).kind == "succeeded") == (succeeded and evidence.download is None)
 
 
 @given(EVIDENCE)
 def test_a_step_that_was_not_released_did_not_run(evidence: Evidence) -> None:
-    """A cluster's failure before the upload was complete is `did_run: no`, unless the pod may still start its step."""
+    """A failure before the upload was complete has `did_run` no, unless the pod may still start its step."""
     if isinstance(evidence.answer, Infra) and not evidence.released:
         outcome = conclude(evidence)
         late = evidence.deletion == "unconfirmed" and may_still_start(evidence.pod)
@@ -135,7 +135,7 @@ def test_a_step_that_was_not_released_did_not_run(evidence: Evidence) -> None:
 
 
 def test_a_pod_that_may_still_start_may_have_run() -> None:
-    """A step that did not run, whose released pod may exist, may run yet; one whose pod waits for files cannot."""
+    """A released pod that may exist may still run its step; one that waits for files cannot."""
     never = Infra(InfraKind.START_TIMEOUT, DidRun.NO)
     released = Evidence(answer=never, deletion="unconfirmed", pod=pod("Pending", {"terminated": {"exitCode": 0}}))
     assert conclude(released).did_run == "maybe"
@@ -143,8 +143,8 @@ def test_a_pod_that_may_still_start_may_have_run() -> None:
 
 
 @given(EVIDENCE)
-def test_what_was_noticed_is_noted(evidence: Evidence) -> None:
-    """A lost lease is a note, and an incomplete log is marked with its reason."""
+def test_a_lost_lease_and_an_incomplete_log(evidence: Evidence) -> None:
+    """A lost Lease is a note, and an incomplete log has its reason."""
     outcome = conclude(evidence)
     assert not evidence.lease_lost or outcome.notes[-1] == "lease-lost"
     assert outcome.log_complete == (not evidence.log_reason)
@@ -152,16 +152,16 @@ def test_what_was_noticed_is_noted(evidence: Evidence) -> None:
 
 
 @given(EVIDENCE)
-def test_a_repetition_never_runs_beside_the_attempt(evidence: Evidence) -> None:
-    """An attempt whose deletion is unconfirmed, or whose process may be alive, is not over."""
+def test_no_repetition_while_the_attempt_may_run(evidence: Evidence) -> None:
+    """An attempt with an unconfirmed deletion or a process that may be alive is not over."""
     outcome = conclude(evidence)
     if evidence.deletion == "unconfirmed" or outcome.may_be_alive:
         assert not is_over(outcome, evidence.deletion)
 
 
 @given(EVIDENCE)
-def test_a_deletion_by_this_run_ends_every_doubt(evidence: Evidence) -> None:
-    """After a confirmed deletion by this run no process of the step is alive."""
+def test_a_confirmed_deletion(evidence: Evidence) -> None:
+    """After it no process of the step is alive."""
     outcome = conclude(replace(evidence, deletion="deleted"))
     assert not outcome.may_be_alive
     assert is_over(outcome, "deleted")
@@ -179,12 +179,12 @@ def test_a_deletion_by_this_run_ends_every_doubt(evidence: Evidence) -> None:
     ],
 )
 def test_whose_changes_are_downloaded(answer: Exited | Infra | TimedOut, *, last: bool, kept: bool) -> None:
-    """Changes are downloaded after a success, and after the last attempt's failure of a command that ran."""
+    """Changes are downloaded after a success, and after the last failed attempt of a command that ran."""
     assert keeps_workspaces(answer, last=last) is kept
 
 
-def test_a_name_that_is_taken_is_no_trouble_of_the_cluster() -> None:
-    """A pod of the same name with another nonce is refused by name; any other error is read by the table of creates."""
+def test_a_foreign_pod_of_the_same_name() -> None:
+    """It is a refusal with the name; other errors follow the table of creates."""
     taken = AlreadyExists("create pod ci/p", ErrorResponse(409, reason="AlreadyExists", message="exists"))
     answer = creation_failed(taken)
     assert (answer.kind, answer.did_run) == (InfraKind.ADMISSION, DidRun.NO)
@@ -221,8 +221,8 @@ RUNNING, ENDED = pod("Running"), pod("Failed")
         ("already_gone", None, None, False),
     ],
 )
-def test_when_nothing_can_use_the_claims_any_more(
+def test_when_claims_are_unused(
     deletion: Deletion, answer: Exited | Infra | Running | None, seen: Pod | None, *, unused: bool
 ) -> None:
-    """Claims are free after a confirmed deletion or a pod whose containers had ended, and never while one may live."""
+    """After a confirmed deletion or the end of all containers, and never while a process may live."""
     assert claims_are_unused(deletion, answer, seen) is unused

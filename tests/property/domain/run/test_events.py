@@ -14,8 +14,8 @@ from tests.lib.builders.events import AT, EVENTS, events
 
 
 @given(events())
-def test_every_event_comes_back(event: Event) -> None:
-    """Decoding what was encoded gives an equal event of the same kind."""
+def test_a_round_trip(event: Event) -> None:
+    """Decoding an encoded event gives an equal event of the same type."""
     decoded = decode_event(encode_event(event))
     assert decoded == event
     assert type(decoded) is type(event)
@@ -23,7 +23,7 @@ def test_every_event_comes_back(event: Event) -> None:
 
 @given(events())
 def test_every_event_is_one_line(event: Event) -> None:
-    """Whatever its texts hold, no byte of an event ends a line of the ledger."""
+    """Whatever its fields are, an encoded event has no newline."""
     line = encode_event(event)
     assert b"\n" not in line
     assert b"\r" not in line
@@ -32,7 +32,7 @@ def test_every_event_is_one_line(event: Event) -> None:
 
 @given(st.binary(max_size=60))
 def test_bytes_that_are_no_event_are_refused(data: bytes) -> None:
-    """Anything else than an event raises `ValueError`, never another error."""
+    """Other bytes raise `ValueError` and nothing else."""
     with pytest.raises(ValueError, match=r"."):
         decode_event(data)
 
@@ -45,14 +45,14 @@ def test_bytes_that_are_no_event_are_refused(data: bytes) -> None:
     )
 )
 def test_json_that_is_no_event_is_refused(value: Any) -> None:
-    """JSON of another shape raises `ValueError`."""
+    """JSON of another structure raises `ValueError`."""
     with pytest.raises(ValueError, match=r"."):
         decode_event(json.dumps(value).encode())
 
 
 @given(events(), st.data())
-def test_an_event_that_was_cut_is_refused(event: Event, data: st.DataObject) -> None:
-    """A line that was written in part is no event: a reader never takes half of one for a whole."""
+def test_a_partial_event_is_refused(event: Event, data: st.DataObject) -> None:
+    """No part of a line is an event."""
     line = encode_event(event)
     with pytest.raises(ValueError, match=r"."):
         decode_event(line[: data.draw(st.integers(0, len(line) - 1))])
@@ -69,26 +69,26 @@ def test_an_event_that_was_cut_is_refused(event: Event, data: st.DataObject) -> 
         b'{"event":"step.ended","at":"x","step":"a.x","state":"gone","attempts":1}',
     ],
 )
-def test_what_is_nearly_an_event_is_refused(line: bytes) -> None:
-    """A missing field, a wrong type, an unknown kind or word, half a character: each raises `ValueError`."""
+def test_an_invalid_event_is_refused(line: bytes) -> None:
+    """A missing field, a wrong type, an unknown kind or value, or half a character raises `ValueError`."""
     with pytest.raises((ValueError, RecursionError)) as caught:
         decode_event(line)
     assert isinstance(caught.value, ValueError)
 
 
 def test_fields_of_a_later_version_are_ignored() -> None:
-    """A reader of today takes a line to which a later senro added a field."""
+    """A line with an additional field is decoded."""
     assert decode_event(b'{"event":"note","at":"x","message":"m","colour":"blue"}') == Noted(at="x", message="m")
 
 
-def test_each_kind_has_a_word_of_its_own() -> None:
-    """No two events share the word that tells them apart."""
+def test_each_event_has_its_tag() -> None:
+    """No two events have the same value of `event`."""
     tags = [kind.__struct_config__.tag for kind in EVENTS]
     assert len(set(tags)) == len(EVENTS)
 
 
-def test_a_moment_is_written_in_utc_with_microseconds() -> None:
-    """Whole seconds get six decimals too, other zones become UTC, and the domain's own parser reads it."""
+def test_times() -> None:
+    """They are in UTC with six decimals, and `parse_time` reads them."""
     moment = datetime(2026, 11, 30, 1, 13, 8, tzinfo=timezone(timedelta(hours=2)))
     assert timestamp(moment) == AT
     assert parse_time(timestamp(moment)) == moment.astimezone(UTC)

@@ -1,4 +1,4 @@
-"""What a ledger tells of a run afterwards."""
+"""The history of a run by its ledger."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def snapshot_taken(name: str, digest: str, step: str = "w.s") -> Event:
 
 
 @given(st.lists(events(), max_size=12), st.binary(max_size=30))
-def test_a_ledger_is_read_back(written: list[Event], torn: bytes) -> None:
-    """Every whole event is read, in order; a torn last line, and any other that is no event, is passed over."""
+def test_a_ledger_is_decoded(written: list[Event], torn: bytes) -> None:
+    """Every complete event is decoded in order; other lines are ignored."""
     data = b"".join(encode_event(event) + b"\n" for event in written)
     assert read_ledger(data) == tuple(written)
     noise = torn.replace(b"\n", b"").replace(b"{", b"")
@@ -37,7 +37,7 @@ def test_a_ledger_is_read_back(written: list[Event], torn: bytes) -> None:
 
 @given(st.lists(events(), max_size=20))
 def test_any_events_have_a_history(told: list[Event]) -> None:
-    """Never an exception: each workspace that was opened or written has its snapshots, in order."""
+    """It has the snapshots of each workspace in order, and never raises."""
     known = history(told)
     found = [event for event in told if isinstance(event, WorkspaceOpened | SnapshotTaken)]
     assert {event.workspace for event in found} == known.workspaces.keys()
@@ -45,8 +45,8 @@ def test_any_events_have_a_history(told: list[Event]) -> None:
         assert [one.digest for one in snapshots] == [event.digest for event in found if event.workspace == name]
 
 
-def test_what_is_told() -> None:
-    """The run, its pipeline and its state; of each snapshot what it holds, who took it and what it lacks."""
+def test_the_fields_of_a_history() -> None:
+    """The run, its pipeline and its state, and the fields of each snapshot."""
     started = RunStarted(at=AT, run="r", pipeline="release", steps=("w.s",), senro_version="1")
     known = history(
         [started, workspace_opened("src", "d1"), snapshot_taken("src", "d2"), RunEnded(at=AT, state="failed")]
@@ -69,8 +69,8 @@ def test_what_is_told() -> None:
         ("partial", False),
     ],
 )
-def test_what_a_run_still_needs(state: RunState | None, needs: bool) -> None:
-    """Every snapshot of a run that failed, was cancelled or never ended; none of one that ended well."""
+def test_the_needed_snapshots(state: RunState | None, needs: bool) -> None:
+    """Every snapshot of a run that failed, was cancelled or has not ended, none of a successful one."""
     told = [workspace_opened("src", "d1"), snapshot_taken("src", "d2"), snapshot_taken("out", "d3")]
     ended = [] if state is None else [RunEnded(at=AT, state=state)]
     assert history([*told, *ended]).needed == (frozenset({"d1", "d2", "d3"}) if needs else frozenset())
@@ -86,7 +86,7 @@ def test_what_a_run_still_needs(state: RunState | None, needs: bool) -> None:
     ],
 )
 def test_a_run_is_chosen(asked: str, answer: str) -> None:
-    """By its id, by what only one id begins with, as the latest."""
+    """By its id, by the beginning of one id, or as the latest."""
     assert choose_run(asked, RUNS) == Chosen(answer)
 
 
@@ -101,15 +101,15 @@ def test_a_run_is_chosen(asked: str, answer: str) -> None:
         ("", RUNS, "there is no such run"),
     ],
 )
-def test_a_run_that_is_not_there(asked: str, runs: list[str], words: str) -> None:
-    """Refused with those that come nearest, the newest where none does."""
+def test_an_unknown_run(asked: str, runs: list[str], words: str) -> None:
+    """It is refused with the nearest ids, else the latest ones."""
     chosen = choose_run(asked, runs)
     assert chosen.name == ""
     assert words in chosen.problem
 
 
 def test_a_run_whose_id_begins_another() -> None:
-    """The whole id of one run is that run, also where a longer one begins with it."""
+    """The whole id of a run selects it, also if a longer id begins with it."""
     assert choose_run("ab", ["ab", "abc"]) == Chosen("ab")
 
 
@@ -127,5 +127,5 @@ def test_a_run_whose_id_begins_another() -> None:
     ],
 )
 def test_a_workspace_is_chosen(asked: str, names: list[str], answer: Chosen) -> None:
-    """By its name; another one is refused with the nearest, or with what there is."""
+    """By its name; another one is refused with the nearest names, or with all."""
     assert choose_workspace(asked, names) == answer

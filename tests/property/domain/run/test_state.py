@@ -47,8 +47,8 @@ def cancel() -> CancelRequested:
 
 
 @given(plans(), st.lists(events(), max_size=30))
-def test_the_fold_is_total_and_what_is_final_stands(plan: Plan, happened: list[Event]) -> None:
-    """Any events in any order fold; the steps stay those of the plan; no step ever leaves a final state."""
+def test_the_fold_of_any_events(plan: Plan, happened: list[Event]) -> None:
+    """The steps are those of the plan, and no step leaves a final state."""
     progress = at_start(plan)
     for event in happened:
         before, progress = progress, fold(progress, event)
@@ -61,7 +61,7 @@ def test_the_fold_is_total_and_what_is_final_stands(plan: Plan, happened: list[E
 
 @given(plans(), st.lists(events(), max_size=10), events())
 def test_an_event_changes_its_own_step_alone(plan: Plan, happened: list[Event], event: Event) -> None:
-    """What an event does not name stays as it was; an unknown step changes nothing at all."""
+    """Other steps do not change, and an event of an unknown step changes nothing."""
     before = folded(at_start(plan), *happened)
     after = fold(before, event)
     own = getattr(event, "step", "")
@@ -71,21 +71,21 @@ def test_an_event_changes_its_own_step_alone(plan: Plan, happened: list[Event], 
 
 
 @given(plans(), st.lists(events(), max_size=20))
-def test_the_ledger_tells_all_that_the_coordinator_knew(plan: Plan, happened: list[Event]) -> None:
-    """Folding the decoded lines of a ledger gives the very progress of the run that wrote it."""
+def test_the_fold_of_a_ledger(plan: Plan, happened: list[Event]) -> None:
+    """The decoded lines of a ledger give the state of the run that wrote it."""
     lines = [encode_event(event) for event in happened]
     assert folded(at_start(plan), *map(decode_event, lines)) == folded(at_start(plan), *happened)
 
 
 @given(plans(), st.lists(events(WorkspaceOpened, SnapshotTaken), max_size=8))
 def test_a_workspace_is_its_newest_snapshot(plan: Plan, happened: list[Event]) -> None:
-    """Each workspace has the digest of the last event about it."""
+    """Each workspace has the digest of the latest event about it."""
     newest = {event.workspace: event.digest for event in happened if isinstance(event, WorkspaceOpened | SnapshotTaken)}
     assert dict(folded(at_start(plan), *happened).workspaces) == newest
 
 
 def test_a_step_that_began_is_running_until_it_ends() -> None:
-    """The outcome of an attempt is kept and counted; the state changes with the step's end alone."""
+    """Outcomes of attempts are recorded and counted; only the end of the step changes the state."""
     pipeline = Pipeline("p")
     pipeline.workflow("a").step("x", ["true"])
     start = at_start(pipeline.build())
@@ -108,7 +108,7 @@ def satisfied(plan: Plan, progress: Progress, need: str) -> bool:
 
 @given(plans(), st.lists(events(), max_size=30))
 def test_nothing_starts_before_its_needs(plan: Plan, happened: list[Event]) -> None:
-    """In whatever state a run is: what may start is pending and has every need satisfied; what is skipped never may."""
+    """A step that may start is pending with satisfied needs; a step that is skipped never can."""
     progress = folded(at_start(plan), *happened)
     moves = next_moves(plan, progress)
     needs = {planned.step.id: planned.needs for planned in plan.steps}
@@ -131,9 +131,9 @@ def test_nothing_starts_before_its_needs(plan: Plan, happened: list[Event]) -> N
 
 @given(plans(), st.data())
 def test_every_run_ends(plan: Plan, data: st.DataObject) -> None:
-    """Carrying out the moves, steps ending in any order with any outcome, leaves every step final: nothing locks up.
+    """Following the moves, with any outcomes in any order, gives every step a final state.
 
-    A step runs exactly where no move ended it, and at most once; a run that was cancelled is called so.
+    A step runs at most once, and exactly if no move ended it; a cancelled run has that state.
     """
     progress, running, ran = at_start(plan), list[str](), list[str]()
     while not all(known.state in FINAL for known in progress.steps.values()):
@@ -160,10 +160,10 @@ def test_every_run_ends(plan: Plan, data: st.DataObject) -> None:
 
 
 @given(plans(), st.lists(events(), max_size=20))
-def test_a_run_is_called_by_the_worst_that_happened(plan: Plan, happened: list[Event]) -> None:
-    """Cancelled before failed before partial before recovered before succeeded; an unfinished step counts as cancelled.
+def test_the_final_state_of_a_run(plan: Plan, happened: list[Event]) -> None:
+    """Cancelled before failed before partial before recovered before succeeded.
 
-    `failed` asks for a failure that `continue_on_error` does not excuse.
+    An unfinished step counts as cancelled; `failed` needs a failure that `continue_on_error` does not excuse.
     """
     progress = folded(at_start(plan), *happened)
     states = {step: known.state for step, known in progress.steps.items()}
@@ -192,7 +192,7 @@ def diamond(*, tolerant: bool) -> Plan:
 
 
 def test_steps_start_as_soon_as_their_needs_are_settled() -> None:
-    """First the one that needs nothing, then both that needed it, then the one that needs all."""
+    """First the step without needs, then the two that need it, then the one that needs all."""
     plan = diamond(tolerant=False)
     progress = at_start(plan)
     assert next_moves(plan, progress) == Moves(("a.x",))
@@ -206,8 +206,8 @@ def test_steps_start_as_soon_as_their_needs_are_settled() -> None:
 
 
 @pytest.mark.parametrize("state", ["failed", "timed_out"])
-def test_a_failure_skips_what_needs_it_unless_it_is_excused(state: StepState) -> None:
-    """Without `continue_on_error` what needs it is skipped and the run failed; with it all goes on, in part."""
+def test_a_failure(state: StepState) -> None:
+    """It skips the steps that need it and fails the run; with `continue_on_error` the run goes on and is partial."""
     plan = diamond(tolerant=False)
     progress = folded(at_start(plan), step_ended("a.x", state))
     assert next_moves(plan, progress).end == (
@@ -223,7 +223,7 @@ def test_a_failure_skips_what_needs_it_unless_it_is_excused(state: StepState) ->
 
 
 def test_a_cancelled_run_starts_nothing_more() -> None:
-    """What has not begun is cancelled, what runs is left to end, and the run is called cancelled whatever happens."""
+    """Pending steps are cancelled, running ones may end, and the run is cancelled."""
     plan = diamond(tolerant=True)
     progress = folded(at_start(plan), step_ended("a.x", "succeeded"), attempt_started("a.y"), cancel())
     assert next_moves(plan, progress) == Moves((), (("a.z", "cancelled"), ("b.x", "cancelled")))
@@ -243,20 +243,20 @@ def test_a_cancelled_run_starts_nothing_more() -> None:
     ],
 )
 def test_the_last_attempt_decides(kind: OutcomeKind, attempts: int, state: StepState) -> None:
-    """A success after a repetition is `recovered`; what the cluster did in the end is a failure of the step."""
+    """A success after a repetition is `recovered`; a failure of the cluster is `failed`."""
     assert final_state(Outcome(kind=kind), attempts) == state
 
 
 @given(outcome_kinds, st.integers(1, 9))
 def test_every_outcome_has_a_final_state(kind: Any, attempts: int) -> None:
-    """Whatever an attempt came to, its step has a state that it never leaves."""
+    """Whatever the outcome is, the state of the step is final."""
     assert final_state(Outcome(kind=kind), attempts) in FINAL
     assert set(get_args(OutcomeKind)) == {"succeeded", "failed", "timed_out", "cancelled", "infra"}
 
 
 @given(plans(), step_ids)
-def test_a_recovery_shows_in_the_name_of_the_run(plan: Plan, step: str) -> None:
-    """All went well and at least one step took more than one attempt: `succeeded_with_recovery`."""
+def test_a_run_with_a_recovered_step(plan: Plan, step: str) -> None:
+    """If all steps succeeded, and one needed several attempts, it is `succeeded_with_recovery`."""
     progress = at_start(plan)
     for known in progress.steps:
         progress = fold(progress, step_ended(known, "recovered" if known == step else "succeeded"))
