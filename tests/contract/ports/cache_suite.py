@@ -1,4 +1,4 @@
-"""What every `Cache` must do."""
+"""The conformance suite of `senro.ports.cache`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVERYTHING: dict[str, float | None] = {"max_age": -1.0, "max_size": None}
 
 
 async def put(content: ContentStore, place: Path, *texts: bytes) -> Tree:
-    """A snapshot with a file for each text, named by its number."""
+    """Store a snapshot with a file for each text, named by its number."""
     contents = {f"{number}": text for number, text in enumerate(texts)}
     tree = Tree(tuple(file(path, text) for path, text in contents.items()))
     make_folder(place, tree, contents)
@@ -32,7 +32,7 @@ async def put(content: ContentStore, place: Path, *texts: bytes) -> Tree:
 
 
 async def save(scratch: ScratchStore, place: Path, key: str, *texts: bytes) -> Tree:
-    """An entry of the scratch cache `mod` with a file for each text."""
+    """Save an entry of the scratch cache `mod` with a file for each text."""
     contents = {f"{number}": text for number, text in enumerate(texts)}
     tree = Tree(tuple(file(path, text) for path, text in contents.items()))
     make_folder(place, tree, contents)
@@ -41,7 +41,7 @@ async def save(scratch: ScratchStore, place: Path, key: str, *texts: bytes) -> T
 
 
 async def collect(cache: Cache, *, now: float = 1e11, max_age: float | None = 0, max_size: int | None = None) -> Sweep:
-    """One round, as the command does it; by default everything goes that nobody needs."""
+    """Run one collection as the command does; by default it removes everything that is not needed."""
     async with cache.collecting() as collection:
         return await swept(collection, now=now, max_age=max_age, max_size=max_size)
 
@@ -54,7 +54,7 @@ async def swept(collection: Collection, *, now: float, max_age: float | None, ma
 
 
 class CacheSuite:
-    """Subclass it and give `cache`, and over the same place `content` and `scratch`; nothing is there yet."""
+    """A subclass has the fixtures `cache`, and `content` and `scratch` over the same folder; all are empty."""
 
     @pytest.fixture
     def cache(self) -> Cache:
@@ -68,17 +68,15 @@ class CacheSuite:
     def scratch(self) -> ScratchStore:
         raise NotImplementedError
 
-    async def test_empty(self, cache: Cache) -> None:
-        """A cache that was never used holds nothing, and nothing is dropped."""
+    async def test_empty_cache(self, cache: Cache) -> None:
+        """A cache that was never used has no items, and nothing is removed."""
         async with cache.collecting() as collection:
             survey = await collection.survey()
             assert (survey.items, dict(survey.bodies), survey.keepers) == ((), {}, ())
             await collection.drop(sweep((), {}, now=0, max_age=0, max_size=0))
 
-    async def test_a_snapshot_with_kept_links_is_whole(
-        self, cache: Cache, content: ContentStore, tmp_path: Path
-    ) -> None:
-        """Links that lead out are text of the snapshot: it holds what it names, and is kept with it."""
+    async def test_snapshot_with_kept_links(self, cache: Cache, content: ContentStore, tmp_path: Path) -> None:
+        """A snapshot with links that leave it has all of its bodies, and is kept."""
         tree = Tree((file("f", b"f"), link("l", "/etc/passwd")), links="keep")
         make_folder(tmp_path / "a", tree, {"f": b"f"})
         await content.put(tree, str(tmp_path / "a"))
@@ -86,8 +84,8 @@ class CacheSuite:
             (item,) = (await collection.survey()).items
         assert len(item.bodies) == 2
 
-    async def test_what_is_there(self, cache: Cache, content: ContentStore, tmp_path: Path) -> None:
-        """Each snapshot is an item with its own index and its bodies; what two share is there once."""
+    async def test_survey(self, cache: Cache, content: ContentStore, tmp_path: Path) -> None:
+        """Each snapshot is an item with its own index and bodies; a body that two of them share exists once."""
         one = await put(content, tmp_path / "a", b"shared", b"one!")
         two = await put(content, tmp_path / "b", b"shared")
         async with cache.collecting() as collection:
@@ -100,8 +98,8 @@ class CacheSuite:
         assert sum(survey.bodies[body] for body in items[two.digest].bodies) > 6
         assert len(survey.bodies) == 4
 
-    async def test_dropped(self, cache: Cache, content: ContentStore, tmp_path: Path) -> None:
-        """What is dropped is gone, what shares contents with it is whole, and the same can be put again."""
+    async def test_drop(self, cache: Cache, content: ContentStore, tmp_path: Path) -> None:
+        """A removed snapshot is gone, one that shares bodies with it is complete, and it can be stored again."""
         one = await put(content, tmp_path / "a", b"shared", b"one")
         two = await put(content, tmp_path / "b", b"shared")
         async with cache.collecting() as collection:
@@ -117,8 +115,10 @@ class CacheSuite:
         await content.restore(one.digest, str(tmp_path / "y"))
         assert read_folder(tmp_path / "y") == one
 
-    async def test_all(self, cache: Cache, content: ContentStore, scratch: ScratchStore, tmp_path: Path) -> None:
-        """Where nobody needs anything, everything can go, and the next round finds nothing."""
+    async def test_drop_of_everything(
+        self, cache: Cache, content: ContentStore, scratch: ScratchStore, tmp_path: Path
+    ) -> None:
+        """Without keepers everything can be removed, and the next survey is empty."""
         await put(content, tmp_path / "a", b"one", b"two")
         await save(scratch, tmp_path / "b", "k", b"three")
         decision = await collect(cache)
@@ -130,7 +130,7 @@ class CacheSuite:
     async def test_scratch_entries(
         self, cache: Cache, content: ContentStore, scratch: ScratchStore, tmp_path: Path
     ) -> None:
-        """An entry has its content as its own: kept with it, gone with it."""
+        """The bodies of an entry are kept and removed with it."""
         tree = await save(scratch, tmp_path / "a", "k1", b"one")
         other = await save(scratch, tmp_path / "b", "k2", b"two")
         async with cache.collecting() as collection:
@@ -144,8 +144,8 @@ class CacheSuite:
             await content.get(other.digest)
         assert await scratch.restore("mod", "k1", str(tmp_path / "x")) == tree
 
-    async def test_one_at_a_time(self, cache: Cache, content: ContentStore, tmp_path: Path) -> None:
-        """A second collector is refused after its patience while the first one is at work; then it is let in."""
+    async def test_second_collection_is_refused(self, cache: Cache, content: ContentStore, tmp_path: Path) -> None:
+        """A second collection is refused after a bounded time while the first one runs."""
         await put(content, tmp_path / "a", b"one")
         async with cache.collecting():
             with pytest.raises(StoreError, match="another senro"):
@@ -153,10 +153,10 @@ class CacheSuite:
                     pass
         assert (await collect(cache)).kept == 0
 
-    async def test_used_after_the_survey(
+    async def test_use_after_the_survey_keeps_an_item(
         self, cache: Cache, content: ContentStore, scratch: ScratchStore, tmp_path: Path
     ) -> None:
-        """What is put, found there, restored or saved after the survey stays whole, whatever was decided before."""
+        """What is stored, found or restored after the survey stays complete, whatever the decision says."""
         found = await put(content, tmp_path / "a", b"shared", b"found")
         restored = await put(content, tmp_path / "b", b"shared", b"restored")
         neither = await put(content, tmp_path / "c", b"shared", b"neither")
@@ -180,7 +180,7 @@ class CacheSuite:
 
 
 def sweep_of(gone: list[Item], left: list[Item], bodies: object) -> Sweep:
-    """A decision that was made by hand."""
+    """Returns a decision of the test."""
     assert isinstance(bodies, type({}.keys()))
     held = frozenset[str]().union(*(item.bodies for item in left))
     return Sweep(tuple(gone), frozenset(bodies - held), 0, 0)

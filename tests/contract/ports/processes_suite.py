@@ -236,6 +236,6 @@ class ProcessesSuite:
     async def test_environment(self, processes: Processes) -> None:
         """A child has the variables of the coordinator and of the command, but no credential and no secret."""
         sink = Sink()
-        told = command("tells its environment", ADDED="added", SENRO_SECRET_A="nor-from-the-command")
-        assert (await processes.run(told, sink)).code == 0
+        printing = command("tells its environment", ADDED="added", SENRO_SECRET_A="nor-from-the-command")
+        assert (await processes.run(printing, sink)).code == 0
         assert sink.stdout == b"own\nadded\nunset\nunset\nrun-1\n"

@@ -73,9 +73,9 @@ def legal_runs(draw: st.DrawFn) -> list[Call]:
 ANY_CALLS = st.lists(STARTS | BETWEEN | ENDS | st.just(CLOSE), max_size=12)
 
 
-def call(reporter: Reporter, clock: FakeClock, told: Call) -> None:
+def call(reporter: Reporter, clock: FakeClock, made: Call) -> None:
     """Make one call; "pass" lets time pass instead."""
-    match told:
+    match made:
         case ("run_started", list(steps)):
             reporter.run_started(RUN, FOLDER, steps)
         case ("step_state", str(step), state, int(attempt), str(phase)):
@@ -93,7 +93,7 @@ def call(reporter: Reporter, clock: FakeClock, told: Call) -> None:
         case ("pass", float(seconds)):
             clock.move(seconds)
         case _:
-            raise AssertionError(told)
+            raise AssertionError(made)
 
 
 def commands_in(written: str) -> list[str]:
@@ -169,8 +169,8 @@ class ReporterSuite:
     def _tell(self, calls: list[Call]) -> None:
         subject = self.subject(Terminal())
         drawn = ""
-        for told in calls:
-            call(subject.reporter, subject.clock, told)
+        for made in calls:
+            call(subject.reporter, subject.clock, made)
             drawn += subject.drawn()
         subject.reporter.close()
         assert commands_in(drawn + subject.written()) == []

@@ -1,4 +1,4 @@
-"""What every `ScratchStore` and every `KeyFiles` must do."""
+"""The conformance suites of `senro.ports.scratch`."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ ODD_KEYS = ["a", "A", "..", ".", "-", "=", "x+y@z_1", "k" * 200, "gomod-" + "0" 
 
 
 def entry(key: str, hours: float = 0.0) -> ScratchEntry:
-    """An entry that was made so many hours after START."""
+    """An entry that was made this many hours after START."""
     return ScratchEntry(key, START + timedelta(hours=hours))
 
 
 def newest(entries: list[ScratchEntry]) -> list[str]:
-    """The keys, the newest first."""
+    """Returns the keys, the newest first."""
     return [one.key for one in sorted(entries, key=lambda one: one.created, reverse=True)]
 
 
 class ScratchStoreSuite:
-    """Subclass it and give `store`, which is empty, and `other`, a second one over the same entries."""
+    """A subclass has the fixtures `store`, which is empty, and `other`, a second store with the same entries."""
 
     @pytest.fixture
     def store(self) -> ScratchStore:
@@ -48,8 +48,10 @@ class ScratchStoreSuite:
     @pytest.mark.parametrize(
         "made", [(SMALL, SMALL_CONTENTS), (AWKWARD, AWKWARD_CONTENTS), (Tree(), {}), (Tree((directory("d"),)), {})]
     )
-    async def test_round_trip(self, store: ScratchStore, tmp_path: Path, made: tuple[Tree, Contents]) -> None:
-        """What was saved is found and restored whole, also when the folder that it came from is gone."""
+    async def test_saved_entry_is_restored(
+        self, store: ScratchStore, tmp_path: Path, made: tuple[Tree, Contents]
+    ) -> None:
+        """A saved entry is found and restored completely, also after its folder is gone."""
         folder = folder_with(tmp_path / "x", *made)
         assert await store.save("gomod", entry("k"), made[0], str(folder)) is True
         folder.rename(tmp_path / "gone")
@@ -61,8 +63,8 @@ class ScratchStoreSuite:
         assert read_folder(tmp_path / "y") == made[0]
         assert names(tmp_path) == ["gone", "y"]
 
-    async def test_large(self, store: ScratchStore, tmp_path: Path) -> None:
-        """An entry of many pieces is kept whole."""
+    async def test_large_entry(self, store: ScratchStore, tmp_path: Path) -> None:
+        """An entry of many pieces is restored completely."""
         tree, contents = big()
         contents |= {"large": os.urandom(20_000_000)}
         tree = Tree((*tree.entries, file("large", contents["large"])))
@@ -70,8 +72,8 @@ class ScratchStoreSuite:
         await store.restore("c", "k", str(tmp_path / "y"))
         assert read_folder(tmp_path / "y") == tree
 
-    async def test_nothing_yet(self, store: ScratchStore, tmp_path: Path) -> None:
-        """An empty store finds nothing and says so when it shall restore; the folder stays as it was."""
+    async def test_empty_store(self, store: ScratchStore, tmp_path: Path) -> None:
+        """An empty store finds nothing and refuses to restore; the folder is unchanged."""
         folder = folder_with(tmp_path / "y")
         assert await store.find("c", "k") is None
         assert list(await store.find_by_prefix("c", [""])) == []
@@ -80,8 +82,8 @@ class ScratchStoreSuite:
         assert read_folder(folder) == SMALL
         assert names(tmp_path) == ["y"]
 
-    async def test_the_first_one_stays(self, store: ScratchStore, other: ScratchStore, tmp_path: Path) -> None:
-        """A key that has an entry keeps it, whoever saves another one."""
+    async def test_first_entry_stays(self, store: ScratchStore, other: ScratchStore, tmp_path: Path) -> None:
+        """A key that has an entry keeps it; later saves return False."""
         folder = folder_with(tmp_path / "x")
         second = folder_with(tmp_path / "z", Tree((file("other", b"1"),)), {"other": b"1"})
         assert await store.save("c", entry("k"), SMALL, str(folder)) is True
@@ -90,8 +92,8 @@ class ScratchStoreSuite:
             await one.restore("c", "k", str(tmp_path / "y"))
             assert read_folder(tmp_path / "y") == SMALL
 
-    async def test_two_at_once(self, store: ScratchStore, other: ScratchStore, tmp_path: Path) -> None:
-        """Of two that save one key at once, one does and the other is told; what is restored is the winner's."""
+    async def test_concurrent_saves(self, store: ScratchStore, other: ScratchStore, tmp_path: Path) -> None:
+        """Of two concurrent saves of one key one returns False, and the entry is that of the other."""
         for attempt in range(5):
             said: dict[str, bool] = {}
             trees = {}
@@ -111,8 +113,8 @@ class ScratchStoreSuite:
                 await one.restore("c", f"k{attempt}", str(tmp_path / "y"))
                 assert read_folder(tmp_path / "y") == trees[winner]
 
-    async def test_seen_by_the_other(self, store: ScratchStore, other: ScratchStore, tmp_path: Path) -> None:
-        """What one saved, the other finds at once."""
+    async def test_other_store_finds_the_entry(self, store: ScratchStore, other: ScratchStore, tmp_path: Path) -> None:
+        """An entry that one store saved is found by the other at once."""
         await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
         found = await other.find("c", "k")
         assert found is not None
@@ -120,8 +122,8 @@ class ScratchStoreSuite:
         await other.restore("c", "k", str(tmp_path / "y"))
         assert read_folder(tmp_path / "y") == SMALL
 
-    async def test_every_key_is_its_own(self, store: ScratchStore, tmp_path: Path) -> None:
-        """Keys that differ in case, in a dot or in length are different entries, and so are two caches' equal keys."""
+    async def test_similar_keys_are_different(self, store: ScratchStore, tmp_path: Path) -> None:
+        """Keys that differ in case, in a dot or in length are different, and so are equal keys of two caches."""
         for place, key in enumerate([*ODD_KEYS]):
             content = str(place).encode()
             folder = folder_with(tmp_path / f"x{place}", Tree((file("n", content),)), {"n": content})
@@ -133,8 +135,8 @@ class ScratchStoreSuite:
             await store.restore("c", key, str(tmp_path / "y"))
             assert read_folder(tmp_path / "y") == Tree((file("n", str(place).encode()),))
 
-    async def test_under_prefixes(self, store: ScratchStore, tmp_path: Path) -> None:
-        """Every entry under any of the prefixes is listed, and the order in which they were made is told."""
+    async def test_find_by_prefix(self, store: ScratchStore, tmp_path: Path) -> None:
+        """Every entry with one of the prefixes is listed, with the time at which it was made."""
         folder = folder_with(tmp_path / "x")
         for hour, key in enumerate(["go-1.24-b", "go-1.24-a", "go-1.25-a", "go-1.2", "py-1", "go-1.24-c"]):
             await store.save("c", entry(key, hour), SMALL, str(folder))
@@ -143,15 +145,15 @@ class ScratchStoreSuite:
         assert newest([*await store.find_by_prefix("c", ["go-1.2"])])[-1] == "go-1.24-b"
         assert list(await store.find_by_prefix("c", ["ruby-"])) == []
 
-    async def test_restore_replaces(self, store: ScratchStore, tmp_path: Path) -> None:
-        """A folder that is restored holds the entry and nothing of what it held before."""
+    async def test_restore_replaces_the_folder(self, store: ScratchStore, tmp_path: Path) -> None:
+        """A restored folder has the files of the entry and no others."""
         await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
         folder = folder_with(tmp_path / "y", AWKWARD, AWKWARD_CONTENTS)
         assert await store.restore("c", "k", str(folder)) == SMALL
         assert read_folder(folder) == SMALL
 
-    async def test_a_file_that_changed(self, store: ScratchStore, tmp_path: Path) -> None:
-        """A folder that is not what its tree says is refused by its file, and no entry is there."""
+    async def test_changed_file_is_refused(self, store: ScratchStore, tmp_path: Path) -> None:
+        """A file that differs from the tree is named, and there is no entry."""
         folder = folder_with(tmp_path / "x")
         (folder / "d" / "run").write_bytes(b"#!/bin/ba\n")
         with pytest.raises(TreeError, match="d/run"):
@@ -159,8 +161,8 @@ class ScratchStoreSuite:
         assert await store.find("c", "k") is None
         assert list(await store.find_by_prefix("c", ["k"])) == []
 
-    async def test_a_cancelled_save(self, store: ScratchStore, tmp_path: Path) -> None:
-        """A save that is cancelled leaves no entry, or a whole one."""
+    async def test_cancelled_save(self, store: ScratchStore, tmp_path: Path) -> None:
+        """A cancelled save leaves a complete entry or none."""
         tree, contents = big()
         contents |= {"large": os.urandom(10_000_000)}
         tree = Tree((*tree.entries, file("large", contents["large"])))
@@ -174,8 +176,8 @@ class ScratchStoreSuite:
             assert await store.save("c", entry(f"k{seconds}"), tree, str(folder)) in (True, False)
             await store.restore("c", f"k{seconds}", str(tmp_path / "y"))
 
-    async def test_a_cancelled_restore(self, store: ScratchStore, tmp_path: Path) -> None:
-        """A restore that is cancelled leaves the folder as it was, or holds the entry, and nothing beside it."""
+    async def test_cancelled_restore(self, store: ScratchStore, tmp_path: Path) -> None:
+        """A cancelled restore leaves the old folder or the entry, and no sibling."""
         tree, contents = big()
         await store.save("c", entry("k"), tree, str(folder_with(tmp_path / "x", tree, contents)))
         for seconds in (0, 0.005, 0.02):
@@ -185,21 +187,21 @@ class ScratchStoreSuite:
             assert read_folder(tmp_path / f"y{seconds}") in (SMALL, tree)
         assert names(tmp_path) == ["x", "y0", "y0.005", "y0.02"]
 
-    async def test_names_itself(self, store: ScratchStore) -> None:
-        """A store has a name for messages, and may be saved to unless it says otherwise."""
+    async def test_name(self, store: ScratchStore) -> None:
+        """A store has a name for messages, and is writable unless it says otherwise."""
         assert store.name
         assert store.read_only is False
 
 
 class KeyFilesSuite:
-    """Subclass it and give `files`."""
+    """A subclass has the fixture `files`."""
 
     @pytest.fixture
     def files(self) -> KeyFiles:
         raise NotImplementedError
 
-    async def test_what_matches(self, files: KeyFiles, tmp_path: Path) -> None:
-        """Each file that any pattern matches, with its digest; below a folder that matches, every file."""
+    async def test_matching_files(self, files: KeyFiles, tmp_path: Path) -> None:
+        """Each file that a pattern matches is in the result with its digest, also below a folder that matches."""
         contents = {"go.sum": b"1", "a/go.sum": b"2", "tools/x/y": b"3", "tools/z": b"", "other": b"4"}
         for path, content in contents.items():
             (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
@@ -216,8 +218,8 @@ class KeyFilesSuite:
         assert await found("**", exclude=("tools/", "other")) == {"go.sum", "a/go.sum"}
         assert await found("missing", "*.lock") == set()
 
-    async def test_links(self, files: KeyFiles, tmp_path: Path) -> None:
-        """A link to a file is that file; one to a folder is not followed; one that leads nowhere is none."""
+    async def test_links_to_files(self, files: KeyFiles, tmp_path: Path) -> None:
+        """A link to a file counts as that file; a link to a folder or to nothing is ignored."""
         folder = tmp_path / "w"
         (folder / "d").mkdir(parents=True)
         (tmp_path / "outside").write_bytes(b"1")
@@ -228,25 +230,27 @@ class KeyFilesSuite:
         (folder / "loop").symlink_to(".")
         assert await files.digests(str(folder), ["**"], exclude=()) == {"l": digest_of(b"1"), "d/f": digest_of(b"2")}
 
-    async def test_what_is_no_file(self, files: KeyFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A fifo is no file, and nobody waits for it; nor is a socket, by its name or through a link."""
+    async def test_special_files_are_ignored(
+        self, files: KeyFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Fifos and sockets are ignored, by name and through a link, and opening them does not block."""
         os.mkfifo(tmp_path / "fifo")
         (tmp_path / "link").symlink_to("s")
-        monkeypatch.chdir(tmp_path)  # the path of a socket has about a hundred bytes at most
+        monkeypatch.chdir(tmp_path)  # the path of a socket may have 107 bytes
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind("s")
         assert await files.digests(str(tmp_path), ["**"], exclude=()) == {}
 
-    async def test_folders_that_no_pattern_reaches(self, files: KeyFiles, tmp_path: Path) -> None:
-        """Below a folder whose name no pattern has, nothing is found, and nothing is in the way."""
+    async def test_folders_without_matches_are_not_read(self, files: KeyFiles, tmp_path: Path) -> None:
+        """A folder that no pattern can match is not read, whatever is in it."""
         for path in ("a/go.sum", "b/go.sum", "b/c/x.lock", "b/c/d/x.lock"):
             (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / path).write_bytes(b"")
         found = await files.digests(str(tmp_path), ["go.sum", "b/*/*.lock"], exclude=())
         assert found == {"b/c/x.lock": digest_of(b"")}
 
-    async def test_what_cannot_be_read(self, files: KeyFiles, tmp_path: Path) -> None:
-        """What matches and cannot be read is an error that names it; what does not match is not opened."""
+    async def test_unreadable_match_is_an_error(self, files: KeyFiles, tmp_path: Path) -> None:
+        """A matching file that cannot be read is named; other files are not opened."""
         (tmp_path / "circle").symlink_to("circle")
         assert await files.digests(str(tmp_path), ["other"], exclude=()) == {}
         with pytest.raises(TreeError, match="circle"):

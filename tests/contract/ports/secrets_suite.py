@@ -1,4 +1,4 @@
-"""What every `SecretSource` and every `SecretFiles` must do."""
+"""The conformance suites of `senro.ports.secrets`."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ VALUE = b"made-up \xff\n value\n"
 
 
 def content(path: str) -> bytes:
-    """What a file holds."""
+    """Returns the content of a file."""
     return Path(path).read_bytes()
 
 
 class SecretSourceSuite:
-    """Subclass it and give `stocked`, a source that holds these values and nothing else."""
+    """A subclass has the fixture `stocked`, a source with these values and no others."""
 
     HELD: ClassVar[Mapping[str, bytes]] = {"Kubeconfig": VALUE, "deploy-key.2": b"made-up other", "Token": b"x" * 9000}
 
     def stocked(self, folder: Path) -> SecretSource:
-        """The source; `folder` is empty and the test's own."""
+        """The source; `folder` is empty and belongs to the test."""
         raise NotImplementedError
 
-    async def test_each_value(self, tmp_path: Path) -> None:
-        """Each name gives its value, byte for byte, the white space at its end included."""
+    async def test_values(self, tmp_path: Path) -> None:
+        """Each name has its value, byte for byte, including trailing white space."""
         source = self.stocked(tmp_path)
         for name, value in self.HELD.items():
             assert await source.read(name) == value
 
-    async def test_all_at_once(self, tmp_path: Path) -> None:
-        """Names that are asked for at the same moment do not get each other's values."""
+    async def test_concurrent_reads(self, tmp_path: Path) -> None:
+        """Concurrent reads return the values of their own names."""
         source = self.stocked(tmp_path)
         got: dict[str, bytes] = {}
 
@@ -52,8 +52,8 @@ class SecretSourceSuite:
                 group.start_soon(read, name)
         assert got == self.HELD
 
-    async def test_a_name_that_it_does_not_hold(self, tmp_path: Path) -> None:
-        """One refusal that names the secret, says where it was looked for and what to set, and tells no other value."""
+    async def test_missing_secret(self, tmp_path: Path) -> None:
+        """One refusal names the secret, the places searched and what to set, and shows no other value."""
         with pytest.raises(ConfigurationError) as caught:
             await self.stocked(tmp_path).read("Missing-Key")
         (refusal,) = caught.value.refusals
@@ -62,16 +62,16 @@ class SecretSourceSuite:
         assert "senro.secret." in refusal.message
         assert "made-up" not in str(caught.value) + repr(caught.value)
 
-    async def test_a_reading_that_is_given_up(self, tmp_path: Path) -> None:
-        """A reading in a cancelled scope raises nothing, and the next one gives the value."""
+    async def test_cancelled_read(self, tmp_path: Path) -> None:
+        """A cancelled read raises nothing else, and the next one returns the value."""
         source = self.stocked(tmp_path)
         with anyio.CancelScope() as scope:
             scope.cancel()
             await source.read("Token")
         assert await source.read("Token") == self.HELD["Token"]
 
-    async def test_no_value_shows(self, tmp_path: Path) -> None:
-        """The source's repr and str tell no value, before and after it was read."""
+    async def test_repr_shows_no_value(self, tmp_path: Path) -> None:
+        """Neither repr nor str of the source shows a value, before and after it was read."""
         source = self.stocked(tmp_path)
         before = repr(source) + str(source)
         await source.read("Kubeconfig")
@@ -79,7 +79,7 @@ class SecretSourceSuite:
 
 
 class SecretFilesSuite:
-    """Subclass it and give `files`."""
+    """A subclass has the fixture `files`."""
 
     @pytest.fixture
     def files(self) -> SecretFiles:
@@ -87,8 +87,8 @@ class SecretFilesSuite:
 
     @pytest.mark.parametrize("value", [VALUE, b"", bytes(1_048_576)], ids=["bytes", "empty", "a MiB"])
     @pytest.mark.parametrize("umask", [0, 0o077])
-    async def test_for_this_user_alone(self, files: SecretFiles, tmp_path: Path, value: bytes, umask: int) -> None:
-        """The file is below the folder, holds the value byte for byte, and has mode 0600 whatever the umask."""
+    async def test_file_is_private(self, files: SecretFiles, tmp_path: Path, value: bytes, umask: int) -> None:
+        """The file is below the folder, has the value byte for byte, and has mode 0600 with any umask."""
         before = os.umask(umask)
         try:
             path = await files.write(str(tmp_path), "Token", value)
@@ -98,8 +98,8 @@ class SecretFilesSuite:
         assert content(path) == value
         assert mode_of(path) == 0o600
 
-    async def test_each_name_its_file(self, files: SecretFiles, tmp_path: Path) -> None:
-        """Two secrets of a step are two files, also when they are written at once."""
+    async def test_each_name_has_its_file(self, files: SecretFiles, tmp_path: Path) -> None:
+        """Two secrets of a step are two files, also when they are written concurrently."""
         got: dict[str, str] = {}
 
         async def write(name: str) -> None:
@@ -111,8 +111,8 @@ class SecretFilesSuite:
         assert {name: content(path) for name, path in got.items()} == {name: name.encode() for name in got}
         assert len(set(got.values())) == 2
 
-    async def test_always_a_new_file(self, files: SecretFiles, tmp_path: Path) -> None:
-        """What has the name already is not written to, whatever it is, and the error tells its path and no value."""
+    async def test_existing_file_is_not_written(self, files: SecretFiles, tmp_path: Path) -> None:
+        """A name that exists already is an error with the path and without the value."""
         (tmp_path / "elsewhere").write_bytes(b"kept")
         (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
         (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
@@ -125,8 +125,8 @@ class SecretFilesSuite:
         assert (tmp_path / "elsewhere").read_bytes() == (tmp_path / "file").read_bytes() == b"kept"
         assert not (tmp_path / "nothing").exists()
 
-    async def test_no_folder(self, files: SecretFiles, tmp_path: Path) -> None:
-        """A folder that is not there is an error in the system's words, and is not made."""
+    async def test_missing_folder(self, files: SecretFiles, tmp_path: Path) -> None:
+        """A missing folder is an error with the text of the operating system, and is not created."""
         with pytest.raises(StoreError, match="No such file or directory") as caught:
             await files.write(str(tmp_path / "gone"), "Token", b"made-up")
         assert "made-up" not in str(caught.value) + repr(caught.value)

@@ -1,4 +1,4 @@
-"""What every `ContentStore` must do."""
+"""The conformance suite of `senro.ports.snapshots`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 class ContentStoreSuite:
-    """Subclass it and give `store`, which is empty."""
+    """A subclass has the fixture `store`, which is empty."""
 
     @pytest.fixture
     def store(self) -> ContentStore:
@@ -26,8 +26,10 @@ class ContentStoreSuite:
     @pytest.mark.parametrize(
         "made", [(SMALL, SMALL_CONTENTS), (AWKWARD, AWKWARD_CONTENTS), (Tree(), {}), (Tree((directory("d"),)), {})]
     )
-    async def test_round_trip(self, store: ContentStore, tmp_path: Path, made: tuple[Tree, Contents]) -> None:
-        """What was put is got and restored, under the tree's own digest, also when its folder is gone."""
+    async def test_stored_snapshot_is_restored(
+        self, store: ContentStore, tmp_path: Path, made: tuple[Tree, Contents]
+    ) -> None:
+        """A stored snapshot is returned and restored by the digest of its tree, also after its folder is gone."""
         folder = folder_with(tmp_path / "x", *made)
         digest = await store.put(made[0], str(folder))
         assert digest == made[0].digest
@@ -37,21 +39,21 @@ class ContentStoreSuite:
         assert read_folder(tmp_path / "y") == made[0]
 
     async def test_kept_links(self, store: ContentStore, tmp_path: Path) -> None:
-        """A snapshot holds links that lead out as the text that they are; what they lead to is no part of it."""
+        """A snapshot stores links that leave it as their text, without their targets."""
         tree = Tree((link("a", "/etc/passwd"), link("b", "../x")), links="keep")
         digest = await store.put(tree, str(folder_with(tmp_path / "x", tree, {})))
         assert await store.get(digest) == await store.restore(digest, str(tmp_path / "y")) == tree
         assert read_folder_as_is(tmp_path / "y") == tree
 
-    async def test_big(self, store: ContentStore, tmp_path: Path) -> None:
-        """Many files and large ones are kept whole."""
+    async def test_large_snapshot(self, store: ContentStore, tmp_path: Path) -> None:
+        """Many files and large files are restored completely."""
         tree, contents = big()
         folder = folder_with(tmp_path / "x", tree, contents)
         await store.restore(await store.put(tree, str(folder)), str(tmp_path / "y"))
         assert read_folder(tmp_path / "y") == tree
 
-    async def test_again(self, store: ContentStore, tmp_path: Path) -> None:
-        """Putting the same tree twice, and trees that share contents, is the same as putting each once."""
+    async def test_put_again(self, store: ContentStore, tmp_path: Path) -> None:
+        """Storing a tree twice, or trees with equal files, has the same result as storing each once."""
         folder = folder_with(tmp_path / "x")
         other = Tree((*SMALL.entries, file("e2"), file("run", b"#!/bin/sh\n")))
         folder_with(tmp_path / "z", other, {**SMALL_CONTENTS, "e2": b"", "run": b"#!/bin/sh\n"})
@@ -61,8 +63,8 @@ class ContentStoreSuite:
             await store.restore(tree.digest, str(tmp_path / "y"))
             assert read_folder(tmp_path / "y") == tree
 
-    async def test_restored_is_ones_own(self, store: ContentStore, tmp_path: Path) -> None:
-        """Whoever writes to a restored file changes no snapshot."""
+    async def test_restored_files_are_copies(self, store: ContentStore, tmp_path: Path) -> None:
+        """Writing to a restored file changes no snapshot."""
         tree, contents = big()
         digest = await store.put(tree, str(folder_with(tmp_path / "x", tree, contents)))
         for name in ("y", "z"):
@@ -73,16 +75,16 @@ class ContentStoreSuite:
         await store.restore(digest, str(tmp_path / "y"))
         assert read_folder(tmp_path / "y") == tree
 
-    async def test_restore_replaces(self, store: ContentStore, tmp_path: Path) -> None:
-        """A folder that is restored holds the snapshot and nothing of what it held before."""
+    async def test_restore_replaces_the_folder(self, store: ContentStore, tmp_path: Path) -> None:
+        """A restored folder has the files of the snapshot and no others."""
         digest = await store.put(SMALL, str(folder_with(tmp_path / "x")))
         folder = folder_with(tmp_path / "y", AWKWARD, AWKWARD_CONTENTS)
         await store.restore(digest, str(folder))
         assert read_folder(folder) == SMALL
 
     @pytest.mark.parametrize("digest", [Tree((directory("never"),)).digest, "", "sha256:..", "sha256:" + "A" * 64, "x"])
-    async def test_not_held(self, store: ContentStore, tmp_path: Path, digest: str) -> None:
-        """A snapshot that is not held, or is no digest at all, is an error, and the folder stays as it was."""
+    async def test_missing_snapshot(self, store: ContentStore, tmp_path: Path, digest: str) -> None:
+        """A missing snapshot, or an invalid digest, is an error, and the folder is unchanged."""
         folder = folder_with(tmp_path / "y")
         with pytest.raises(ContentLost):
             await store.get(digest)
@@ -91,8 +93,8 @@ class ContentStoreSuite:
         assert read_folder(folder) == SMALL
 
     @pytest.mark.parametrize("change", [b"other words", b"#!/bin/sH\n", None])
-    async def test_changed(self, store: ContentStore, tmp_path: Path, change: bytes | None) -> None:
-        """A file that is not what the tree says is named, and no snapshot is visible."""
+    async def test_changed_file_is_refused(self, store: ContentStore, tmp_path: Path, change: bytes | None) -> None:
+        """A file that differs from the tree is named, and no snapshot is visible."""
         folder = folder_with(tmp_path / "x")
         (folder / "d" / "run").unlink()
         if change is not None:
@@ -103,13 +105,13 @@ class ContentStoreSuite:
         with pytest.raises(StoreError):
             await store.get(SMALL.digest)
 
-    async def test_put_nowhere(self, store: ContentStore, tmp_path: Path) -> None:
-        """A folder that is gone is named."""
+    async def test_put_of_a_missing_folder(self, store: ContentStore, tmp_path: Path) -> None:
+        """The error names the folder."""
         with pytest.raises(TreeError, match="gone"):
             await store.put(SMALL, str(tmp_path / "gone"))
 
-    async def test_leaves_nothing_beside(self, store: ContentStore, tmp_path: Path) -> None:
-        """StagedDirectory a folder that was restored, or could not be, there is nothing new."""
+    async def test_restore_leaves_no_siblings(self, store: ContentStore, tmp_path: Path) -> None:
+        """No sibling is left after a restore, whether it succeeded or failed."""
         digest = await store.put(SMALL, str(folder_with(tmp_path / "places" / "x")))
         await store.restore(digest, str(tmp_path / "places" / "y"))
         with pytest.raises(StoreError):

@@ -1,6 +1,6 @@
-"""Scratch entries in a shared folder and on a real object store, and everything that such a store does to a run.
+"""`BucketScratchStore` passes the suite of `ScratchStore`, in a shared folder and on a real object store.
 
-More than 500 lines: one server, which takes seconds to start, serves all of it.
+More than 500 lines: all tests share one server, which needs seconds to start.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedFS]:
 
 @pytest.fixture
 def prefix() -> str:
-    """A place of the test's own."""
+    """A prefix that only one test uses."""
     return f"test/{next(_drawn)}"
 
 
@@ -100,8 +100,8 @@ def archives(seaweed: SeaweedFS, prefix: str) -> list[str]:
     return [path for path in seaweed.paths(prefix) if path.endswith(".tar")]
 
 
-async def test_the_loser_leaves_nothing(seaweed: SeaweedFS, prefix: str, tmp_path: Path) -> None:
-    """Ten coordinators that save one key at once leave one record and one archive, which is the winner's."""
+async def test_concurrent_saves_leave_one_archive(seaweed: SeaweedFS, prefix: str, tmp_path: Path) -> None:
+    """Ten coordinators that save one key concurrently leave one record and the archive of its writer."""
     won: list[int] = []
 
     async def save(number: int) -> None:
@@ -119,38 +119,38 @@ async def test_the_loser_leaves_nothing(seaweed: SeaweedFS, prefix: str, tmp_pat
     assert read_folder(tmp_path / "y") == Tree((file("who", str(won[0]).encode()),))
 
 
-class Meddled(BucketScratchStore):
-    """A store whose put of a record goes as the test says: it gets the put itself, a path and the data."""
+class InterceptedStore(BucketScratchStore):
+    """A store whose put of a record calls a function of the test with the put itself, the path and the data."""
 
-    def meddle(self, how: Callable[[Create, str, bytes], Awaitable[bool]]) -> None:
+    def intercept(self, how: Callable[[Create, str, bytes], Awaitable[bool]]) -> None:
         create = self._bucket.create
 
-        async def meddled(path: str, data: bytes) -> bool:
+        async def intercepted(path: str, data: bytes) -> bool:
             return await how(create, path, data)
 
-        self._bucket.create = meddled  # type: ignore[method-assign]  # what is played is one answer of a real store
+        self._bucket.create = intercepted  # type: ignore[method-assign]  # it replaces one answer of a real store
 
 
-def meddled(environ: Mapping[str, str]) -> Meddled:
-    return Meddled(opened(environ)._bucket, FolderTrees(), lambda: f"m{next(_drawn)}", read_only=False)
+def intercepted_store(environ: Mapping[str, str]) -> InterceptedStore:
+    return InterceptedStore(opened(environ)._bucket, FolderTrees(), lambda: f"m{next(_drawn)}", read_only=False)
 
 
-async def test_an_answer_that_was_lost(seaweed: SeaweedFS, prefix: str, tmp_path: Path) -> None:
-    """A record that turns out to be there, and to be ours, was saved by us: its archive stays."""
+async def test_lost_answer_of_a_save(seaweed: SeaweedFS, prefix: str, tmp_path: Path) -> None:
+    """A record that was stored by an unanswered put is recognised as this store's own, and its archive stays."""
 
     async def repeated(create: Create, path: str, data: bytes) -> bool:
         await create(path, data)
         return await create(path, data)
 
-    store = meddled(seaweed.environment(prefix))
-    store.meddle(repeated)
+    store = intercepted_store(seaweed.environment(prefix))
+    store.intercept(repeated)
     assert await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x"))) is True
     await opened(seaweed.environment(prefix)).restore("c", "k", str(tmp_path / "y"))
     assert read_folder(tmp_path / "y") == SMALL
 
 
-async def test_cancelled_before_the_answer_came(seaweed: SeaweedFS, prefix: str, tmp_path: Path) -> None:
-    """A record whose put was on its way may be there: its archive stays, and the entry is whole."""
+async def test_save_cancelled_before_the_answer(seaweed: SeaweedFS, prefix: str, tmp_path: Path) -> None:
+    """The record may be stored, so its archive stays, and the entry is complete."""
     sent = anyio.Event()
 
     async def never_answered(create: Create, path: str, data: bytes) -> bool:
@@ -159,8 +159,8 @@ async def test_cancelled_before_the_answer_came(seaweed: SeaweedFS, prefix: str,
         await anyio.sleep_forever()
         return True
 
-    store = meddled(seaweed.environment(prefix))
-    store.meddle(never_answered)
+    store = intercepted_store(seaweed.environment(prefix))
+    store.intercept(never_answered)
     async with anyio.create_task_group() as group:
         group.start_soon(store.save, "c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
         await sent.wait()
@@ -169,29 +169,29 @@ async def test_cancelled_before_the_answer_came(seaweed: SeaweedFS, prefix: str,
     assert read_folder(tmp_path / "y") == SMALL
 
 
-async def test_unavailable_before_the_answer_came(seaweed: SeaweedFS, prefix: str, tmp_path: Path) -> None:
-    """Nor is an archive removed whose record nobody can look for any more."""
+async def test_store_unavailable_before_the_answer(seaweed: SeaweedFS, prefix: str, tmp_path: Path) -> None:
+    """The archive stays if the record cannot be read any more."""
 
     async def cut(create: Create, path: str, data: bytes) -> bool:
         await create(path, data)
         raise StoreUnavailable("s3://cache", "the connection failed")
 
-    store = meddled(seaweed.environment(prefix))
-    store.meddle(cut)
+    store = intercepted_store(seaweed.environment(prefix))
+    store.intercept(cut)
     with pytest.raises(StoreUnavailable):
         await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
     await opened(seaweed.environment(prefix)).restore("c", "k", str(tmp_path / "y"))
 
 
-async def test_something_else_got_there_first(seaweed: SeaweedFS, prefix: str, tmp_path: Path) -> None:
-    """Where something that is no entry appears under the key meanwhile, our archive goes."""
+async def test_other_object_under_the_key(seaweed: SeaweedFS, prefix: str, tmp_path: Path) -> None:
+    """If an object that is not an entry appears under the key meanwhile, the new archive is removed."""
 
     async def late(create: Create, path: str, data: bytes) -> bool:
         obstore.put(seaweed.bucket(prefix), path, b"{}")
         return await create(path, data)
 
-    store = meddled(seaweed.environment(prefix))
-    store.meddle(late)
+    store = intercepted_store(seaweed.environment(prefix))
+    store.intercept(late)
     with pytest.raises(StoreError, match="not an entry of senro"):
         await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
     assert archives(seaweed, prefix) == []
@@ -201,19 +201,19 @@ RECORD = "scratch/c/entry/k.json"
 
 
 def record_of(bucket: Any) -> ScratchRecord:
-    """The record of the cache `c` under the key `k`."""
+    """Returns the record of the cache `c` with the key `k`."""
     found = decode_record(bytes(obstore.get(bucket, RECORD).bytes()), "c", "k")
     assert found is not None
     return found
 
 
 def change_record(bucket: Any, **changes: Any) -> None:
-    """Put another record in its place, as nobody who keeps to the rules can."""
+    """Replace the record, which no store does."""
     obstore.put(bucket, RECORD, encode_record(msgspec.structs.replace(record_of(bucket), **changes)))
 
 
 def spoil_archive(bucket: Any) -> None:
-    """Another byte in the middle of a file: the tar is as good as before, its digest another."""
+    """Change a byte of a file: the tar stays valid, its digest differs."""
     path = record_of(bucket).archive
     data = bytearray(obstore.get(bucket, path).bytes())
     data[data.index(b"#!/bin/sh")] ^= 1
@@ -221,33 +221,33 @@ def spoil_archive(bucket: Any) -> None:
 
 
 def exchange_archive(bucket: Any) -> None:
-    """Something else, as long as the record says."""
+    """Replace the archive by other bytes of the recorded length."""
     obstore.put(bucket, record_of(bucket).archive, bytes(record_of(bucket).length))
 
 
 def cut_archive(bucket: Any) -> None:
-    """The archive without its last bytes."""
+    """Remove the last bytes of the archive."""
     path = record_of(bucket).archive
     obstore.put(bucket, path, bytes(obstore.get(bucket, path).bytes())[:-512])
 
 
 def remove_archive(bucket: Any) -> None:
-    """A record without its archive."""
+    """Remove the archive of a record."""
     obstore.delete(bucket, record_of(bucket).archive)
 
 
-def lie_about_the_tree(bucket: Any) -> None:
-    """A record whose archive is whole, and that names another tree."""
+def change_tree(bucket: Any) -> None:
+    """Let the record name another tree than that of its archive."""
     change_record(bucket, tree=Tree((file("other"),)).digest)
 
 
-def point_elsewhere(bucket: Any) -> None:
-    """A record whose archive is another place of the bucket."""
+def change_archive(bucket: Any) -> None:
+    """Let the record name another object of the bucket as its archive."""
     change_record(bucket, archive="secrets.tar")
 
 
 def escape(bucket: Any) -> None:
-    """An archive that would write beside its folder, with a record that fits."""
+    """Store an archive that would write outside its folder, with a record that fits."""
     data = tar_member("0/../../escaped", b"x") + bytes(1024)
     obstore.put(bucket, record_of(bucket).archive, data)
     change_record(bucket, sha256=hashlib.sha256(data).hexdigest(), length=len(data))
@@ -255,11 +255,11 @@ def escape(bucket: Any) -> None:
 
 @pytest.mark.parametrize(
     "spoil",
-    [spoil_archive, exchange_archive, cut_archive, remove_archive, lie_about_the_tree, escape],
+    [spoil_archive, exchange_archive, cut_archive, remove_archive, change_tree, escape],
     ids=lambda spoil: spoil.__name__,
 )
-async def test_wrong_bytes_under_a_right_key(seaweed: SeaweedFS, prefix: str, tmp_path: Path, spoil: Any) -> None:
-    """They are refused, naming the entry, and the folder is as it was; the entry stays, since entries never change."""
+async def test_damaged_entry_is_refused(seaweed: SeaweedFS, prefix: str, tmp_path: Path, spoil: Any) -> None:
+    """The error names the entry, and the folder is unchanged; the entry stays, since entries never change."""
     store = opened(seaweed.environment(prefix))
     await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
     spoil(seaweed.bucket(prefix))
@@ -273,8 +273,8 @@ async def test_wrong_bytes_under_a_right_key(seaweed: SeaweedFS, prefix: str, tm
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"\xff" * 100, b"x" * (LARGEST + 1)])
-async def test_something_else_under_a_key(seaweed: SeaweedFS, prefix: str, tmp_path: Path, data: bytes) -> None:
-    """What is no record is refused by its name, by whoever asks for that key; a listing passes over it."""
+async def test_invalid_record(seaweed: SeaweedFS, prefix: str, tmp_path: Path, data: bytes) -> None:
+    """An invalid record is an error for its key, and a listing skips it."""
     store = opened(seaweed.environment(prefix))
     await store.save("c", entry("kk"), SMALL, str(folder_with(tmp_path / "x")))
     obstore.put(seaweed.bucket(prefix), "scratch/c/entry/k.json", data)
@@ -287,8 +287,8 @@ async def test_something_else_under_a_key(seaweed: SeaweedFS, prefix: str, tmp_p
     assert "kk" in [one.key for one in await store.find_by_prefix("c", ["k"])]
 
 
-async def test_a_record_of_another_key(seaweed: SeaweedFS, prefix: str, tmp_path: Path) -> None:
-    """A record that was copied to another key is not that key's entry."""
+async def test_record_of_another_key(seaweed: SeaweedFS, prefix: str, tmp_path: Path) -> None:
+    """A record that was copied to another key is not an entry of that key."""
     store = opened(seaweed.environment(prefix))
     await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
     bucket = seaweed.bucket(prefix)
@@ -297,17 +297,17 @@ async def test_a_record_of_another_key(seaweed: SeaweedFS, prefix: str, tmp_path
         await store.find("c", "l")
 
 
-async def test_a_record_that_points_elsewhere(seaweed: SeaweedFS, prefix: str, tmp_path: Path) -> None:
-    """A record whose archive is no archive of its cache is no entry."""
+async def test_record_of_another_archive(seaweed: SeaweedFS, prefix: str, tmp_path: Path) -> None:
+    """A record whose archive is not one of its cache is not an entry."""
     store = opened(seaweed.environment(prefix))
     await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
-    point_elsewhere(seaweed.bucket(prefix))
+    change_archive(seaweed.bucket(prefix))
     with pytest.raises(StoreError, match="not an entry of senro"):
         await store.restore("c", "k", str(tmp_path / "y"))
 
 
-async def test_a_disk_that_fails(seaweed: SeaweedFS, prefix: str, tmp_path: Path) -> None:
-    """A folder that cannot be written is this machine's failure, not the entry's."""
+async def test_failing_disk(seaweed: SeaweedFS, prefix: str, tmp_path: Path) -> None:
+    """A folder that cannot be written is an error of this machine, not of the entry."""
     store = opened(seaweed.environment(prefix))
     await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
     make_folder(tmp_path, Tree((file("y"),)), {"y": b""})
@@ -315,8 +315,8 @@ async def test_a_disk_that_fails(seaweed: SeaweedFS, prefix: str, tmp_path: Path
         await store.restore("c", "k", str(tmp_path / "y"))
 
 
-async def test_within_a_second(seaweed: SeaweedFS, prefix: str, tmp_path: Path) -> None:
-    """Entries that the store received in one second are told apart by when they were made; a damaged one is not."""
+async def test_entries_of_one_second_are_ordered(seaweed: SeaweedFS, prefix: str, tmp_path: Path) -> None:
+    """Entries that the store received within a second are ordered by their own times; a damaged one is not."""
     store, folder = opened(seaweed.environment(prefix)), folder_with(tmp_path / "x")
     for key, hour in (("a", 3), ("b", 1), ("c", 2)):
         await store.save("c", entry(key, hour), SMALL, str(folder))
@@ -328,8 +328,8 @@ async def test_within_a_second(seaweed: SeaweedFS, prefix: str, tmp_path: Path) 
         assert [key for key in newest(found) if key in together] == [key for key in "acb" if key in together]
 
 
-async def test_memory_stays_flat(seaweed: SeaweedFS, prefix: str, tmp_path: Path) -> None:
-    """An entry of 128 MiB crosses in parts in both directions with less than 64 MiB of memory."""
+async def test_memory_is_bounded(seaweed: SeaweedFS, prefix: str, tmp_path: Path) -> None:
+    """An entry of 128 MiB is saved and restored in parts, with less than 64 MiB of memory."""
     path = tmp_path / "x" / "large"
     path.parent.mkdir()
     _random(path, 128)
@@ -350,8 +350,8 @@ def _random(path: Path, mebibytes: int) -> None:
 
 
 @pytest.mark.parametrize("after", [0, 1, 3_000, 200_000, 9_000_000, 15_000_000])
-async def test_a_store_that_dies_midway(seaweed: SeaweedFS, prefix: str, tmp_path: Path, after: int) -> None:
-    """Cut anywhere, a save says that the store is unavailable, and the bucket has no entry, or a whole one."""
+async def test_connection_lost_during_a_save(seaweed: SeaweedFS, prefix: str, tmp_path: Path, after: int) -> None:
+    """A save that is cut anywhere reports an unavailable store, and leaves a complete entry or none."""
     content = os.urandom(16_000_000)
     tree = Tree((file("f", content),))
     folder = folder_with(tmp_path / "x", tree, {"f": content})
@@ -368,8 +368,8 @@ async def test_a_store_that_dies_midway(seaweed: SeaweedFS, prefix: str, tmp_pat
 
 
 @pytest.mark.parametrize("after", [0, 1_000, 5_000_000, 18_000_000])
-async def test_a_store_that_dies_while_it_is_read(seaweed: SeaweedFS, prefix: str, tmp_path: Path, after: int) -> None:
-    """A restore that is cut leaves the folder as it was."""
+async def test_connection_lost_during_a_restore(seaweed: SeaweedFS, prefix: str, tmp_path: Path, after: int) -> None:
+    """A restore that is cut leaves the folder unchanged."""
     content = os.urandom(20_000_000)
     tree = Tree((file("f", content),))
     await opened(seaweed.environment(prefix)).save(
@@ -384,8 +384,8 @@ async def test_a_store_that_dies_while_it_is_read(seaweed: SeaweedFS, prefix: st
     assert names(tmp_path) == ["x", "y"]
 
 
-async def test_a_store_that_is_killed(tmp_path: Path) -> None:
-    """A server that is killed is unavailable from then on, with the same words whatever is asked."""
+async def test_killed_server(tmp_path: Path) -> None:
+    """A killed server is unavailable in every method, with the same message."""
     with seaweedfs(tmp_path / "server") as server:
         store = opened(server.environment("p", TIMEOUT="1"))
         await store.check("SENRO_REMOTE_SCRATCH")
@@ -402,8 +402,8 @@ async def test_a_store_that_is_killed(tmp_path: Path) -> None:
                 await asked
 
 
-async def test_a_store_that_says_nothing(seaweed: SeaweedFS, prefix: str) -> None:
-    """A store that takes a request and never answers is unavailable once the timeout has passed."""
+async def test_silent_server(seaweed: SeaweedFS, prefix: str) -> None:
+    """A server that never answers is unavailable after the timeout."""
     with breakable_proxy(seaweed, silent=True) as way:
         store = opened(seaweed.environment(prefix, endpoint=way.endpoint, TIMEOUT="0.3"))
         with anyio.fail_after(10), pytest.raises(StoreUnavailable, match=r"did not answer within 0\.3 s"):
@@ -412,8 +412,8 @@ async def test_a_store_that_says_nothing(seaweed: SeaweedFS, prefix: str) -> Non
             await store.find("c", "k")
 
 
-async def test_cancelled_while_it_says_nothing(seaweed: SeaweedFS, prefix: str) -> None:
-    """Whoever asks can be cancelled at once, however long the timeout is."""
+async def test_cancellation_while_the_server_is_silent(seaweed: SeaweedFS, prefix: str) -> None:
+    """A call can be cancelled at once, whatever the timeout is."""
     with breakable_proxy(seaweed, silent=True) as way:
         store = opened(seaweed.environment(prefix, endpoint=way.endpoint, TIMEOUT="3"))
         with anyio.fail_after(1), anyio.move_on_after(0.1) as scope:
@@ -421,10 +421,10 @@ async def test_cancelled_while_it_says_nothing(seaweed: SeaweedFS, prefix: str) 
         assert scope.cancelled_caught
 
 
-async def test_nobody_listens() -> None:
-    """A port that refuses, and a name that does not exist, are unavailable."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+async def test_refused_connection() -> None:
+    """A port that refuses connections, and an unknown host, are unavailable."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
     for endpoint in (f"http://127.0.0.1:{port}", "http://no-such-host.invalid"):
         environ = {
             "SENRO_REMOTE_SCRATCH": "s3://cache/p",
@@ -437,15 +437,15 @@ async def test_nobody_listens() -> None:
             await opened(environ).check("SENRO_REMOTE_SCRATCH")
 
 
-async def test_checked(seaweed: SeaweedFS, prefix: str) -> None:
-    """A place that works passes, the first time and again; the mark says what lies there."""
+async def test_check_of_a_bucket(seaweed: SeaweedFS, prefix: str) -> None:
+    """A usable bucket passes the check, also a second time, and the mark says what is stored there."""
     for _ in range(2):
         await opened(seaweed.environment(prefix)).check("SENRO_REMOTE_SCRATCH")
     assert seaweed.paths(prefix) == ["senro-scratch"]
 
 
 async def test_read_only(seaweed: SeaweedFS, prefix: str, tmp_path: Path) -> None:
-    """Who may only read can restore what others saved, and checks no more than that; otherwise it is refused."""
+    """With rights to read, entries can be restored; without `read_only` the check refuses such rights."""
     await opened(seaweed.environment(prefix)).save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
     store = opened(seaweed.environment(prefix, key=READER, READ_ONLY="yes"))
     await store.check("SENRO_REMOTE_SCRATCH")
@@ -480,9 +480,9 @@ async def test_read_only(seaweed: SeaweedFS, prefix: str, tmp_path: Path) -> Non
     ],
 )
 async def test_what_cannot_work(seaweed: SeaweedFS, prefix: str, changed: dict[str, str], words: str) -> None:
-    """A bucket that is not there and credentials that are refused are told at the start, by the store's own code.
+    """A missing bucket and refused credentials are reported at the start, with the code of the object store.
 
-    No credential and no signature stands in the message.
+    The message has no credential and no signature.
     """
     environ = seaweed.environment(prefix, key=READER) | {"SENRO_REMOTE_SCRATCH_READ_ONLY": "1"} | changed
     with pytest.raises(ConfigurationError) as caught:
@@ -496,28 +496,28 @@ async def test_what_cannot_work(seaweed: SeaweedFS, prefix: str, changed: dict[s
     assert caught.value.__context__ is None or caught.value.__suppress_context__
 
 
-async def test_a_store_that_ignores_conditions(seaweed: SeaweedFS, prefix: str) -> None:
-    """It is refused, since anybody could exchange an entry there; reading from it is fine."""
+async def test_store_without_conditional_writes(seaweed: SeaweedFS, prefix: str) -> None:
+    """It is refused, since an entry could be replaced there; reading is allowed."""
 
     async def always(create: Create, path: str, data: bytes) -> bool:
         await create(path, data)
         return True
 
-    store = meddled(seaweed.environment(prefix))
-    store.meddle(always)
+    store = intercepted_store(seaweed.environment(prefix))
+    store.intercept(always)
     with pytest.raises(ConfigurationError, match="ignores If-None-Match"):
         await store.check("SENRO_REMOTE_SCRATCH")
     await opened(seaweed.environment(prefix, READ_ONLY="1")).check("SENRO_REMOTE_SCRATCH")
 
 
-def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    """It is refused: what should be mounted there is not."""
+def test_missing_folder(tmp_path: Path) -> None:
+    """A missing folder is refused: what should be mounted there is not."""
     with pytest.raises(ConfigurationError, match="is not a folder that can be opened; create or mount it"):
         opened({"SENRO_REMOTE_SCRATCH": f"file://{tmp_path}/missing"})
 
 
-async def test_a_folder_that_is_no_longer_there(tmp_path: Path) -> None:
-    """A shared folder whose place is taken by a file is unavailable, by the system's words, or its entries are gone."""
+async def test_folder_replaced_by_a_file(tmp_path: Path) -> None:
+    """The store is unavailable, with the text of the operating system, or its entries are gone."""
     shared = tmp_path / "shared"
     await anyio.Path(shared).mkdir()
     store = opened({"SENRO_REMOTE_SCRATCH": f"file://{shared}"})
@@ -538,8 +538,8 @@ async def test_a_folder_that_is_no_longer_there(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_settings_that_make_no_store(environ: dict[str, str], words: str) -> None:
-    """What obstore refuses to make a store of is refused before anything is sent, without quoting a value."""
+def test_settings_that_obstore_refuses(environ: dict[str, str], words: str) -> None:
+    """They are refused before any request, without their values."""
     with pytest.raises(ConfigurationError) as caught:
         opened(environ)
     assert words in str(caught.value)
@@ -558,14 +558,14 @@ def test_settings_that_make_no_store(environ: dict[str, str], words: str) -> Non
         },
     ],
 )
-def test_variables_that_say_nothing_to_it(environ: dict[str, str]) -> None:
-    """Variables of other tools are passed over, and each kind of store can be made."""
+def test_other_variables_are_ignored(environ: dict[str, str]) -> None:
+    """Variables of other tools are ignored, and every kind of store can be created."""
     store = opened(environ)
     assert store.name == environ["SENRO_REMOTE_SCRATCH"]
 
 
-def test_the_endpoint_that_was_asked_for(seaweed: SeaweedFS, prefix: str) -> None:
-    """`SENRO_REMOTE_SCRATCH_ENDPOINT` and `_REGION` win over what the store's own variables say."""
+def test_own_variables_win(seaweed: SeaweedFS, prefix: str) -> None:
+    """`SENRO_REMOTE_SCRATCH_ENDPOINT` and `_REGION` win over the variables of the object store's SDK."""
     environ = seaweed.environment(prefix) | {
         "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1",
         "AWS_ENDPOINT_URL": "http://127.0.0.1:2",
@@ -574,6 +574,6 @@ def test_the_endpoint_that_was_asked_for(seaweed: SeaweedFS, prefix: str) -> Non
     anyio.run(opened(environ).check, "SENRO_REMOTE_SCRATCH")
 
 
-def test_the_writer_is_the_default(seaweed: SeaweedFS) -> None:
-    """The tests above ask as somebody who may write and make no bucket."""
+def test_default_credentials_can_write(seaweed: SeaweedFS) -> None:
+    """The other tests use credentials that can write and cannot create buckets."""
     assert seaweed.environment("p")["AWS_ACCESS_KEY_ID"] == WRITER

@@ -1,4 +1,4 @@
-"""`FolderCache` keeps the contract of `Cache`, and never drops what a run needs."""
+"""`FolderCache` passes the suite of `Cache`, and never removes what a run needs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TestFolderCache(CacheSuite):
 
 
 class Scene:
-    """A cache and runs beside it."""
+    """A cache and runs that use it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -67,7 +67,7 @@ class Scene:
         return str(folder)
 
     async def ran(self, run: str, state: RunState | None, *trees: Tree) -> None:
-        """A run that has ended, or was killed."""
+        """A run that has ended or was killed."""
         events: list[Event] = [took(tree) for tree in trees]
         events += [] if state is None else [RunEnded(at=AT, state=state)]
         async with register_run(str(self.root), run, self.tell(run, *events)):
@@ -84,7 +84,7 @@ class Scene:
         return read_folder(self.folder / "restored") == tree
 
     def age(self, tree: Tree, seconds: float) -> None:
-        """Let the snapshot have been used so long ago."""
+        """Set the time of the last use of a snapshot."""
         path = self.root / "index" / tree.digest[7:9] / tree.digest[7:]
         os.utime(path, (time.time() - seconds,) * 2)
 
@@ -98,8 +98,8 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-async def test_what_failed_runs_need_stays(scene: Scene) -> None:
-    """Of runs that failed, were cancelled or killed every snapshot stays; of those that ended well none has to."""
+async def test_snapshots_of_failed_runs_are_kept(scene: Scene) -> None:
+    """All snapshots of failed, cancelled and killed runs are kept, and none of runs that succeeded."""
     states: Mapping[str, RunState | None] = {
         "r1": "failed",
         "r2": "cancelled",
@@ -116,8 +116,8 @@ async def test_what_failed_runs_need_stays(scene: Scene) -> None:
     assert await scene.holds_each(*trees) == [True, True, True, False, False, False]
 
 
-async def test_a_run_that_was_removed_needs_nothing(scene: Scene) -> None:
-    """Once its folder is gone, a failed run's snapshots may go, and its entry does."""
+async def test_snapshots_of_a_removed_run_are_not_kept(scene: Scene) -> None:
+    """Without its folder a failed run keeps no snapshots, and its entry is removed."""
     tree = await scene.put("a")
     await scene.ran("r1", "failed", tree)
     (scene.folder / "runs" / "r1" / "events.jsonl").unlink()
@@ -127,8 +127,8 @@ async def test_a_run_that_was_removed_needs_nothing(scene: Scene) -> None:
     assert names(scene.root / "runs") == []
 
 
-async def test_entries_of_runs_that_need_nothing_go(scene: Scene) -> None:
-    """A run that ended well is forgotten, one that failed or goes on is not."""
+async def test_entries_of_successful_runs_are_removed(scene: Scene) -> None:
+    """The entry of a run that succeeded is removed; that of a failed or running one is not."""
     await scene.ran("r1", "succeeded", await scene.put("a"))
     await scene.ran("r2", "failed", await scene.put("b"))
     async with register_run(str(scene.root), "r3", scene.tell("r3")):
@@ -136,28 +136,28 @@ async def test_entries_of_runs_that_need_nothing_go(scene: Scene) -> None:
         assert [name.partition("-")[0] for name in names(scene.root / "runs")] == ["r2", "r3"]
 
 
-async def test_what_a_running_run_has_stays(scene: Scene) -> None:
-    """What its ledger names, however old, and what was put or found there since it began, told or not."""
-    before, told, found = await scene.put("before"), await scene.put("told"), await scene.put("found")
-    for tree in (before, told, found):
+async def test_snapshots_of_a_running_run_are_kept(scene: Scene) -> None:
+    """Those that its ledger names, and all that were stored or found since it began."""
+    before, recorded, found = await scene.put("before"), await scene.put("recorded"), await scene.put("found")
+    for tree in (before, recorded, found):
         scene.age(tree, 9999)
-    async with register_run(str(scene.root), "r1", scene.tell("r1", took(told))):
+    async with register_run(str(scene.root), "r1", scene.tell("r1", took(recorded))):
         await scene.content.put(found, str(scene.folder / "found"))
         new = await scene.put("new")
         entry = await save(scene.scratch, scene.folder / "entry", "k", b"scratch")
         await collect(scene.cache, max_size=0)
-        assert await scene.holds_each(before, told, found, new) == [False, True, True, True]
+        assert await scene.holds_each(before, recorded, found, new) == [False, True, True, True]
         assert await scene.scratch.restore("mod", "k", str(scene.folder / "x")) == entry
     await collect(scene.cache, max_size=0)
-    assert await scene.holds_each(told, found, new) == [
+    assert await scene.holds_each(recorded, found, new) == [
         True,
         False,
         False,
-    ]  # it was killed: its ledger tells what it needs
+    ]  # it was killed; its ledger names its snapshots
 
 
-async def test_what_a_persistent_workspace_is_put_back_to_stays(scene: Scene) -> None:
-    """The last snapshot of a persistent workspace is needed while there is its record."""
+async def test_snapshot_of_a_persistent_workspace_is_kept(scene: Scene) -> None:
+    """Its last snapshot is kept as long as there is its record."""
     tree = await scene.put("a")
     async with FolderPersistentStore(str(scene.root)).lock("deps", since=SINCE) as lock:
         await lock.write(msgspec.structs.replace(RECORD, digest=tree.digest))
@@ -168,8 +168,8 @@ async def test_what_a_persistent_workspace_is_put_back_to_stays(scene: Scene) ->
     assert not await scene.holds(tree)
 
 
-async def test_used_is_put_or_restored(scene: Scene) -> None:
-    """A snapshot that is put again, or restored, was used just now, as far as its age goes."""
+async def test_put_and_restore_are_uses(scene: Scene) -> None:
+    """Storing a snapshot again, or restoring it, makes it recently used."""
     again, restored, neither = await scene.put("a"), await scene.put("b"), await scene.put("c")
     for tree in (again, restored, neither):
         scene.age(tree, 5000)
@@ -179,8 +179,8 @@ async def test_used_is_put_or_restored(scene: Scene) -> None:
     assert await scene.holds_each(again, restored, neither) == [True, True, False]
 
 
-async def test_by_size_the_longest_unused_go(scene: Scene) -> None:
-    """Past the size, what was used longest ago goes first."""
+async def test_least_recently_used_are_removed_first(scene: Scene) -> None:
+    """Above the size limit the least recently used snapshots are removed."""
     trees = [await put(scene.content, scene.folder / name, name.encode() * 1000) for name in "abc"]
     for number, tree in enumerate(trees):
         scene.age(tree, 1000 - number)
@@ -189,8 +189,8 @@ async def test_by_size_the_longest_unused_go(scene: Scene) -> None:
     assert 2000 < decision.kept <= 2500
 
 
-async def test_damage_and_leftovers_go(scene: Scene) -> None:
-    """An index that is damaged, and bodies that no index has, are of no use to anybody; an unknown file stays away."""
+async def test_damaged_and_unused_files_are_removed(scene: Scene) -> None:
+    """Damaged indexes, and bodies that no index names, are removed; an unknown file is kept."""
     whole, cut = await scene.put("whole"), await scene.put("cut")
     index = scene.root / "index" / cut.digest[7:9] / cut.digest[7:]
     index.chmod(0o600)
@@ -202,8 +202,8 @@ async def test_damage_and_leftovers_go(scene: Scene) -> None:
     assert await scene.holds(cut)
 
 
-async def test_an_entry_without_its_content(scene: Scene) -> None:
-    """A scratch entry whose content is gone, and a file that is none, only age; one being written is let be."""
+async def test_scratch_entry_without_its_bodies(scene: Scene) -> None:
+    """It is removed by age like an invalid record; an entry that is being written is kept."""
     tree = await save(scene.scratch, scene.folder / "a", "k", b"one")
     (scene.root / "index" / tree.digest[7:9] / tree.digest[7:]).unlink()
     (scene.root / "scratch" / "mod" / "x.json").write_bytes(b"{")
@@ -213,8 +213,8 @@ async def test_an_entry_without_its_content(scene: Scene) -> None:
     assert names(scene.root / "scratch" / "mod") == [".aside"]
 
 
-async def test_a_ledger_that_cannot_be_read(scene: Scene) -> None:
-    """Where nobody can tell what a run needs, nothing is dropped, and the ledger is named."""
+async def test_unreadable_ledger(scene: Scene) -> None:
+    """If a ledger cannot be read, nothing is removed, and the error names it."""
     tree = await scene.put("a")
     await scene.ran("r1", "succeeded", tree)
     ledger = scene.folder / "runs" / "r1" / "events.jsonl"
@@ -225,8 +225,8 @@ async def test_a_ledger_that_cannot_be_read(scene: Scene) -> None:
     assert await scene.holds(tree)
 
 
-async def test_a_run_that_registers_meanwhile(scene: Scene) -> None:
-    """Half an entry is of a run that begins: it stays, and is no obstacle."""
+async def test_run_that_registers_meanwhile(scene: Scene) -> None:
+    """The incomplete entry of a run that begins is kept, and does not stop the collection."""
     await scene.put("a")
     (scene.root / "runs").mkdir()
     (scene.root / "runs" / "r1-0.json").write_bytes(b"")
@@ -234,8 +234,8 @@ async def test_a_run_that_registers_meanwhile(scene: Scene) -> None:
     assert names(scene.root / "runs") == ["r1-0.json"]
 
 
-async def test_what_killed_runs_had_begun_to_write_goes(scene: Scene) -> None:
-    """An entry of a run that was killed as it registered, and of a scratch entry that never was one, go in a day."""
+async def test_incomplete_entries_of_killed_runs_are_removed(scene: Scene) -> None:
+    """Incomplete entries of killed runs and of scratch caches are removed after a day."""
     await save(scene.scratch, scene.folder / "a", "k", b"one")
     (scene.root / "runs").mkdir()
     runs, scratches = scene.root / "runs", scene.root / "scratch" / "mod"
@@ -245,15 +245,15 @@ async def test_what_killed_runs_had_begun_to_write_goes(scene: Scene) -> None:
             os.utime(path, (time.time() - age,) * 2)
     async with scene.cache.collecting() as collection:
         await collection.survey()
-    assert len(names(runs)) == 2  # nothing was dropped
+    assert len(names(runs)) == 2  # nothing was removed
     await collect(scene.cache, max_age=None)
     assert names(runs) == ["new-0.json"]
     assert len(names(scratches)) == 2
     assert names(scratches)[0] == ".new"
 
 
-async def test_a_run_that_registers_for_days_stays(scene: Scene) -> None:
-    """Who has the lock of an entry is alive, however old the entry is."""
+async def test_locked_run_is_alive(scene: Scene) -> None:
+    """A run that has the lock of its entry is alive, however old the entry is."""
     (scene.root / "runs").mkdir(parents=True)
     lock = FileLock(scene.root / "runs" / "r1-0.json")
     try:
@@ -267,8 +267,8 @@ async def test_a_run_that_registers_for_days_stays(scene: Scene) -> None:
     assert names(scene.root / "runs") == []
 
 
-async def test_a_snapshot_waits_while_something_is_dropped(scene: Scene) -> None:
-    """Neither a put nor a restore begins while the lock is held to drop; both go on when it is given back."""
+async def test_snapshot_waits_for_a_drop(scene: Scene) -> None:
+    """No put and no restore begins while the lock is held to remove; both go on once it is released."""
     tree = await scene.put("a")
     done = []
 
@@ -282,7 +282,7 @@ async def test_a_snapshot_waits_while_something_is_dropped(scene: Scene) -> None
 
     lock = FileLock(scene.root / "lock")
     try:
-        assert lock.try_acquire(exclusive=True)  # as a slice of a drop has it
+        assert lock.try_acquire(exclusive=True)  # as a slice of a drop does
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(again)
             tasks.start_soon(restore)
@@ -295,12 +295,12 @@ async def test_a_snapshot_waits_while_something_is_dropped(scene: Scene) -> None
     assert sorted(done) == ["put", "restored"]
 
 
-async def test_a_drop_waits_for_a_snapshot(scene: Scene) -> None:
-    """While a snapshot is put or restored nothing is removed; a drop that waits too long removes nothing at all."""
+async def test_drop_waits_for_a_snapshot(scene: Scene) -> None:
+    """While a snapshot is stored or restored nothing is removed; a drop that waits too long removes nothing."""
     tree = await scene.put("a")
     lock = FileLock(scene.root / "lock")
     try:
-        assert lock.try_acquire(exclusive=False)  # as a restore has it
+        assert lock.try_acquire(exclusive=False)  # as a restore does
         with pytest.raises(StoreError, match="lock: another senro process holds this lock"):
             await collect(FolderCache(str(scene.root), patience=0.05))
     finally:
@@ -310,28 +310,28 @@ async def test_a_drop_waits_for_a_snapshot(scene: Scene) -> None:
     assert not await scene.holds(tree)
 
 
-async def test_a_long_drop_lets_others_in(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What takes long is dropped in slices: a snapshot is put in between, whole, and all the rest goes."""
+async def test_long_drop_is_interrupted_by_a_put(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long drop is done in slices: a snapshot is stored in between, and everything else is removed."""
     trees = [await scene.put(f"t{number}") for number in range(6)]
     monkeypatch.setattr("senro.adapters.fs.cache.SLICE_SECONDS", 0.0)  # one file a slice
-    taken = 0
+    stored = 0
 
     async def again() -> None:
-        nonlocal taken
+        nonlocal stored
         await scene.content.put(trees[3], str(scene.folder / "t3"))
-        taken += 1
+        stored += 1
 
     async with scene.cache.collecting() as collection, anyio.create_task_group() as tasks:
         survey = await collection.survey()
         tasks.start_soon(again)
         decision = sweep(survey.items, survey.bodies, now=1e11, max_age=0, max_size=None)
         await collection.drop(decision)
-        assert taken == 1  # long before the end
+        assert stored == 1  # well before the end
     assert await scene.holds_each(*trees) == [False, False, False, True, False, False]
 
 
-async def test_what_is_used_meanwhile_is_read_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In however many slices the rest is dropped, an index is read once: as it was surveyed, or as it came."""
+async def test_indexes_are_read_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In any number of slices an index is read once, in the survey or when it appears."""
     trees = [await scene.put(f"t{number}") for number in range(6)]
     monkeypatch.setattr("senro.adapters.fs.cache.SLICE_SECONDS", 0.0)  # one file a slice
     read: list[str] = []
@@ -353,8 +353,8 @@ async def test_what_is_used_meanwhile_is_read_once(scene: Scene, monkeypatch: py
     assert await scene.holds_each(*trees, new) == [False, False, False, True, False, False, True]
 
 
-async def test_slices_do_some_dropping(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it takes longer than a slice to see what was used meanwhile, each slice drops more than one file."""
+async def test_each_slice_removes_files(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each slice removes more than one file, although it first searches for used ones."""
     for number in range(20):
         await scene.put(f"t{number}")
     monkeypatch.setattr("senro.adapters.fs.cache.SLICE_SECONDS", 0.05)
@@ -375,8 +375,8 @@ async def test_slices_do_some_dropping(scene: Scene, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.slow  # runs and collectors in a race
-async def test_runs_and_collectors_at_once(scene: Scene) -> None:
-    """Whatever collectors drop beside them, runs find each snapshot that they put: the same few, over and over."""
+async def test_concurrent_runs_and_collections(scene: Scene) -> None:
+    """Runs find every snapshot that they have stored, whatever concurrent collections remove."""
     shared = [(name, Tree((file("f", name.encode()), file("common", b"c")))) for name in "abc"]
     for name, _ in shared:
         (scene.folder / name).mkdir()
@@ -419,8 +419,8 @@ async def test_runs_and_collectors_at_once(scene: Scene) -> None:
     assert await scene.holds_each(*(tree for _, tree in shared)) == [False] * 3
 
 
-async def test_no_cache_folder(tmp_path: Path) -> None:
-    """A file in its place is named."""
+async def test_file_in_place_of_the_cache(tmp_path: Path) -> None:
+    """The error names the file."""
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StoreError, match="SENRO_CACHE_DIR"):
         await collect(FolderCache(str(tmp_path / "file" / "cache")))

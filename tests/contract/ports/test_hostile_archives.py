@@ -1,4 +1,4 @@
-"""What a hostile pod may send, through the real `FolderTrees.unpack`: each ends as its table says, and nothing else."""
+"""Archives that a hostile pod may send, unpacked by `FolderTrees`: each has the result of its table."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ pytestmark = pytest.mark.anyio
 HOSTILE = {**REFUSED, **TAKEN, **PACKED}
 
 KEPT_BYTES = 16 << 20
-"""What the process may grow by for a bomb: the issue allows 64 MiB for any transfer."""
+"""By how many bytes the process may grow for a bomb; any transfer may need 64 MiB."""
 
 
 class Surroundings:
-    """Everything around the destination, and of this process, that an archive must not touch."""
+    """Everything near the destination, and of this process, that an archive must not change."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -43,7 +43,7 @@ class Surroundings:
         self.before = self.current_state()
 
     def current_state(self) -> tuple[object, ...]:
-        """What is there now, the destination left out."""
+        """Returns the present state, without the destination."""
         return (
             names(self.folder),
             (self.folder / "neighbour" / "a").read_bytes(),
@@ -56,13 +56,13 @@ class Surroundings:
 
 @pytest.fixture
 async def surroundings(tmp_path: Path) -> Surroundings:
-    """A destination with a tree in it; the first hop to a thread opens what hops need."""
+    """A destination with a tree; the first use of a thread opens what all of them need."""
     await anyio.to_thread.run_sync(threading.get_ident)
     return Surroundings(tmp_path)
 
 
 async def unpack_result(data: bytes, destination: Path, cut: int) -> Hostile:
-    """What becomes of the data, sent in pieces of that size."""
+    """Returns the result of the data, in pieces of that size."""
     try:
         found = await unpack(FolderTrees(), data, {0: str(destination)}, cut)
     except TreeError as error:
@@ -72,27 +72,27 @@ async def unpack_result(data: bytes, destination: Path, cut: int) -> Hostile:
 
 @pytest.mark.parametrize("cut", [1 << 30, 997])
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_each_comes_to_what_the_table_says(surroundings: Surroundings, name: str, cut: int) -> None:
-    """It is refused by its rule or is its tree; around it nothing is written, removed, left behind or left open."""
+async def test_result_of_each_archive(surroundings: Surroundings, name: str, cut: int) -> None:
+    """Each archive is refused by its rule or is its tree; nothing else is written, removed, left or open."""
     wanted = HOSTILE[name]
     found = await unpack_result(wanted.data, surroundings.folder / "ws", cut)
     assert found == wanted
     there = SMALL if wanted.rule else wanted.tree
     assert await FolderTrees().walk(str(surroundings.folder / "ws")) == there
-    if all(len(entry.path) < 3000 for entry in there.entries):  # the plainest way to read it puts the folder in front
+    if all(len(entry.path) < 3000 for entry in there.entries):  # reading it by its whole path needs a shorter one
         assert read_folder(surroundings.folder / "ws") == there
     assert surroundings.current_state() == surroundings.before
 
 
-async def test_the_library_has_more_than_forty() -> None:
-    """Each of them is another one."""
+async def test_archives_are_different() -> None:
+    """There are more than forty archives, and no two are equal."""
     sent = [hostile.data for hostile in HOSTILE.values()]
     assert len(set(sent)) == len(sent) > 200
 
 
 @pytest.mark.parametrize("cut", [1, 5, 511, 513])
-async def test_any_cut_of_the_stream_is_the_same_stream(surroundings: Surroundings, cut: int) -> None:
-    """How the pieces fall decides nothing: packed or not, refused or not."""
+async def test_pieces_do_not_matter(surroundings: Surroundings, cut: int) -> None:
+    """The sizes of the pieces change no result, of compressed, uncompressed, accepted and refused archives."""
     for name in (
         "up",
         "a write through a link",
@@ -106,8 +106,8 @@ async def test_any_cut_of_the_stream_is_the_same_stream(surroundings: Surroundin
     assert surroundings.current_state() == surroundings.before
 
 
-async def test_members_without_end(surroundings: Surroundings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More members of nothing than are taken are refused when they come, and not when they have come."""
+async def test_too_many_members(surroundings: Surroundings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too many empty members are refused as soon as the limit is reached."""
     monkeypatch.setattr(reader_module, "MAX_MEMBERS", 1000)
     sent = 0
 
@@ -120,33 +120,35 @@ async def test_members_without_end(surroundings: Surroundings, monkeypatch: pyte
     with pytest.raises(TreeError, match="more than 1000 members") as caught:
         await send()
     assert caught.value.rule == "limit"
-    assert sent < 20_000  # some megabytes may be on their way to where they are looked at
+    assert sent < 20_000  # some megabytes may be in buffers
     assert read_folder(surroundings.folder / "ws") == SMALL
     assert surroundings.current_state() == surroundings.before
 
 
 def link_then_file(tree: Path) -> Tree:
-    """A destination that holds a link to its neighbour where the archive has a folder."""
+    """A destination with a link to its neighbour where the archive has a folder."""
     (tree / "d").rename(tree / "was")
     (tree / "d").symlink_to("../neighbour")
     return Tree((directory("d"), file("d/a", b"theirs")))
 
 
 def file_then_folder(tree: Path) -> Tree:
-    """One that has a file where the archive has a folder."""
+    """A destination with a file where the archive has a folder."""
     (tree / "x").write_bytes(b"")
     return Tree((directory("x"), file("x/a", b"theirs")))
 
 
 def locked(tree: Path) -> Tree:
-    """One that nobody may write to."""
+    """A destination without any permission bits."""
     (tree / "d").chmod(0)
     return Tree((directory("d"), file("d/a", b"theirs"), link("l", "d/a")))
 
 
 @pytest.mark.parametrize("change", [link_then_file, file_then_folder, locked])
-async def test_what_is_there_already_leads_nowhere(surroundings: Surroundings, change: Callable[[Path], Tree]) -> None:
-    """A tree is built beside its destination: links, files and modes that lie there meet nothing of the archive."""
+async def test_destination_does_not_affect_the_archive(
+    surroundings: Surroundings, change: Callable[[Path], Tree]
+) -> None:
+    """Links, files and modes in the destination have no effect: the tree is built in a sibling."""
     tree = change(surroundings.folder / "ws")
     contents = {entry.path: b"theirs" for entry in tree.entries if entry.kind == "file"}
     assert await unpack(FolderTrees(), archive(tree, contents), {0: str(surroundings.folder / "ws")}) == {0: tree}
@@ -154,8 +156,8 @@ async def test_what_is_there_already_leads_nowhere(surroundings: Surroundings, c
     assert surroundings.current_state() == surroundings.before
 
 
-async def test_what_one_mount_may_not_hold_ends_all(surroundings: Surroundings) -> None:
-    """Two mounts come back in one archive: where one is refused, neither is replaced."""
+async def test_one_refused_part_refuses_all(surroundings: Surroundings) -> None:
+    """If one of two mounts in an archive is refused, neither is replaced."""
     other = folder_with(surroundings.folder / "other")
     surroundings.before = surroundings.current_state()
     data = tar_member("0/new") + tar_member("1/new") + tar_member("1/l", b"2", target="/etc") + END
@@ -170,11 +172,11 @@ async def test_what_one_mount_may_not_hold_ends_all(surroundings: Surroundings) 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how large a process was at most")
 def test_bombs_stay_small(tmp_path: Path) -> None:
-    """A stream of a thousandth, gzip or zstd, takes none of the memory that its content would, whatever it comes to.
+    """A gzip or zstd stream of a thousandth of its content needs little memory, accepted or refused.
 
-    In a process of its own, which tells of each the most that it grew by.
+    The archives are unpacked in another process, which prints by how much it grew.
     """
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", f"from {__name__} import unpack_bombs; unpack_bombs()", str(tmp_path)],
         cwd=Path(__file__).parents[3],
         capture_output=True,
@@ -182,7 +184,7 @@ def test_bombs_stay_small(tmp_path: Path) -> None:
         check=True,
         timeout=300,
     )
-    found = json.loads(told.stdout)
+    found = json.loads(process.stdout)
     assert len(found) == 11
     for name, (sent, grown, as_named, left) in found.items():
         assert sent < BOMB_BYTES / 500, name
@@ -192,11 +194,11 @@ def test_bombs_stay_small(tmp_path: Path) -> None:
 
 
 def unpack_bombs() -> None:
-    """Print, for each bomb: its bytes, by how many the process grew, whether it came to what it must, what is there."""
+    """Print for each bomb its bytes, the growth of the process, whether the result is right, and the files."""
     found = {}
     for name, bomb in bombs().items():
         destination = folder_with(Path(sys.argv[1]) / "place" / "ws")
-        Path("/proc/self/clear_refs").write_text("5")  # proc_pid_clear_refs(5): the peak is what is resident now
+        Path("/proc/self/clear_refs").write_text("5")  # proc_pid_clear_refs(5): reset the peak to the present size
         before = _memory("VmRSS")
         came = anyio.run(unpack_result, bomb.data, destination, 65_536)
         grown = _memory("VmHWM") - before
@@ -206,7 +208,7 @@ def unpack_bombs() -> None:
 
 
 def _memory(field: str) -> int:
-    """Bytes of this process, now (VmRSS) or at most (VmHWM)."""
+    """Returns the memory of this process in bytes, now (VmRSS) or at most (VmHWM)."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) * 1024

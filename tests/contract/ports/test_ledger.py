@@ -49,13 +49,13 @@ async def test_partial_writes_are_completed(tmp_path: Path, monkeypatch: pytest.
 async def test_incomplete_line_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A line that a full disk cuts is removed and raises; the next line is complete."""
     write = os.write
-    taken = 0
+    written = 0
 
     def filling(opened: int, data: bytes) -> int:
-        nonlocal taken
-        if taken >= 5:
+        nonlocal written
+        if written >= 5:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        taken += 5
+        written += 5
         return write(opened, data[:5])
 
     async with open_run_folder(str(tmp_path), now=NOW, token="0" * 16) as ledger:

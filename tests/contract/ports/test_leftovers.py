@@ -1,4 +1,4 @@
-"""What cannot be removed is said, all of it, and never in place of what went wrong before."""
+"""Files that cannot be removed are all named, and never in place of an earlier error."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("work", ["restore", "copy", "prune"])
-async def test_the_first_error_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str) -> None:
-    """A file system that can no longer be written to in the middle: the folder is as it was, and so is told."""
+async def test_first_error_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str) -> None:
+    """If the file system becomes read-only, the first error is raised, and the folder is unchanged."""
     source, target = tmp_path / "source", tmp_path / "target"
     for folder in (source, target):
         (folder / "d").mkdir(parents=True)
@@ -48,8 +48,8 @@ async def test_the_first_error_stays(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (target / "l").is_symlink()
 
 
-async def test_all_that_stays_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where one folder cannot be removed the others are, or are named too; no folder stays open."""
+async def test_all_leftovers_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each folder is removed or named, and none stays open."""
     tree, contents = Tree((directory("d"), file("new", b"new"), link("l", "d"))), {"new": b"new"}
     unlink = os.unlink
     for name in "abc":
@@ -61,7 +61,7 @@ async def test_all_that_stays_is_named(tmp_path: Path, monkeypatch: pytest.Monke
             raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
         unlink(path, **rest)
 
-    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - this is no folder of ours
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a folder of the kernel
     monkeypatch.setattr("senro.adapters.fs.staged_directory.os.unlink", refuse)
 
     async def replace_all() -> None:

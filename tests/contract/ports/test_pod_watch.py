@@ -63,7 +63,7 @@ class TestApiserver(WatcherSuite):
         if request.param == "cluster":
             namespace, image = os.environ["SENRO_TEST_NAMESPACE"], os.environ["SENRO_TEST_IMAGE"]
             async with site_of(os.environ, namespace, image) as site, site.running(*STEADY) as pod:
-                yield scene_of(site, pod, lambda: pytest.skip("a real cluster does not fail when it is told to"))
+                yield scene_of(site, pod, lambda: pytest.skip("a real cluster does not fail on request"))
                 await delete_pod(site, pod.name)
             return
         async with DevCluster(time_scale=0.05) as dev, site_of(dev.environment(), "ci", dev.image) as site:

@@ -1,4 +1,4 @@
-"""The stores of scratch entries that are on this machine keep the contract, and what else must hold of each."""
+"""`FolderScratchStore` and `FolderKeyFiles` pass the suites of `senro.ports.scratch`, and handle damage."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class TestFolderKeyFiles(KeyFilesSuite):
         return FolderKeyFiles()
 
 
-async def test_folders_that_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For a file at the top nothing else is read, however large the folder is."""
+async def test_only_needed_folders_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a file at the top no other folder is read."""
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "go.sum").write_bytes(b"")
     listed = []
@@ -88,8 +88,8 @@ def store(root: Path) -> FolderScratchStore:
     return folder_store(root)
 
 
-async def test_contents_are_shared(store: FolderScratchStore, root: Path, tmp_path: Path) -> None:
-    """Entries that hold the same files keep them once, beside the snapshots of workspaces."""
+async def test_bodies_are_shared(store: FolderScratchStore, root: Path, tmp_path: Path) -> None:
+    """Entries with equal files store them once, together with the snapshots of workspaces."""
     folder = folder_with(tmp_path / "x")
     for key in ("a", "b"):
         await store.save("c", entry(key), SMALL, str(folder))
@@ -99,8 +99,8 @@ async def test_contents_are_shared(store: FolderScratchStore, root: Path, tmp_pa
     assert names(root / "scratch" / "c") == sorted(path.name for path in below(root, "scratch/c/*.json"))
 
 
-async def test_a_missing_body(store: FolderScratchStore, root: Path, tmp_path: Path) -> None:
-    """An entry whose content is gone or damaged is an error once; it is then no entry, and the key is free."""
+async def test_missing_body(store: FolderScratchStore, root: Path, tmp_path: Path) -> None:
+    """An entry with a missing or damaged body raises once, is removed, and its key is free."""
     folder = folder_with(tmp_path / "x")
     for spoil in (Path.unlink, lambda path: (path.chmod(0o600), path.write_bytes(b"#!/bin/ba\n"))):
         await store.save("c", entry("k"), SMALL, str(folder))
@@ -118,10 +118,10 @@ async def test_a_missing_body(store: FolderScratchStore, root: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("kind", ["index", "body"])
-async def test_not_just_now(
+async def test_temporary_error_keeps_the_entry(
     store: FolderScratchStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """An entry whose content cannot be had just now stays one."""
+    """An entry whose bodies cannot be read for the moment is kept."""
     await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
     with monkeypatch.context() as patched:
         without(patched, kind, errno.EMFILE)
@@ -130,8 +130,8 @@ async def test_not_just_now(
     assert await store.restore("c", "k", str(tmp_path / "y")) == SMALL
 
 
-async def test_a_lock_that_is_held_too_long(store: FolderScratchStore, root: Path, tmp_path: Path) -> None:
-    """An entry that somebody else keeps us from stays one."""
+async def test_held_lock_keeps_the_entry(store: FolderScratchStore, root: Path, tmp_path: Path) -> None:
+    """An entry that another process has locked is kept."""
     await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
     lock = FileLock(root / LOCK_FILE)
     try:
@@ -145,10 +145,10 @@ async def test_a_lock_that_is_held_too_long(store: FolderScratchStore, root: Pat
     assert await store.restore("c", "k", str(tmp_path / "y")) == SMALL
 
 
-async def test_an_entry_that_cannot_be_removed(
+async def test_damaged_entry_that_cannot_be_removed(
     store: FolderScratchStore, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is damaged and stays all the same is told for what it is, each time."""
+    """A damaged entry that cannot be removed raises each time."""
     await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
     (index,) = below(root, "index/*/*")
     index.unlink()
@@ -163,8 +163,8 @@ async def test_an_entry_that_cannot_be_removed(
             await store.restore("c", "k", str(tmp_path / "y"))
 
 
-async def test_a_damaged_record(store: FolderScratchStore, root: Path, tmp_path: Path) -> None:
-    """A record that is none counts as not there and is replaced by the next one."""
+async def test_damaged_record(store: FolderScratchStore, root: Path, tmp_path: Path) -> None:
+    """An invalid record counts as missing, and the next save replaces it."""
     folder = folder_with(tmp_path / "x")
     await store.save("c", entry("k"), SMALL, str(folder))
     (record,) = below(root, "scratch/c/*.json")
@@ -176,8 +176,8 @@ async def test_a_damaged_record(store: FolderScratchStore, root: Path, tmp_path:
     assert await store.find("c", "k") == entry("k")
 
 
-async def test_when_it_was_used(store: FolderScratchStore, root: Path, tmp_path: Path) -> None:
-    """A record's modification time is when the entry was last restored, by which it is dropped some day."""
+async def test_time_of_use(store: FolderScratchStore, root: Path, tmp_path: Path) -> None:
+    """The modification time of a record is that of the last restore, for garbage collection."""
     await store.save("c", entry("k"), SMALL, str(folder_with(tmp_path / "x")))
     (record,) = below(root, "scratch/c/*.json")
     os.utime(record, (1, 1))
@@ -187,8 +187,10 @@ async def test_when_it_was_used(store: FolderScratchStore, root: Path, tmp_path:
     assert record.stat().st_mtime > 1_000_000_000
 
 
-async def test_no_room(store: FolderScratchStore, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk is an error with the system's words, and leaves nothing that looks like an entry."""
+async def test_disk_full(
+    store: FolderScratchStore, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk is an error with the text of the operating system, and leaves no entry."""
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -201,15 +203,15 @@ async def test_no_room(store: FolderScratchStore, root: Path, tmp_path: Path, mo
     assert await store.save("c", entry("k"), SMALL, str(tmp_path / "x")) is True
 
 
-async def test_no_folder(tmp_path: Path) -> None:
-    """A cache folder that is none is an error that names it."""
+async def test_invalid_folder(tmp_path: Path) -> None:
+    """A cache folder that cannot exist is an error that names it."""
     make_folder(tmp_path, Tree((file("cache"),)), {"cache": b""})
     with pytest.raises(StoreError, match="cannot be read"):
         await folder_store(tmp_path / "cache").find("c", "k")
 
 
-async def test_records_are_ones_own(store: FolderScratchStore, root: Path, tmp_path: Path) -> None:
-    """Nobody else may read which keys there are."""
+async def test_records_are_private(store: FolderScratchStore, root: Path, tmp_path: Path) -> None:
+    """Other users cannot read the keys."""
     await store.save(
         "c", entry("k"), Tree((file("f"),)), str(folder_with(tmp_path / "x", Tree((file("f"),)), {"f": b""}))
     )

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 class TestValues(SecretSourceSuite):
-    """Values that the program has."""
+    """Values that are passed as arguments."""
 
     def stocked(self, folder: Path) -> SecretSource:
         del folder
@@ -22,7 +22,7 @@ class TestValues(SecretSourceSuite):
 
 
 class TestFiles(SecretSourceSuite):
-    """Files that the program names."""
+    """Files whose paths are passed as arguments."""
 
     def stocked(self, folder: Path) -> SecretSource:
         for name, value in self.HELD.items():
@@ -31,7 +31,7 @@ class TestFiles(SecretSourceSuite):
 
 
 class TestNamedVariables(SecretSourceSuite):
-    """Environment variables that the program names."""
+    """Environment variables whose names are passed as arguments."""
 
     def stocked(self, folder: Path) -> SecretSource:
         del folder
@@ -41,7 +41,7 @@ class TestNamedVariables(SecretSourceSuite):
 
 
 class TestVariables(SecretSourceSuite):
-    """`SENRO_SECRET_<NAME>`, which nobody names."""
+    """The variables `SENRO_SECRET_<NAME>`, which are used without a declaration."""
 
     def stocked(self, folder: Path) -> SecretSource:
         del folder

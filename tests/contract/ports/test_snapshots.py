@@ -1,4 +1,4 @@
-"""`FolderContentStore` keeps the contract of `ContentStore`, and what else must hold on a real disk."""
+"""`FolderContentStore` passes the suite of `ContentStore`, and handles the errors of a disk."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ def store(root: Path) -> ContentStore:
 
 
 def files_of(root: Path) -> list[str]:
-    """The files of a store, without its lock, which is there and empty once something was put."""
+    """The files of a store, without its empty lock file."""
     files = sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
     return [path for path in files if path != "lock" and not path.endswith("/lock")]
 
 
-def test_nothing_is_made_early(store: ContentStore, root: Path) -> None:
-    """A store that nothing was put into is no folder."""
+def test_unused_store_creates_nothing(store: ContentStore, root: Path) -> None:
+    """A store without snapshots has no folder."""
     del store
     assert not root.exists()
 
 
-async def test_layout(store: ContentStore, root: Path, tmp_path: Path) -> None:
-    """The store holds each content once, the tree's text, and nothing else; its files are read-only."""
+async def test_files_of_a_store(store: ContentStore, root: Path, tmp_path: Path) -> None:
+    """The store has each body once, the index, and nothing else; its files are read-only."""
     await store.put(SMALL, str(folder_with(tmp_path / "x")))
     empty, index = hashlib.sha256(b"").hexdigest(), SMALL.digest.removeprefix("sha256:")
     assert files_of(root) == sorted(
@@ -69,8 +69,8 @@ async def test_layout(store: ContentStore, root: Path, tmp_path: Path) -> None:
     assert mode_of(root) == 0o700
 
 
-async def test_held_is_not_written_again(store: ContentStore, root: Path, tmp_path: Path) -> None:
-    """What is held is not written again, nor is its source read."""
+async def test_stored_body_is_not_written_again(store: ContentStore, root: Path, tmp_path: Path) -> None:
+    """A body that is stored is not written again, and its source is not read."""
     folder = folder_with(tmp_path / "x")
     await store.put(SMALL, str(folder))
     before = {path: (root / path).stat().st_ino for path in files_of(root)}
@@ -81,7 +81,7 @@ async def test_held_is_not_written_again(store: ContentStore, root: Path, tmp_pa
 
 @pytest.mark.parametrize("damage", [b"", b"#!/bin/sX\n", None])
 async def test_damaged_body(store: ContentStore, root: Path, tmp_path: Path, damage: bytes | None) -> None:
-    """A content that was damaged is found when it is restored, and named with what to do; that then mends it."""
+    """A restore detects a damaged body and says what to do; storing the snapshot again repairs it."""
     folder = folder_with(tmp_path / "x")
     digest = await store.put(SMALL, str(folder))
     body = root / "body" / RUN[:2] / RUN
@@ -98,8 +98,8 @@ async def test_damaged_body(store: ContentStore, root: Path, tmp_path: Path, dam
     assert read_folder(tmp_path / "y") == SMALL
 
 
-async def test_cut_body_is_mended(store: ContentStore, root: Path, tmp_path: Path) -> None:
-    """A content that lost its end is written again by the next snapshot that has it."""
+async def test_truncated_body_is_repaired(store: ContentStore, root: Path, tmp_path: Path) -> None:
+    """The next snapshot with a truncated body writes it again."""
     folder = folder_with(tmp_path / "x")
     digest = await store.put(SMALL, str(folder))
     body = root / "body" / RUN[:2] / RUN
@@ -112,7 +112,7 @@ async def test_cut_body_is_mended(store: ContentStore, root: Path, tmp_path: Pat
 
 @pytest.mark.parametrize("text", [encode(SMALL)[:-1], b"", b"senro tree 2\nD 2:..\n"])
 async def test_damaged_index(store: ContentStore, root: Path, tmp_path: Path, text: bytes) -> None:
-    """An index that does not match its digest, or is no tree, is named with what to do."""
+    """An index that does not match its digest, or is invalid, is named with what to do."""
     digest = await store.put(SMALL, str(folder_with(tmp_path / "x")))
     index = root / "index" / digest[7:9] / digest[7:]
     index.chmod(0o644)
@@ -122,8 +122,8 @@ async def test_damaged_index(store: ContentStore, root: Path, tmp_path: Path, te
     assert caught.value.path == str(index)
 
 
-async def test_index_of_no_tree(store: ContentStore, root: Path) -> None:
-    """A file under its right digest that is no tree is refused."""
+async def test_invalid_index(store: ContentStore, root: Path) -> None:
+    """An index with the right digest that is not a tree is refused."""
     data = b"senro tree 2\nD 2:..\n"
     digest = digest_of(data)
     index = root / "index" / digest[7:9] / digest[7:]
@@ -133,8 +133,8 @@ async def test_index_of_no_tree(store: ContentStore, root: Path) -> None:
         await store.get(digest)
 
 
-async def test_unreadable(store: ContentStore, root: Path) -> None:
-    """An index that cannot be read is named with the system's words, and is not lost."""
+async def test_unreadable_index(store: ContentStore, root: Path) -> None:
+    """An index that cannot be read is an error with the text of the operating system, and not lost."""
     index = root / "index" / "00" / ("0" * 64)
     index.mkdir(parents=True)
     with pytest.raises(StoreError, match="directory") as caught:
@@ -144,10 +144,10 @@ async def test_unreadable(store: ContentStore, root: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["index", "body"])
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOMEM])
-async def test_not_just_now(
+async def test_temporary_errors(
     store: ContentStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, number: int
 ) -> None:
-    """What this process or the disk lacks says nothing of the snapshot: it is not lost, and had another time."""
+    """An error of this process or of the disk does not mean that the snapshot is lost."""
     digest = await store.put(SMALL, str(folder_with(tmp_path / "x")))
     folder = folder_with(tmp_path / "y")
     with monkeypatch.context() as patched:
@@ -160,7 +160,7 @@ async def test_not_just_now(
 
 
 async def test_disk_full(store: ContentStore, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that is full is a `StoreError` that names the store; nothing of the snapshot is left or visible."""
+    """A full disk is a `StoreError` that names the store; no part of the snapshot is left or visible."""
     folder = folder_with(tmp_path / "x")
 
     def full(*_: object, **__: object) -> int:
@@ -177,8 +177,8 @@ async def test_disk_full(store: ContentStore, root: Path, tmp_path: Path, monkey
 
 
 @pytest.mark.slow  # once for each await
-async def test_cancelled_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cancelled at any await, a store holds whole contents alone, and an index only with all of its contents."""
+async def test_cancellation_at_any_await(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a cancellation at any await the store has complete bodies, and an index only with all of its bodies."""
     tree = Tree((*SMALL.entries, file("big", b"x" * 2_000_000)))
     folder = folder_with(tmp_path / "x", tree, {**SMALL_CONTENTS, "big": b"x" * 2_000_000})
     hops = Hops(monkeypatch)
@@ -208,8 +208,8 @@ async def test_cancelled_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert open_files() == opened
 
 
-async def test_forgotten_files(store: ContentStore, root: Path, tmp_path: Path) -> None:
-    """What a killed process left in `tmp/` a day ago is removed; what another one writes now is not."""
+async def test_old_temporary_files_are_removed(store: ContentStore, root: Path, tmp_path: Path) -> None:
+    """A file in `tmp/` that is a day old is removed; a new one is not."""
     (root / "tmp").mkdir(parents=True)
     for name, age in (("old", 90_000), ("new", 0)):
         (root / "tmp" / name).write_bytes(b"")
@@ -218,9 +218,9 @@ async def test_forgotten_files(store: ContentStore, root: Path, tmp_path: Path) 
     assert names(root / "tmp") == ["new"]
 
 
-@pytest.mark.slow  # four times the same on two cores
-async def test_at_once(root: Path, tmp_path: Path) -> None:
-    """Any number of snapshots may be put at once, of the same contents too, each by a store object of its own."""
+@pytest.mark.slow  # four concurrent snapshots on two cores
+async def test_concurrent_puts(root: Path, tmp_path: Path) -> None:
+    """Several store objects may store snapshots with the same bodies concurrently."""
     tree, contents = big()
     folder = folder_with(tmp_path / "x", tree, contents)
     async with anyio.create_task_group() as tasks:

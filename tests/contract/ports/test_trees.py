@@ -1,6 +1,6 @@
-"""`FolderTrees` keeps the contract of `Trees`, and what else must hold on a real disk.
+"""`FolderTrees` passes the suite of `Trees`, and handles the errors of a disk.
 
-More than 500 lines, since every claim is about one adapter and shares its hooks.
+More than 500 lines: all tests are about one adapter and share its hooks.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class TestFolderTrees(TreesSuite):
 
 
 class TestFolderTreesWithoutKernelCopies(TreesSuite):
-    """macOS has no copy_file_range."""
+    """MacOS has no copy_file_range."""
 
     @pytest.fixture
     def trees(self, monkeypatch: pytest.MonkeyPatch) -> Trees:
@@ -64,17 +64,17 @@ class TestFolderTreesWithoutKernelCopies(TreesSuite):
 
 
 class Slow(Queue[Any]):
-    """A queue between thread and loop that is always waited for."""
+    """A queue between thread and event loop that always has to be waited for."""
 
     def get_nowait(self) -> Any:
         raise Empty
 
-    def put_nowait(self, item: Any) -> None:  # noqa: ARG002 - the name is the queue's
+    def put_nowait(self, item: Any) -> None:  # noqa: ARG002 - the signature of the queue
         raise Full
 
 
 class Hops:
-    """Counts hops to threads; at the hop `at` it cancels the scope, before or after the hop's work."""
+    """Counts the calls of worker threads; at call number `at` it cancels the scope, before or after the work."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
@@ -83,9 +83,9 @@ class Hops:
         self.scope = anyio.CancelScope()
         self._run = anyio.to_thread.run_sync
         monkeypatch.setattr(anyio.to_thread, "run_sync", self.run_sync)
-        monkeypatch.setattr(work, "SLICE", 0.0)  # every yield is a hop of its own
-        monkeypatch.setattr(prefetch, "Queue", Slow)  # and so is every piece
-        monkeypatch.setattr(unpack_module, "MEMBERS_PER_STEP", 1)  # every member can be the last one
+        monkeypatch.setattr(work, "SLICE", 0.0)  # every yield is a call of a thread
+        monkeypatch.setattr(prefetch, "Queue", Slow)  # and every piece is one too
+        monkeypatch.setattr(unpack_module, "MEMBERS_PER_STEP", 1)  # every step unpacks one member
 
     async def run_sync(self, work: Callable[..., Any], *arguments: object) -> Any:
         self.count += 1
@@ -104,8 +104,8 @@ def open_files() -> int:
 
 @pytest.mark.slow  # once for each await
 @pytest.mark.parametrize("after", [False, True])
-async def test_cancelled_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, after: bool) -> None:
-    """Cancelled at any await, a walk, pack, unpack or copy leaves no file open, and on disk only old or new trees."""
+async def test_cancellation_at_any_await(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, after: bool) -> None:
+    """A cancelled walk, pack, unpack or copy leaves no open file, and on disk only old or new trees."""
     tree = Tree((*SMALL.entries, file("big", b"x" * 200_000)))
     contents = {**SMALL_CONTENTS, "big": b"x" * 200_000}
     data = archive(tree, contents)
@@ -139,9 +139,9 @@ async def test_cancelled_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 async def test_prune_cancelled_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cancelled at any await, making a folder as its rules say leaves no file open; done again it is done.
+    """A cancelled prune leaves no open file, and a second one completes it.
 
-    Nothing is lost by it: not what a link leads to through another link, be it up again or by an excluded name.
+    Nothing is lost, also not the target of a link that is reached by another link, upwards or by an excluded name.
     """
     rules = ContentRules(("out", "m/run"), follow=True)
 
@@ -173,8 +173,8 @@ async def test_prune_cancelled_anywhere(tmp_path: Path, monkeypatch: pytest.Monk
     assert names(tmp_path) == sorted(["whole", *(str(at) for at in range(1, total + 1))])
 
 
-async def test_prune_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a copy cannot be made the folder is as it was, each link and what is excluded still there."""
+async def test_prune_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a copy cannot be made, the folder is unchanged, with all links and all excluded files."""
 
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -192,7 +192,7 @@ async def test_prune_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @contextmanager
 def as_nobody() -> Iterator[None]:
-    """As a user who may do only what modes say; whoever is not root is one."""
+    """Run as a user who has only the rights of the permission bits, as every user but root has."""
     if os.geteuid() != 0:
         yield
         return
@@ -204,10 +204,7 @@ def as_nobody() -> Iterator[None]:
 
 
 async def test_prune_in_what_a_step_locked() -> None:
-    """A directory that its owner may not write to keeps nothing from being made as the rules say, and keeps its mode.
-
-    `go mod download` leaves such directories.
-    """
+    """A folder without the right to write is pruned too, and keeps its mode. `go mod download` leaves such folders."""
     with as_nobody(), tempfile.TemporaryDirectory() as top:
         folder = Path(top) / "ws"
         (folder / "mod" / "node_modules").mkdir(parents=True)
@@ -233,8 +230,8 @@ async def test_prune_in_what_a_step_locked() -> None:
         assert {entry.path for entry in tree.entries if entry.kind == "file"} == {"mod/lib/f", "mod/l/f", "mod/m"}
 
 
-async def test_prune_what_the_system_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is refused in a directory that its owner may write to is told in the system's words."""
+async def test_prune_of_what_cannot_be_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error has the text of the operating system."""
 
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
@@ -246,8 +243,8 @@ async def test_prune_what_the_system_keeps(tmp_path: Path, monkeypatch: pytest.M
     assert (caught.value.path, caught.value.rule) == ("e", "io")
 
 
-async def test_a_piece_stays_until_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However far the thread runs ahead, it writes over no piece before the next one is asked for."""
+async def test_piece_is_valid_until_the_next_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that reads ahead does not overwrite a piece before the next `read`."""
     contents = {name: os.urandom(3 * work.PIECE + number) for number, name in enumerate(("a", "b", "c"))}
     tree = Tree(tuple(file(name, content) for name, content in contents.items()))
     folder, whole, at = folder_with(tmp_path / "x", tree, contents), archive(tree, contents), 0
@@ -263,8 +260,8 @@ async def test_a_piece_stays_until_the_next(tmp_path: Path, monkeypatch: pytest.
     assert at == len(whole)
 
 
-async def test_cancelled_read_tears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a read that was cancelled the archive cannot be read on: a piece may be lost."""
+async def test_cancelled_read_ends_the_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a cancelled read the archive cannot be read: a piece may be lost."""
     tree, contents = big()
     folder = folder_with(tmp_path / "x", tree, contents)
     hops = Hops(monkeypatch)
@@ -278,8 +275,8 @@ async def test_cancelled_read_tears(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert caught.value.rule == "torn"
 
 
-async def test_cancelled_write_tears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a write that was cancelled the archive has a hole: nothing more is taken, nothing can be replaced."""
+async def test_cancelled_write_ends_the_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a cancelled write a piece may be missing, so nothing can be written or replaced."""
     tree, contents = big()
     hops = Hops(monkeypatch)
     async with FolderTrees().unpack({0: str(tmp_path / "ws")}) as unpacking:
@@ -298,7 +295,7 @@ async def test_cancelled_write_tears(tmp_path: Path, monkeypatch: pytest.MonkeyP
 async def test_replace_all_or_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, existing: bool, fails: int
 ) -> None:
-    """If one of two folders cannot be swapped in, both are what they were before, and nothing lies beside them."""
+    """If one of two folders cannot be swapped, both are unchanged, and no sibling is left."""
     one, other = tmp_path / "one", tmp_path / "other"
     if existing:
         folder_with(one)
@@ -326,23 +323,23 @@ async def test_replace_all_or_none(
 
 
 async def test_replace_keeps_the_mode(tmp_path: Path) -> None:
-    """The folder that is swapped in has the permissions of the one before."""
+    """The new folder has the mode of the old one."""
     destination = folder_with(tmp_path / "ws")
     destination.chmod(0o750)
     await unpack(FolderTrees(), archive(SMALL, SMALL_CONTENTS), {0: str(destination)})
     assert destination.stat().st_mode & 0o7777 == 0o750
 
 
-async def test_built_in_private(tmp_path: Path) -> None:
-    """While a tree is built beside its destination nobody else may look into it."""
+async def test_sibling_is_private(tmp_path: Path) -> None:
+    """Only this user can read a tree while it is built."""
     async with FolderTrees().unpack({0: str(tmp_path / "ws")}):
         (name,) = names(tmp_path)
         assert re.fullmatch(r"\.ws\.senro-[0-9a-f]{12}\.new", name)
         assert (tmp_path / name).stat().st_mode & 0o7777 == 0o700
 
 
-async def test_leftover_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What cannot be removed is an error that names it, or a note where another error is on its way already."""
+async def test_leftovers_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sibling that cannot be removed is an error that names it, or a note of another error."""
 
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -363,17 +360,17 @@ async def test_leftover_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "remove it by hand" in other.value.__notes__[0]
 
 
-async def test_removes_what_a_step_locked(tmp_path: Path) -> None:
-    """A folder whose rights a step took away does not keep the old tree from being removed."""
+async def test_replaced_tree_without_permissions_is_removed(tmp_path: Path) -> None:
+    """The old tree is removed although a step took away its permission bits."""
     destination = folder_with(tmp_path / "ws")
     (destination / "d").chmod(0)
     await unpack(FolderTrees(), archive(Tree(), {}), {0: str(destination)})
     assert names(tmp_path) == ["ws"]
 
 
-@pytest.mark.slow  # the kernel walks every path from its root
-async def test_deep(tmp_path: Path) -> None:
-    """A tree deeper than any recursion could follow with comfort is unpacked, walked, packed, copied and removed."""
+@pytest.mark.slow  # the kernel resolves every path from its root
+async def test_very_deep_tree(tmp_path: Path) -> None:
+    """A tree deeper than the recursion limit is unpacked, walked, packed, copied and removed."""
     paths = ["/".join("d" for _ in range(depth)) for depth in range(1, 500)]
     tree = Tree(tuple(directory(path) for path in paths))
     port = FolderTrees()
@@ -387,7 +384,7 @@ async def test_deep(tmp_path: Path) -> None:
 
 
 async def test_disk_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that is full is an error that names the file and says so; nothing is left."""
+    """A full disk is an error that names the file, and nothing is left."""
 
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -407,7 +404,7 @@ async def test_disk_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def close_badly(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Let the system say that the disk is full when a written file of this name is closed, as NFS does."""
+    """Let closing a written file of this name fail as on a full disk, as NFS does."""
     close = os.close
 
     def closing(opened: int) -> None:
@@ -422,7 +419,7 @@ def close_badly(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["d/run", "again", "m/run"])
 async def test_disk_full_when_a_file_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Some file systems say so then: a member, a hard link's copy, what stands for a link are named, none is left."""
+    """The error names the member, the copy of a hard link or of a link, and nothing is left."""
     tree = Tree((*SMALL.entries, link("m", "d")))
     hard = tar_member("0/again", b"1", target="0/d/run")
     data = archive(tree, SMALL_CONTENTS).removesuffix(END) + hard + END
@@ -437,7 +434,7 @@ async def test_disk_full_when_a_file_is_closed(tmp_path: Path, monkeypatch: pyte
 
 
 async def test_disk_full_when_a_copy_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A copy of a folder tells it in the same way."""
+    """Copying a folder raises the same error."""
     folder = folder_with(tmp_path / "x")
     opened = open_files()
     close_badly(monkeypatch, "d/run")
@@ -449,8 +446,8 @@ async def test_disk_full_when_a_copy_is_closed(tmp_path: Path, monkeypatch: pyte
     assert open_files() == opened
 
 
-async def test_a_file_that_cannot_be_closed_hides_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where an unpacking is given up in the middle of a file, what its closing says is no news."""
+async def test_error_of_closing_hides_no_other_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If unpacking is given up inside a file, an error of closing it is ignored."""
     data = archive(SMALL, SMALL_CONTENTS)
     cut = data.index(SMALL_CONTENTS["d/run"]) + 1
     opened = open_files()
@@ -464,14 +461,14 @@ async def test_a_file_that_cannot_be_closed_hides_no_error(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("call", ["fchmod", "mkdir"])
-async def test_refused_by_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
-    """Whatever the system refuses while a tree is built is named, leaves nothing, and no file open."""
+async def test_system_errors_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """Every error while a tree is built names the path, and leaves nothing and no open file."""
 
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
     opened = open_files()
-    umask = os.umask(0o077)  # without one no mode needs to be set
+    umask = os.umask(0o077)  # with the usual one some modes need not be set
     try:
         monkeypatch.setattr(f"senro.adapters.fs.staged_directory.os.{call}", refuse)
         with pytest.raises(TreeError, match="not permitted"):
@@ -483,8 +480,8 @@ async def test_refused_by_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert open_files() == opened
 
 
-async def test_no_more_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that may open no more files leaves no empty folder behind."""
+async def test_too_many_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that may not open more files leaves no empty folder."""
     opening = os.open
 
     def refusing(path: Any, *arguments: Any, **named: Any) -> int:
@@ -500,9 +497,9 @@ async def test_no_more_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_names_that_a_disk_takes_for_one(tmp_path: Path) -> None:
-    """Where a disk takes two names for one (case, Unicode forms), the second is refused by name, whatever it is.
+    """If a disk treats two names as one (case, Unicode forms), the second is refused by its name.
 
-    Such a disk finds something at a name that nothing was made at: so does this one, where somebody else made it.
+    Such a disk finds a file at a name that was not created. The test creates it by other means.
     """
     folder = staged_directory.StagedDirectory(str(tmp_path / "ws"))
     try:
@@ -525,7 +522,7 @@ def test_names_that_a_disk_takes_for_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["refuses", "nothing", "stops", "breaks"])
 async def test_kernel_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    """Where the kernel does not copy, or only begins to, the copy is whole or an error; never a wrong file."""
+    """If the kernel does not copy, or copies only a part, the copy is complete or an error."""
     content = os.urandom(3 << 20)
     tree = Tree((file("a", content),))
     folder = folder_with(tmp_path / "x", tree, {"a": content})
@@ -548,8 +545,8 @@ async def test_kernel_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ho
         assert names(tmp_path) == ["x"]
 
 
-async def test_file_cut_while_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that is cut, written to or unreadable while its bytes go out ends the archive by its name."""
+async def test_file_changed_while_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is cut, written or made unreadable while it is sent ends the archive with its name."""
     content = b"x" * 3_000_000
     tree = Tree((file("a", content),))
     folder = folder_with(tmp_path / "x", tree, {"a": content})
@@ -577,8 +574,8 @@ async def test_file_cut_while_packed(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert (caught.value.path, caught.value.rule) == ("a", "changed")
 
 
-async def test_short_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Writes that take a part of what they are given are completed."""
+async def test_partial_writes_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writes that accept a part of the data are completed."""
     write = os.write
     monkeypatch.setattr(
         "senro.adapters.fs.copying.os.write", lambda opened, data: write(opened, data[: max(1, len(data) // 2)])
@@ -589,8 +586,8 @@ async def test_short_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert read_folder(tmp_path / "ws") == tree
 
 
-async def test_walk_while_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that grows, shrinks or is exchanged while it is read is named, not taken as it was half read."""
+async def test_file_changed_while_walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that grows, shrinks or is replaced while it is read is an error that names it."""
     folder = folder_with(tmp_path / "x", Tree((file("a", b"x" * 3_000_000),)), {"a": b"x" * 3_000_000})
     read, opening = os.read, os.open
 
@@ -621,7 +618,7 @@ async def test_walk_while_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 async def test_walk_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file, folder or link that must not be read is named, with what to do."""
+    """A file, folder or link without permission is named, with what to do."""
     folder = folder_with(tmp_path / "x")
     opening = os.open
 
@@ -639,8 +636,8 @@ async def test_walk_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(("call", "path"), [("read", "d/run"), ("readlink", "l"), ("scandir", ".")])
-async def test_walk_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, path: str) -> None:
-    """A disk that fails is named where it fails, with the system's words."""
+async def test_walk_on_a_failing_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, path: str) -> None:
+    """The error has the path and the text of the operating system."""
     folder = folder_with(tmp_path / "x", Tree(SMALL.entries[:2] + SMALL.entries[3:]), SMALL_CONTENTS)
 
     def broken(*_: object, **__: object) -> None:
@@ -653,7 +650,7 @@ async def test_walk_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call
 
 
 class _Vanishing:
-    """A directory entry that is gone when it is looked at."""
+    """A directory entry that is gone when it is examined."""
 
     name = "e"
 
@@ -664,8 +661,8 @@ class _Vanishing:
         raise FileNotFoundError(errno.ENOENT, f"gone, {follow_symlinks}")
 
 
-async def test_walk_vanished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name that is gone before anything of it was read is not in the tree, and no error: it might never have been."""
+async def test_file_that_vanished_before_it_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is gone before it was read is not in the tree, and no error."""
     folder = folder_with(tmp_path / "x")
 
     @contextmanager
@@ -677,9 +674,9 @@ async def test_walk_vanished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert await FolderTrees().walk(str(folder)) == Tree()
 
 
-@pytest.mark.slow  # counting memory takes time
-async def test_memory(tmp_path: Path) -> None:
-    """Packing and unpacking hold a few pieces in memory, not the files: under 6 MiB for 48 MiB in three files."""
+@pytest.mark.slow  # measuring memory is slow
+async def test_memory_is_bounded(tmp_path: Path) -> None:
+    """Packing and unpacking 48 MiB in three files needs less than 6 MiB of memory."""
     contents = {name: os.urandom(16 << 20) for name in ("a", "b", "c")}
     tree = Tree(tuple(file(name, content) for name, content in contents.items()))
     folder = folder_with(tmp_path / "x", tree, contents)
@@ -702,8 +699,8 @@ async def test_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-async def test_harmless(tmp_path: Path, name: str) -> None:
-    """What honest tars write in odd ways arrives on disk as what it means."""
+async def test_unusual_archives(tmp_path: Path, name: str) -> None:
+    """Archives of real tar programs in unusual forms are unpacked as they mean."""
     data, tree = HARMLESS[name]
     assert await unpack(FolderTrees(), data + bytes(1024), {0: str(tmp_path / "ws")}) == {0: tree}
     assert read_folder(tmp_path / "ws") == tree
@@ -712,7 +709,7 @@ async def test_harmless(tmp_path: Path, name: str) -> None:
 @pytest.mark.slow  # a folder for each example
 @given(drawn=trees(), cut=st.integers(1, 5000))
 async def test_any_tree(tmp_path_factory: pytest.TempPathFactory, drawn: TreeWithContents, cut: int) -> None:
-    """Any tree goes from folder to archive to folder with one digest."""
+    """Any tree has the same digest after it was packed and unpacked."""
     top = tmp_path_factory.mktemp("any")
     folder = folder_with(top / "x", *drawn)
     port = FolderTrees()
@@ -725,10 +722,10 @@ async def test_any_tree(tmp_path_factory: pytest.TempPathFactory, drawn: TreeWit
 
 @pytest.mark.slow  # a folder for each example
 @given(drawn=trees(), data=st.data())
-async def test_mutated_stays_inside(
+async def test_mutated_archives_stay_inside(
     tmp_path_factory: pytest.TempPathFactory, drawn: TreeWithContents, data: st.DataObject
 ) -> None:
-    """An archive with any bytes changed and its checksums mended arrives or is refused, and writes nowhere else."""
+    """A mutated archive with valid checksums is unpacked or refused, and writes nothing elsewhere."""
     whole = bytearray(archive(*drawn))
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(whole) - 1))
@@ -748,8 +745,8 @@ async def test_mutated_stays_inside(
 
 
 @pytest.mark.parametrize("size", [work.PIECE // 2, work.PIECE, work.PIECE + 1])
-async def test_however_full_a_piece_is(tmp_path: Path, size: int) -> None:
-    """A file of any size may begin at any block of a piece, the last one too: the archive is the domain's."""
+async def test_files_at_any_place_of_a_piece(tmp_path: Path, size: int) -> None:
+    """A file of any size may begin at any block of a piece, also at the last one."""
     for filled in range(work.PIECE // 512 - 4, work.PIECE // 512 + 3):
         names = [f"d{number:04}" for number in range(filled)]
         content = os.urandom(size)
@@ -762,8 +759,8 @@ async def test_however_full_a_piece_is(tmp_path: Path, size: int) -> None:
 
 
 @pytest.mark.parametrize("umask", [0, 0o027, 0o777])
-async def test_modes_whatever_the_umask(tmp_path: Path, umask: int) -> None:
-    """Every file is 0644 or 0755, every directory 0755: the first of each kind, and those after it."""
+async def test_modes_with_any_umask(tmp_path: Path, umask: int) -> None:
+    """Every file is 0644 or 0755, every folder 0755, the first of each kind and the later ones."""
     tree = Tree(
         (
             directory("d"),
@@ -783,8 +780,8 @@ async def test_modes_whatever_the_umask(tmp_path: Path, umask: int) -> None:
     assert modes == {"a": 0o644, "d/b": 0o644, "c": 0o755, "d/e": 0o755, "d": 0o755}
 
 
-async def test_links_only_at_the_end(tmp_path: Path) -> None:
-    """While files are written there is no link in the new folder that one of them could go through."""
+async def test_links_are_made_last(tmp_path: Path) -> None:
+    """While files are written, the new folder has no link through which one could be written."""
     async with FolderTrees().unpack({0: str(tmp_path / "ws")}) as unpacking:
         await unpacking.write(tar_member("0/l", b"2", target="d") + tar_member("0/x", content=b"y" * 600_000))
         (name,) = names(tmp_path)

@@ -1,6 +1,6 @@
-"""What every `Trees` must do.
+"""The conformance suite of `senro.ports.trees`.
 
-More than 500 lines: one class, which each adapter subclasses whole.
+More than 500 lines: one class, which each adapter subclasses.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ FOLLOWED = Tree(
         *(file(path) for path in ("e", "d/n", "m/n")),
     )
 )
-"""`SMALL` with the links `m` to `d` and `d/n` to `e`, all of its links followed."""
+"""`SMALL` with the links `m` to `d` and `d/n` to `e`, after all links were followed."""
 
 
 def deep_folder(folder: Path, length: int) -> str:
-    """Make directories in one another until a path below `folder` has that many bytes; returns it."""
+    """Create nested folders until a path below `folder` has this many bytes. Returns the path."""
     place, path = os.open(folder, os.O_RDONLY), ""
     while len(path) < length:
         name = "x" * min(200, length - len(path) - bool(path))
@@ -72,14 +72,14 @@ def deep_folder(folder: Path, length: int) -> str:
 
 
 def big() -> tuple[Tree, dict[str, bytes]]:
-    """Files of all sizes around a piece, and many small ones."""
+    """Files of all sizes around that of a piece, and many small ones."""
     contents = {f"f{size}": os.urandom(size) for size in (1, 511, 512, 65_536, 131_072, 131_073, 1_500_000)}
     contents |= {f"s{number:03}": b"small" * number for number in range(200)}
     return Tree(tuple(file(path, content) for path, content in contents.items())), contents
 
 
 async def pack(trees: Trees, parts: list[Packed], sentinel: str = "") -> list[bytes]:
-    """All pieces of an archive, whose length is checked."""
+    """Returns all pieces of an archive, after checking its length."""
     async with trees.pack(parts, sentinel=sentinel) as opened:
         pieces = await read_all(opened)
         assert await opened.read() == b""
@@ -88,7 +88,7 @@ async def pack(trees: Trees, parts: list[Packed], sentinel: str = "") -> list[by
 
 
 async def read_all(opened: Archive) -> list[bytes]:
-    """The pieces of an archive to its end."""
+    """Returns the remaining pieces of an archive."""
     pieces = []
     while piece := await opened.read():
         pieces.append(bytes(piece))
@@ -113,14 +113,14 @@ async def unpack(
 
 
 def folder_with(path: Path, tree: Tree = SMALL, contents: Contents = SMALL_CONTENTS) -> Path:
-    """A folder that holds the tree."""
+    """A folder with the files of the tree."""
     path.parent.mkdir(exist_ok=True)
     make_folder(path, tree, contents)
     return path
 
 
 class TreesSuite:
-    """Subclass it and give `trees`."""
+    """A subclass has the fixture `trees`."""
 
     @pytest.fixture
     def trees(self) -> Trees:
@@ -128,18 +128,18 @@ class TreesSuite:
 
     @pytest.mark.parametrize("made", [(AWKWARD, AWKWARD_CONTENTS), (SMALL, SMALL_CONTENTS), (Tree(), {})])
     async def test_walk(self, trees: Trees, tmp_path: Path, made: tuple[Tree, Contents]) -> None:
-        """A folder is walked to the tree that it holds."""
+        """Walking a folder returns its tree."""
         folder = folder_with(tmp_path / "x", *made)
         assert await trees.walk(str(folder)) == made[0] == read_folder(folder)
 
-    async def test_walk_big(self, trees: Trees, tmp_path: Path) -> None:
+    async def test_walk_of_large_files(self, trees: Trees, tmp_path: Path) -> None:
         """Files of any size have the digest of their whole content."""
         tree, contents = big()
         assert await trees.walk(str(folder_with(tmp_path / "x", tree, contents))) == tree
 
     @pytest.mark.parametrize("coding", ["gzip", "zstd"])
-    async def test_pack_packed(self, trees: Trees, tmp_path: Path, coding: Coding) -> None:
-        """A packed archive is shorter, says how much of the whole has crossed, and is unpacked whole, cut anywhere."""
+    async def test_compressed_archive(self, trees: Trees, tmp_path: Path, coding: Coding) -> None:
+        """A compressed archive is shorter, counts its uncompressed bytes, and is unpacked from any pieces."""
         contents = {**big()[1], "text": b"the same line\n" * 50_000}
         tree = Tree(tuple(file(path, content) for path, content in contents.items()))
         folder = folder_with(tmp_path / "x", tree, contents)
@@ -160,8 +160,8 @@ class TreesSuite:
             assert read_folder(tmp_path / f"y{number}") == tree
 
     @pytest.mark.parametrize("coding", ["gzip", "zstd"])
-    async def test_unpack_damaged(self, trees: Trees, tmp_path: Path, coding: Coding) -> None:
-        """What was cut, was damaged, or is followed by more, replaces nothing; some bits of a code say nothing."""
+    async def test_damaged_compressed_archive(self, trees: Trees, tmp_path: Path, coding: Coding) -> None:
+        """An archive that is cut, damaged or followed by more bytes replaces nothing."""
         folder = folder_with(tmp_path / "x")
         async with trees.pack([Packed(0, str(folder), SMALL)], coding=coding) as opened:
             data = b"".join(await read_all(opened))
@@ -182,7 +182,7 @@ class TreesSuite:
         assert noticed <= BROKEN_RULES
 
     async def test_pack_open_to_all(self, trees: Trees, tmp_path: Path) -> None:
-        """For a user that nobody knows everything is writable by all, and is the same tree."""
+        """With `open_to_all` everything is writable by every user, and the tree is the same."""
         folder = folder_with(tmp_path / "x")
         async with trees.pack([Packed(0, str(folder), SMALL)], open_to_all=True) as opened:
             data = b"".join(await read_all(opened))
@@ -196,7 +196,7 @@ class TreesSuite:
         assert read_tree(data) == SMALL
 
     async def test_ratio(self, trees: Trees, tmp_path: Path) -> None:
-        """A sample from all over the files tells noise from text, wherever the text is; what is gone costs nothing."""
+        """A sample from all files distinguishes noise from text; missing files do not matter."""
         text = b"".join(b"line %d of the text\n" % number for number in range(100_000))
         noise = os.urandom(2_000_000)
         found = []
@@ -211,8 +211,8 @@ class TreesSuite:
         gone = Tree((file("a", text), file("b", noise)))
         assert await trees.ratio([Packed(0, str(folder_with(tmp_path / "gone", Tree(), {})), gone)]) == 1.0
 
-    async def test_walk_excludes(self, trees: Trees, tmp_path: Path) -> None:
-        """What is excluded is not looked at: not even a link that leaves the tree."""
+    async def test_walk_skips_excluded_files(self, trees: Trees, tmp_path: Path) -> None:
+        """Excluded files are not read, not even a link that leaves the tree."""
         folder = folder_with(tmp_path / "x")
         (folder / ".git").mkdir()
         (folder / ".git" / "out").symlink_to("/etc")
@@ -221,11 +221,13 @@ class TreesSuite:
         with pytest.raises(PlanError):
             await trees.walk(str(folder), rules=ContentRules(("!a",)))
 
-    async def test_walk_leaves_out(self, trees: Trees, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Fifos and sockets are left out and named; the rest is the tree."""
+    async def test_walk_omits_special_files(
+        self, trees: Trees, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Fifos and sockets are omitted and named; the rest is the tree."""
         folder = folder_with(tmp_path / "x")
         os.mkfifo(folder / "d" / "fifo")
-        monkeypatch.chdir(folder)  # a socket's name has room for 107 bytes
+        monkeypatch.chdir(folder)  # the path of a socket may have 107 bytes
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind("socket")
             tree = await trees.walk(str(folder))
@@ -233,16 +235,16 @@ class TreesSuite:
         assert tree.omitted == (("d/fifo", "a fifo"), ("socket", "a socket"))
 
     @pytest.mark.parametrize("target", ["/etc/passwd", "../y", "d/../../y", "../x/e"])
-    async def test_walk_link_out(self, trees: Trees, tmp_path: Path, target: str) -> None:
-        """A link that is absolute or leaves the tree is refused by its name, with where it leads."""
+    async def test_walk_refuses_links_out_of_the_tree(self, trees: Trees, tmp_path: Path, target: str) -> None:
+        """A link that is absolute or leaves the tree is refused with its name and its target."""
         folder = folder_with(tmp_path / "x")
         (folder / "bad").symlink_to(target)
         with pytest.raises(TreeError, match=target) as caught:
             await trees.walk(str(folder))
         assert (caught.value.path, caught.value.rule) == ("bad", "link")
 
-    async def test_walk_links_out(self, trees: Trees, tmp_path: Path) -> None:
-        """All of them are refused at once, each by its name; kept, they are text, and so is what they lead to."""
+    async def test_walk_names_all_refused_links(self, trees: Trees, tmp_path: Path) -> None:
+        """All refused links are named at once; if the rules keep them, the tree has their text."""
         folder = folder_with(tmp_path / "x")
         (folder / "bad").symlink_to("/etc/passwd")
         (folder / "d" / "worse").symlink_to("../../y")
@@ -254,15 +256,15 @@ class TreesSuite:
         assert tree == Tree((*SMALL.entries, link("bad", "/etc/passwd"), link("d/worse", "../../y")), links="keep")
 
     async def test_walk_names_mode_bits(self, trees: Trees, tmp_path: Path) -> None:
-        """setuid, setgid and sticky bits of files do not travel, the files do; directories may have any."""
+        """The setuid, setgid and sticky bits of files are omitted and named; folders may have any."""
         folder = folder_with(tmp_path / "x")
         (folder / "e").chmod(0o4600)
         (folder / "d").chmod(0o3755)
         tree = await trees.walk(str(folder))
         assert (tree, tree.omitted) == (SMALL, (("e", "the setuid bit"),))
 
-    async def test_walk_too_deep(self, trees: Trees, tmp_path: Path) -> None:
-        """A path that could not be told to any system call on the other side is refused by its name."""
+    async def test_walk_refuses_long_paths(self, trees: Trees, tmp_path: Path) -> None:
+        """A path that is longer than a system call accepts is refused by its name."""
         folder = folder_with(tmp_path / "x", Tree(), {})
         deepest = deep_folder(folder, MAX_PATH + 1)
         with pytest.raises(TreeError, match="more than 4093 bytes") as caught:
@@ -271,7 +273,7 @@ class TreesSuite:
         assert await trees.walk(str(folder), rules=ContentRules(("x*/**",))) == Tree((directory("x" * 200),))
 
     async def test_prune(self, trees: Trees, tmp_path: Path) -> None:
-        """What is no part of the tree is gone: excluded things whatever they are, fifos, mode bits; the rest stays."""
+        """Excluded files, fifos and mode bits are removed; the rest stays."""
         folder = folder_with(tmp_path / "x")
         (folder / "out" / "deep").mkdir(parents=True)
         (folder / "out" / "deep" / "f").write_bytes(b"")
@@ -287,15 +289,15 @@ class TreesSuite:
         assert names(folder) == ["d", "e", "l"]
         assert names(folder / "d") == ["run"]
 
-    async def test_prune_what_no_call_can_name(self, trees: Trees, tmp_path: Path) -> None:
-        """What a step made by going down one by one is removed all the same, where it is excluded."""
+    async def test_prune_of_long_paths(self, trees: Trees, tmp_path: Path) -> None:
+        """An excluded file whose path is longer than a system call accepts is removed too."""
         folder = folder_with(tmp_path / "x")
         (folder / "out").mkdir()
         deep_folder(folder / "out", 10_000)
         assert await trees.prune(str(folder), rules=ContentRules(("out",))) == SMALL == read_folder(folder)
 
-    async def test_prune_nothing(self, trees: Trees, tmp_path: Path) -> None:
-        """A folder that breaks a rule is refused as it is: nothing of it is removed."""
+    async def test_prune_of_a_refused_folder(self, trees: Trees, tmp_path: Path) -> None:
+        """A folder that breaks a rule is refused, and nothing of it is removed."""
         folder = folder_with(tmp_path / "x")
         (folder / "out").mkdir()
         (folder / "bad").symlink_to("/etc/passwd")
@@ -305,8 +307,8 @@ class TreesSuite:
             assert (caught.value.path, caught.value.rule) == ("bad", "link")
         assert names(folder) == ["bad", "d", "e", "l", "out"]
 
-    async def test_prune_follows(self, trees: Trees, tmp_path: Path) -> None:
-        """Copies stand in place of links, of files and of whole directories; they share nothing with what they copy."""
+    async def test_prune_follows_links(self, trees: Trees, tmp_path: Path) -> None:
+        """Copies replace links to files and to folders, and share nothing with their targets."""
         folder = folder_with(tmp_path / "x")
         (folder / "m").symlink_to("d")
         (folder / "d" / "n").symlink_to("../e")
@@ -315,8 +317,8 @@ class TreesSuite:
         (folder / "m" / "run").write_bytes(b"other")
         assert (folder / "d" / "run").read_bytes() == b"#!/bin/sh\n"
 
-    async def test_no_copy_where_it_would_be_excluded(self, trees: Trees, tmp_path: Path) -> None:
-        """A copy that the rules exclude where it would lie is not made; done again nothing is left to do."""
+    async def test_prune_makes_no_excluded_copies(self, trees: Trees, tmp_path: Path) -> None:
+        """A copy that the rules exclude at its place is not made; a second prune changes nothing."""
         rules = ContentRules(("m/run", "build/"), follow=True)
         whole = Tree((*SMALL.entries, link("m", "d"), link("build", "d")))
         folder = folder_with(tmp_path / "x", whole)
@@ -330,7 +332,7 @@ class TreesSuite:
             assert names(place / "m") == []
 
     async def test_read(self, trees: Trees, tmp_path: Path) -> None:
-        """A small file is read, up to a limit; one that is not there is None; what is no file is told by name."""
+        """A file is read up to a limit; a missing one is None; anything but a file is an error with its name."""
         folder = folder_with(tmp_path / "x", Tree((file("f", b"12345"), directory("d"))), {"f": b"12345"})
         (folder / "l").symlink_to("f")
         os.mkfifo(folder / "fifo")
@@ -344,8 +346,8 @@ class TreesSuite:
         with pytest.raises(TreeError, match="nowhere"):
             await trees.read(str(tmp_path / "nowhere"), "f", limit=3)
 
-    async def test_walk_nothing(self, trees: Trees, tmp_path: Path) -> None:
-        """A folder that is not there, or is a file, is an error that names it."""
+    async def test_walk_of_a_missing_folder(self, trees: Trees, tmp_path: Path) -> None:
+        """A missing folder, or a file in its place, is an error that names it."""
         (tmp_path / "file").write_bytes(b"")
         for name in ("missing", "file"):
             with pytest.raises(TreeError) as caught:
@@ -354,12 +356,12 @@ class TreesSuite:
 
     @pytest.mark.parametrize("made", [(AWKWARD, AWKWARD_CONTENTS), (SMALL, SMALL_CONTENTS), (Tree(), {})])
     async def test_pack(self, trees: Trees, tmp_path: Path, made: tuple[Tree, Contents]) -> None:
-        """An archive is the one that the domain describes, byte for byte."""
+        """The bytes of an archive are those that `senro.domain.tar` defines."""
         folder = folder_with(tmp_path / "x", *made)
         assert b"".join(await pack(trees, [Packed(0, str(folder), made[0])])) == archive(*made)
 
     async def test_pack_pieces(self, trees: Trees, tmp_path: Path) -> None:
-        """Pieces have 256 to 512 KiB, but the last one may be shorter."""
+        """Pieces have 256 to 512 KiB, except the last one."""
         tree, contents = big()
         folder = folder_with(tmp_path / "x", tree, contents)
         pieces = await pack(trees, [Packed(0, str(folder), tree)])
@@ -379,8 +381,8 @@ class TreesSuite:
         assert "Member(index=3, path='.whole', kind='file'" in repr(last)
 
     @pytest.mark.parametrize("change", ["longer", "shorter", "other", "gone", "link", "fifo", "directory"])
-    async def test_pack_changed(self, trees: Trees, tmp_path: Path, change: str) -> None:
-        """A file that is not what it was when the folder was walked ends the archive with an error that names it."""
+    async def test_pack_of_a_changed_file(self, trees: Trees, tmp_path: Path, change: str) -> None:
+        """A file that changed since the walk ends the archive with an error that names it."""
         folder = folder_with(tmp_path / "x", Tree((file("a"), file("b", b"12345"))), {"a": b"", "b": b"12345"})
         tree = await trees.walk(str(folder))
         before = (folder / "b").stat()
@@ -402,14 +404,14 @@ class TreesSuite:
             with pytest.raises(TreeError):
                 await opened.read()
 
-    async def test_pack_nowhere(self, trees: Trees, tmp_path: Path) -> None:
-        """A folder that is gone is an error that names it."""
+    async def test_pack_of_a_missing_folder(self, trees: Trees, tmp_path: Path) -> None:
+        """The error names the folder."""
         async with trees.pack([Packed(0, str(tmp_path / "gone"), SMALL)]) as opened:
             with pytest.raises(TreeError, match="gone"):
                 await opened.read()
 
-    async def test_pack_left(self, trees: Trees, tmp_path: Path) -> None:
-        """An archive that is left in its middle cannot be read any more."""
+    async def test_closed_archive_cannot_be_read(self, trees: Trees, tmp_path: Path) -> None:
+        """An archive whose context was left raises."""
         tree, contents = big()
         folder = folder_with(tmp_path / "x", tree, contents)
         async with trees.pack([Packed(0, str(folder), tree)]) as opened:
@@ -419,7 +421,7 @@ class TreesSuite:
 
     @pytest.mark.parametrize("cut", [1, 511, 512, 513, 32 * 1024, 10_000_000])
     async def test_unpack(self, trees: Trees, tmp_path: Path, cut: int) -> None:
-        """What comes is what was sent, however it is cut; modes are 0644 and 0755; the old content is gone."""
+        """The unpacked tree is the packed one, from any pieces, with modes 0644 and 0755. The old content is gone."""
         destination = tmp_path / "ws"
         destination.mkdir()
         (destination / "old").write_bytes(b"old")
@@ -431,29 +433,29 @@ class TreesSuite:
             assert entry.kind == "link" or mode == (0o755 if entry.executable or entry.kind == "directory" else 0o644)
         assert names(tmp_path) == ["ws"]
 
-    async def test_unpack_big(self, trees: Trees, tmp_path: Path) -> None:
-        """Files of any size arrive."""
+    async def test_unpack_of_large_files(self, trees: Trees, tmp_path: Path) -> None:
+        """Files of any size are unpacked."""
         tree, contents = big()
         assert await unpack(trees, archive(tree, contents), {0: str(tmp_path / "ws")}) == {0: tree}
         assert read_folder(tmp_path / "ws") == tree
 
-    async def test_unpack_nowhere(self, trees: Trees, tmp_path: Path) -> None:
-        """A destination that is not there is made, with its parents."""
+    async def test_unpack_creates_the_destination(self, trees: Trees, tmp_path: Path) -> None:
+        """A missing destination is created with its parents."""
         destination = tmp_path / "a" / "b" / "ws"
         await unpack(trees, archive(SMALL, SMALL_CONTENTS), {0: str(destination)})
         assert read_folder(destination) == SMALL
         assert names(destination.parent) == ["ws"]
 
-    async def test_unpack_nothing(self, trees: Trees, tmp_path: Path) -> None:
-        """A destination of which nothing came becomes empty; one that was not asked for is refused."""
+    async def test_unpack_of_missing_parts(self, trees: Trees, tmp_path: Path) -> None:
+        """The destination of a part without members becomes empty; a part without destination is refused."""
         one, other = folder_with(tmp_path / "one"), folder_with(tmp_path / "other")
         await unpack(trees, archive(SMALL, SMALL_CONTENTS, 1), {0: str(one), 1: str(other)})
         assert (read_folder(one), read_folder(other)) == (Tree(), SMALL)
         with pytest.raises(TreeError):
             await unpack(trees, archive(SMALL, SMALL_CONTENTS, 1), {0: str(one)})
 
-    async def test_unpack_untouched(self, trees: Trees, tmp_path: Path) -> None:
-        """Before `replace` the destination is what it was, and leaving without it leaves nothing else."""
+    async def test_unpack_without_replace(self, trees: Trees, tmp_path: Path) -> None:
+        """Before `replace` the destination is unchanged, and leaving without it leaves nothing else."""
         destination = folder_with(tmp_path / "ws")
         async with trees.unpack({0: str(destination)}) as unpacking:
             await unpacking.write(archive(AWKWARD, AWKWARD_CONTENTS))
@@ -463,8 +465,8 @@ class TreesSuite:
         assert read_folder(destination) == SMALL
         assert names(tmp_path) == ["ws"]
 
-    async def test_unpack_order(self, trees: Trees, tmp_path: Path) -> None:
-        """`replace` without `finish`, `write` after it, and anything after the end, are refused."""
+    async def test_calls_in_a_wrong_order(self, trees: Trees, tmp_path: Path) -> None:
+        """`replace` before `finish`, `write` after it, and every call after the end raise."""
         destination = folder_with(tmp_path / "ws")
         async with trees.unpack({0: str(destination)}) as unpacking:
             await unpacking.write(archive(AWKWARD, AWKWARD_CONTENTS))
@@ -479,7 +481,7 @@ class TreesSuite:
             await unpacking.replace()
         assert read_folder(destination) == SMALL
 
-    async def test_unpack_every_cut(self, trees: Trees, tmp_path: Path) -> None:
+    async def test_truncated_archive(self, trees: Trees, tmp_path: Path) -> None:
         """An archive that is cut at any block is truncated, and changes nothing."""
         destination = folder_with(tmp_path / "ws", Tree((file("old"),)), {"old": b""})
         data = archive(SMALL, SMALL_CONTENTS)
@@ -491,8 +493,8 @@ class TreesSuite:
         assert names(destination) == ["old"]
 
     @pytest.mark.parametrize("name", REFUSED)
-    async def test_unpack_hostile(self, trees: Trees, tmp_path: Path, name: str) -> None:
-        """What must not be unpacked is refused by its rule, and nothing of it, nor before it, is left anywhere."""
+    async def test_hostile_archives(self, trees: Trees, tmp_path: Path, name: str) -> None:
+        """A refused archive raises its rule, and leaves nothing."""
         data, rule, *_ = REFUSED[name]
         destination = folder_with(tmp_path / "ws")
         with pytest.raises(TreeError) as caught:
@@ -501,8 +503,8 @@ class TreesSuite:
         assert read_folder(destination) == SMALL
         assert names(tmp_path) == ["ws"]
 
-    async def test_unpack_hard_links(self, trees: Trees, tmp_path: Path) -> None:
-        """Hard links come back as files of their own, with the content and the mode of the first."""
+    async def test_hard_links_become_files(self, trees: Trees, tmp_path: Path) -> None:
+        """Hard links become separate files with the content and the mode of the first."""
         data = (
             tar_member("0/a", content=b"x" * 3_000_000, mode=b"0000755\0")
             + tar_member("0/b", b"1", target="0/a")
@@ -520,7 +522,7 @@ class TreesSuite:
         assert (tmp_path / "ws" / "a").stat().st_nlink == 1
 
     async def test_unpack_rules(self, trees: Trees, tmp_path: Path) -> None:
-        """What is excluded is neither told nor on disk, a hard link to it is; each part has its own rules."""
+        """Excluded members are not returned and not on disk, except through a hard link; each part has its rules."""
         data = (
             tar_member("0/out/a", content=b"a" * 3_000)
             + tar_member("0/out/l", b"2", target="/etc")
@@ -544,8 +546,8 @@ class TreesSuite:
         assert found == trees_on_disk == expected
         assert found[0].omitted == (("fifo", "a fifo"),)
 
-    async def test_unpack_refused_rules(self, trees: Trees, tmp_path: Path) -> None:
-        """A link that its part's rules refuse leaves every destination as it was."""
+    async def test_refused_link_replaces_nothing(self, trees: Trees, tmp_path: Path) -> None:
+        """A link that the rules of its part refuse leaves every destination unchanged."""
         destination = folder_with(tmp_path / "ws")
         data = archive(Tree((link("a", "/x"), link("b", "../y")), links="keep"), {})
         async with trees.unpack({0: str(destination)}, rules={0: ContentRules(("c",))}) as unpacking:
@@ -555,8 +557,8 @@ class TreesSuite:
         assert read_folder(destination) == SMALL
         assert names(tmp_path) == ["ws"]
 
-    async def test_unpack_follows(self, trees: Trees, tmp_path: Path) -> None:
-        """What comes with links is without them here, each a copy."""
+    async def test_unpack_follows_links(self, trees: Trees, tmp_path: Path) -> None:
+        """If the rules follow links, copies replace the received links."""
         tree = Tree((*SMALL.entries, link("m", "d"), link("d/n", "../e")))
         async with trees.unpack({0: str(tmp_path / "ws")}, rules={0: ContentRules(follow=True)}) as unpacking:
             await unpacking.write(archive(tree, SMALL_CONTENTS))
@@ -565,8 +567,8 @@ class TreesSuite:
         assert found == {0: FOLLOWED}
         assert read_folder(tmp_path / "ws") == FOLLOWED
 
-    async def test_unpack_twice_the_same(self, trees: Trees, tmp_path: Path) -> None:
-        """Of a file that comes twice the later one stays."""
+    async def test_repeated_member(self, trees: Trees, tmp_path: Path) -> None:
+        """Of a file that comes twice the later one is kept."""
         data = (
             tar_member("0/a", content=b"one") + tar_member("0/a", content=b"another", mode=b"0000755\0") + bytes(1024)
         )
@@ -575,7 +577,7 @@ class TreesSuite:
         assert read_folder(tmp_path / "ws") == found[0]
 
     async def test_unpack_counts(self, trees: Trees, tmp_path: Path) -> None:
-        """Members and bytes are counted; roots are no members."""
+        """Members and bytes are counted; roots are not members."""
         async with trees.unpack({0: str(tmp_path / "ws")}) as unpacking:
             await unpacking.write(tar_member("0/", b"5") + archive(SMALL, SMALL_CONTENTS))
             await unpacking.finish()
@@ -583,8 +585,8 @@ class TreesSuite:
             assert unpacking.received == 512 + len(archive(SMALL, SMALL_CONTENTS))
 
     @pytest.mark.parametrize("inner", ["", "/d", "/d/.."])
-    async def test_unpack_apart(self, trees: Trees, tmp_path: Path, inner: str) -> None:
-        """Destinations that are one, or lie in one another, are refused."""
+    async def test_overlapping_destinations_are_refused(self, trees: Trees, tmp_path: Path, inner: str) -> None:
+        """Destinations that are equal, or inside one another, are refused."""
         destination = folder_with(tmp_path / "ws")
         with pytest.raises(TreeError) as caught:
             await unpack(trees, bytes(1024), {0: str(destination), 1: str(destination) + inner})
@@ -593,8 +595,8 @@ class TreesSuite:
         assert names(tmp_path) == ["ws"]
 
     @pytest.mark.parametrize("kind", ["file", "link"])
-    async def test_unpack_no_folder(self, trees: Trees, tmp_path: Path, kind: str) -> None:
-        """A destination that is a file or a link is refused before anything is made."""
+    async def test_destination_must_be_a_folder(self, trees: Trees, tmp_path: Path, kind: str) -> None:
+        """A destination that is a file or a link is refused before anything is created."""
         destination = tmp_path / "ws"
         folder_with(tmp_path / "real")
         if kind == "file":
@@ -608,7 +610,7 @@ class TreesSuite:
         assert read_folder(tmp_path / "real") == SMALL
 
     async def test_kept_links(self, trees: Trees, tmp_path: Path) -> None:
-        """Links that lead out are copied and packed as the text that they are, and nothing follows one."""
+        """Links that leave the tree are copied and packed as their text, and nothing follows one."""
         tree = Tree((file("f", b"f"), link("a", "/etc/passwd"), link("b", "../../x")), links="keep")
         folder = folder_with(tmp_path / "x", tree, {"f": b"f"})
         await trees.copy(tree, str(folder), str(tmp_path / "y"))
@@ -617,7 +619,7 @@ class TreesSuite:
 
     @pytest.mark.parametrize("existing", [False, True])
     async def test_copy(self, trees: Trees, tmp_path: Path, *, existing: bool) -> None:
-        """A copy is the tree, and only the tree, also where its source holds more."""
+        """A copy has exactly the files of the tree, although the source has more."""
         folder = folder_with(tmp_path / "x", AWKWARD, AWKWARD_CONTENTS)
         (folder / "more").write_bytes(b"")
         if existing:
@@ -626,8 +628,8 @@ class TreesSuite:
         assert read_folder(tmp_path / "y") == AWKWARD
         assert names(tmp_path) == ["x", "y"]
 
-    async def test_copy_follows(self, trees: Trees, tmp_path: Path) -> None:
-        """Where links are followed the copy has copies in their place, and the source stays as it is."""
+    async def test_copy_follows_links(self, trees: Trees, tmp_path: Path) -> None:
+        """If the rules follow links, the copy has copies in their place, and the source is unchanged."""
         tree = Tree((*SMALL.entries, link("m", "d"), link("d/n", "../e"), link("build", "d")), omitted=(("x", "y"),))
         folder = folder_with(tmp_path / "x", tree)
         rules = ContentRules(("build/",), follow=True)
@@ -640,8 +642,8 @@ class TreesSuite:
             await trees.copy(bad, str(folder), str(tmp_path / "z"), rules=rules)
         assert names(tmp_path) == ["x", "y"]
 
-    async def test_copy_big(self, trees: Trees, tmp_path: Path) -> None:
-        """A copy of files of any size is whole, and shares nothing that a write could change."""
+    async def test_copy_of_large_files(self, trees: Trees, tmp_path: Path) -> None:
+        """Files of any size are copied, and share nothing that a write could change."""
         tree, contents = big()
         folder = folder_with(tmp_path / "x", tree, contents)
         await trees.copy(tree, str(folder), str(tmp_path / "y"))
@@ -649,8 +651,8 @@ class TreesSuite:
             opened.write(b"other")
         assert read_folder(folder) == tree
 
-    async def test_copy_onto(self, trees: Trees, tmp_path: Path) -> None:
-        """A destination that holds something is refused and kept."""
+    async def test_copy_to_a_folder_with_files(self, trees: Trees, tmp_path: Path) -> None:
+        """A destination with files is refused and unchanged."""
         folder, other = folder_with(tmp_path / "x"), folder_with(tmp_path / "y", AWKWARD, AWKWARD_CONTENTS)
         with pytest.raises(TreeError) as caught:
             await trees.copy(SMALL, str(folder), str(other))
@@ -658,8 +660,8 @@ class TreesSuite:
         assert read_folder(other) == AWKWARD
 
     @pytest.mark.parametrize("change", [b"#!/bin/sh!", b"shorter", None])
-    async def test_copy_changed(self, trees: Trees, tmp_path: Path, change: bytes | None) -> None:
-        """A file that is not what it was ends the copy with an error that names it; nothing of the copy is left."""
+    async def test_copy_of_a_changed_file(self, trees: Trees, tmp_path: Path, change: bytes | None) -> None:
+        """A file that differs from the tree ends the copy with an error that names it, and nothing is left."""
         folder = folder_with(tmp_path / "x")
         (folder / "d" / "run").unlink()
         if change is not None:
@@ -669,14 +671,14 @@ class TreesSuite:
         assert (caught.value.path, caught.value.rule) == ("d/run", "changed")
         assert names(tmp_path) == ["x"]
 
-    async def test_copy_nowhere(self, trees: Trees, tmp_path: Path) -> None:
-        """A source that is not there is an error that names it, and leaves nothing."""
+    async def test_copy_of_a_missing_folder(self, trees: Trees, tmp_path: Path) -> None:
+        """A missing source is an error that names it, and leaves nothing."""
         with pytest.raises(TreeError, match="gone"):
             await trees.copy(SMALL, str(tmp_path / "gone"), str(tmp_path / "y"))
         assert names(tmp_path) == []
 
-    async def test_round_trip(self, trees: Trees, tmp_path: Path) -> None:
-        """A folder that is walked, packed and unpacked has one digest, and its archive is the same both times."""
+    async def test_tree_after_pack_and_unpack(self, trees: Trees, tmp_path: Path) -> None:
+        """A folder that is walked, packed and unpacked has the same digest, and the same archive."""
         tree, contents = big()
         folder = folder_with(tmp_path / "x", tree, contents)
         first = b"".join(await pack(trees, [Packed(0, str(folder), await trees.walk(str(folder)))]))
