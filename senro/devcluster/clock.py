@@ -21,15 +21,12 @@ class Clock(Protocol):
 
     def nanoseconds(self) -> int:
         """Nanoseconds since 1970, UTC."""
-        ...
 
     def seconds(self) -> float:
         """Seconds that only ever go forward, since no particular moment: for waits that have an end."""
-        ...
 
     async def sleep(self, seconds: float) -> None:
         """Return after that many seconds of this clock."""
-        ...
 
 
 class SystemClock:

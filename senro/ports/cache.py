@@ -46,7 +46,6 @@ class Collection(Protocol):
 
         Raises `StoreError` if it cannot be determined what is needed; the caller must not remove anything then.
         """
-        ...
 
     async def drop(self, decision: Sweep) -> None:
         """Remove the items of `decision`, then its bodies, except what was stored or restored since the survey began.
@@ -54,7 +53,6 @@ class Collection(Protocol):
         Waits while a snapshot is being stored or restored, and raises `StoreError` after a bounded time. If it is
         cancelled or killed, no incomplete snapshot is left. Call it once, after `survey`.
         """
-        ...
 
 
 class Cache(Protocol):
@@ -62,4 +60,3 @@ class Cache(Protocol):
 
     def collecting(self) -> AbstractAsyncContextManager[Collection]:
         """Begin a collection, once no other process collects. Raises `StoreError` after a bounded time."""
-        ...

@@ -11,15 +11,12 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Returns the wall clock, in UTC, as an aware datetime."""
-        ...
 
     def monotonic(self) -> float:
         """Returns the seconds since an unspecified moment; never goes back."""
-        ...
 
     async def sleep(self, seconds: float) -> None:
         """Return after `seconds`."""
-        ...
 
 
 class Randomness(Protocol):
@@ -27,8 +24,6 @@ class Randomness(Protocol):
 
     def token(self) -> str:
         """Returns sixteen lower-case hexadecimal digits that no other call returns."""
-        ...
 
     def fraction(self) -> float:
         """Returns a number from 0 up to but not including 1, uniformly distributed."""
-        ...

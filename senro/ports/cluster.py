@@ -47,14 +47,12 @@ class Pods(Protocol):
         adopts it if the nonce is its own. On `Unreachable` with `sent` the pod may exist: it reads the pod before it
         calls again. After a cancellation it reads the pod too, see `CREATE_GRACE_SECONDS`.
         """
-        ...
 
     async def read_pod(self, namespace: str, name: str) -> Pod | None:
         """Returns the pod, None if there is none of that name (404). The caller compares the uid.
 
         Repeats failures that may pass.
         """
-        ...
 
     async def delete_pod(self, namespace: str, name: str, *, uid: str, grace_seconds: int | None = None) -> bool:
         """Request the deletion of the pod with this uid.
@@ -64,7 +62,6 @@ class Pods(Protocol):
         terminationGracePeriodSeconds; 0 removes the object at once, and its processes may live on for a while.
         Repeats failures that may pass.
         """
-        ...
 
 
 class Logs(Protocol):
@@ -80,14 +77,12 @@ class Logs(Protocol):
         container runs, it follows again from the last timestamp. Sends the request once. Raises `Rejected` (400) before
         the container has started, `NotFound`, `Unavailable`, and `StreamBroken` if the stream was cut.
         """
-        ...
 
     async def read_log(self, namespace: str, name: str, container: str, *, since: str | None = None) -> bytes:
         """Returns the newest log file as it is now, with timestamps: at most the last 64 MiB of it.
 
         Sends the request once. After `StreamBroken` and after failures that may pass the caller calls again.
         """
-        ...
 
 
 class ExecSession(Protocol):
@@ -98,11 +93,9 @@ class ExecSession(Protocol):
 
         Raises `StreamBroken` if the stream has ended; the command may or may not have read what was sent before.
         """
-        ...
 
     async def close_stdin(self) -> None:
         """End the command's stdin. Needs v5; a session with stdin always has it."""
-        ...
 
     async def wait_until_received(self) -> None:
         """Return once the server has read everything that was sent before this call. Another task must be receiving.
@@ -110,7 +103,6 @@ class ExecSession(Protocol):
         It measures the rate of a link. A server may never confirm it, so the caller bounds the wait. Raises
         `StreamBroken` if the stream ends first.
         """
-        ...
 
     async def receive(self) -> ExecEvent:
         """Returns the next event: `Stdout`, `Stderr`, or `Ended`, which is the last.
@@ -118,7 +110,6 @@ class ExecSession(Protocol):
         `Ended` has the exit code, or the server's error message, or says that the status was lost. Raises
         `StreamBroken` if the stream was cut, or was silent for the `idle_seconds` of `Execs.exec`.
         """
-        ...
 
 
 class Execs(Protocol):
@@ -137,7 +128,6 @@ class Execs(Protocol):
         at the pod, and repeats by `senro.domain.transfer.retry_policy`. A command that cannot start is an `Ended`
         without a code.
         """
-        ...
 
 
 class Secrets(Protocol):
@@ -149,18 +139,15 @@ class Secrets(Protocol):
         After an error the caller decides as for `create_pod`, but cannot read the Secret: `AlreadyExists` means its own
         one only after a request that may have been stored. After a cancellation it deletes the Secret.
         """
-        ...
 
     async def own_secret(self, namespace: str, name: str, *, owner: Pod) -> None:
         """Make the pod the owner of the Secret, so that the garbage collector deletes it after the pod.
 
         Sends one patch, which the caller may repeat. Raises `ProtocolError` if the answer does not show the owner.
         """
-        ...
 
     async def delete_secret(self, namespace: str, name: str) -> None:
         """Delete the Secret; returns also if there is none. Repeats failures that may pass."""
-        ...
 
 
 class Events(Protocol):
@@ -171,7 +158,6 @@ class Events(Protocol):
 
         The caller does not call again after None. Repeats failures that may pass.
         """
-        ...
 
 
 class Leases(Protocol):
@@ -184,25 +170,21 @@ class Leases(Protocol):
 
     async def read_lease(self, namespace: str, name: str) -> Lease | None:
         """Returns the Lease as it is now, None if there is none of that name (404). Repeats failures that may pass."""
-        ...
 
     async def create_lease(self, manifest: Manifest) -> Lease:
         """Send one create. On `AlreadyExists` the caller reads the Lease: it may be its own."""
-        ...
 
     async def replace_lease(self, manifest: Manifest) -> Lease:
         """Send one update of the Lease with the manifest's uid and resourceVersion.
 
         Raises `Conflict` if the Lease has others now, `NotFound` if there is none; the caller reads it then.
         """
-        ...
 
     async def delete_lease(self, namespace: str, name: str, *, uid: str, version: str) -> None:
         """Send one deletion of the Lease with this uid and resourceVersion; returns also if there is none.
 
         Raises `Conflict` if the Lease has others now: the caller reads it, and deletes it again if it is its own.
         """
-        ...
 
 
 class Cluster(Pods, Logs, Execs, Secrets, Events, Leases, Protocol):
@@ -211,11 +193,9 @@ class Cluster(Pods, Logs, Execs, Secrets, Events, Leases, Protocol):
     @property
     def address(self) -> str:
         """Scheme, host and port of the apiserver."""
-        ...
 
     async def version(self) -> str:
         """Returns the `gitVersion` of GET /version, such as `v1.36.2`.
 
         It is the first request of a run. Repeats failures that may pass, but only for 5 s if there is no answer at all.
         """
-        ...

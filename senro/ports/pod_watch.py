@@ -20,8 +20,6 @@ class PodWatch(Protocol):
         A single 404 proves nothing (`senro.domain.requests.absence`). Polls that fail are repeated, for 15 minutes at
         most (`senro.domain.requests.poll_failures`); then the last `ClusterError` is raised, and the caller gives up.
         """
-        ...
 
     def nudge(self) -> None:
         """Poll at once and then frequently, because something has happened: a log or an exec has ended."""
-        ...

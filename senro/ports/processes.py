@@ -55,8 +55,6 @@ class Processes(Protocol):
         cancelled, the group gets SIGTERM and, `grace` seconds later, SIGKILL, and has ended when the call returns. The
         output of a daemon that outlives the group is not waited for.
         """
-        ...
 
     def kill_all(self) -> None:
         """Send SIGKILL to every running group, after a second interrupt by the user. Returns at once."""
-        ...

@@ -13,8 +13,6 @@ class Runs(Protocol):
 
     async def ids(self) -> Sequence[str]:
         """Returns the ids of all runs, the oldest first; empty if there is no such folder."""
-        ...
 
     async def history(self, run: str) -> History:
         """Returns the run's history, as far as it was written. Raises `StoreError` if the ledger cannot be read."""
-        ...

@@ -20,23 +20,19 @@ class ScratchStore(Protocol):
     @property
     def name(self) -> str:
         """The folder or the URL of the store, for messages; never a credential."""
-        ...
 
     @property
     def read_only(self) -> bool:
         """Whether `save` must not be called."""
-        ...
 
     async def find(self, cache: str, key: str) -> ScratchEntry | None:
         """Returns the entry with exactly this key, None if there is none. Only `restore` verifies its content.
 
         Raises `StoreError` if the key is in use by something that is not an entry and that `save` cannot replace.
         """
-        ...
 
     async def find_by_prefix(self, cache: str, prefixes: Sequence[str]) -> Sequence[ScratchEntry]:
         """Returns the entries of the cache whose keys begin with one of the prefixes, in no order."""
-        ...
 
     async def restore(self, cache: str, key: str, folder: str) -> Tree:
         """Replace `folder` by the entry: build it in a sibling folder, verify its digest, swap the two by rename.
@@ -44,7 +40,6 @@ class ScratchStore(Protocol):
         Raises `StoreError` if the entry is gone or does not match its digest: the caller tries another entry. Raises
         `TreeError` if the folder cannot be written. `folder` is unchanged then, except after rule `leftover`.
         """
-        ...
 
     async def save(self, cache: str, entry: ScratchEntry, tree: Tree, folder: str) -> bool:
         """Store `tree`, whose files are in `folder`, as the entry. It is never visible in part.
@@ -52,7 +47,6 @@ class ScratchStore(Protocol):
         Returns False, with nothing changed, if the key has an entry already. Raises `TreeError` with the name of a
         file that differs from the tree, `StoreError` if there is no space.
         """
-        ...
 
 
 class KeyFiles(Protocol):
@@ -65,4 +59,3 @@ class KeyFiles(Protocol):
         symbolic link to a file counts as that file; one to a folder is not followed. Raises `TreeError` with the path
         of what cannot be read.
         """
-        ...

@@ -10,7 +10,6 @@ class SecretSource(Protocol):
 
     async def read(self, name: str) -> bytes:
         """Returns the value. Raises `ConfigurationError` with the name, the places searched, and what to set."""
-        ...
 
 
 class SecretFiles(Protocol):
@@ -21,4 +20,3 @@ class SecretFiles(Protocol):
 
         `folder` comes from `RunLedger.scratch`, which removes it when the run ends. Raises `StoreError`.
         """
-        ...

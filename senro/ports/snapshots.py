@@ -19,14 +19,12 @@ class ContentStore(Protocol):
 
         Raises `TreeError` with the name of a file that differs from the tree.
         """
-        ...
 
     async def get(self, digest: str) -> Tree:
         """Returns the index of a snapshot.
 
         Raises `ContentLost` if it is missing or does not match its digest, `StoreError` if the store cannot be read.
         """
-        ...
 
     async def restore(self, digest: str, folder: str) -> Tree:
         """Replace `folder` by the snapshot: build it in a sibling folder, verify it, swap the two by rename.
@@ -34,4 +32,3 @@ class ContentStore(Protocol):
         Raises as `get` does; also `ContentLost` if the body of a file is missing or damaged, and `TreeError` if the
         folder cannot be written. `folder` is unchanged then, except after a `TreeError` of rule `leftover`.
         """
-        ...

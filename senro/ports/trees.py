@@ -50,17 +50,14 @@ class Archive(Protocol):
     @property
     def length(self) -> int:
         """The exact size in bytes of the uncompressed archive, known before the first `read`."""
-        ...
 
     @property
     def content_bytes(self) -> int:
         """How many uncompressed bytes `read` has returned so far."""
-        ...
 
     @property
     def members(self) -> int:
         """How many members begin in these bytes."""
-        ...
 
     async def read(self) -> bytes | memoryview:
         """Returns the next piece to send, 256 to 512 KiB except the last one; b"" at the end.
@@ -68,7 +65,6 @@ class Archive(Protocol):
         The next call reuses the memory of the piece. Raises `TreeError` with the name of a file that changed or
         vanished since it was walked: the pieces returned so far must not be used then.
         """
-        ...
 
 
 class Unpacking(Protocol):
@@ -76,7 +72,6 @@ class Unpacking(Protocol):
 
     async def write(self, data: bytes) -> None:
         """Unpack the next piece, which may begin and end anywhere. Raises `TreeError` for a refused member."""
-        ...
 
     async def finish(self) -> Mapping[int, Tree]:
         """Check that the archive is complete, including its two end blocks. Returns the received trees by index.
@@ -84,26 +79,21 @@ class Unpacking(Protocol):
         Excluded files are not in them. Raises `TreeError` (rule `truncated`) if the archive is incomplete. The caller
         calls `replace` next, or leaves the context to discard the files.
         """
-        ...
 
     async def replace(self) -> None:
         """Swap each received tree with its destination by rename. Call it after `finish`."""
-        ...
 
     @property
     def received(self) -> int:
         """How many bytes `write` was given so far."""
-        ...
 
     @property
     def unpacked(self) -> int:
         """How many uncompressed bytes they contained."""
-        ...
 
     @property
     def members(self) -> int:
         """How many members they contained, without the roots of the trees."""
-        ...
 
 
 class Trees(Protocol):
@@ -116,7 +106,6 @@ class Trees(Protocol):
         as they are; if the rules follow links, this method refuses none. Raises `TreeError` for links that the rules
         refuse, and for a file that cannot be read or changes while it is read.
         """
-        ...
 
     async def prune(self, folder: str, *, rules: ContentRules) -> Tree:
         """Change the folder so that it contains exactly what `walk` returns for these rules, and return that.
@@ -125,14 +114,12 @@ class Trees(Protocol):
         links, copies replace them. Raises as `walk` does, with nothing changed; also `TreeError` (rule `io`) for what
         cannot be removed or written.
         """
-        ...
 
     async def read(self, folder: str, name: str, *, limit: int) -> bytes | None:
         """Returns at most the first `limit` bytes of the file `name` in the folder; None if there is none.
 
         Raises `TreeError` (rule `unreadable`) if it is not a file. Does not follow a link.
         """
-        ...
 
     def pack(
         self, parts: Sequence[Packed], *, sentinel: str = "", coding: Coding = "plain", open_to_all: bool = False
@@ -142,15 +129,12 @@ class Trees(Protocol):
         If `sentinel` is set, the last member is an empty file of that name, in the first part. With `open_to_all` every
         user may write to the unpacked files.
         """
-        ...
 
     async def ratio(self, parts: Sequence[Packed]) -> float:
         """Returns the compressed size of a sample of the parts' files, divided by its size; 1.0 is no gain."""
-        ...
 
     async def ratio_of(self, sample: bytes) -> float:
         """Returns the compressed size of `sample`, divided by its size."""
-        ...
 
     def unpack(
         self, destinations: Mapping[int, str], *, rules: Mapping[int, ContentRules] | None = None
@@ -163,7 +147,6 @@ class Trees(Protocol):
 
         Leaving the context removes what was built, or, after `replace`, what was replaced.
         """
-        ...
 
     async def copy(self, tree: Tree, source: str, destination: str, *, rules: ContentRules = DEFAULT_RULES) -> Tree:
         """Copy `tree`, whose files are in `source`, to `destination`. Returns the tree of `destination`.
@@ -171,4 +154,3 @@ class Trees(Protocol):
         `destination` must be empty or not exist. If the rules follow links, copies replace them in the returned tree,
         except copies that are excluded. Raises `TreeError`, with nothing made, also for links that cannot be followed.
         """
-        ...

@@ -29,49 +29,28 @@ class Failure(enum.Enum):
 
 
 FAILURES: dict[type[Exception], Failure] = {
-    httpx.ConnectError: Failure.NOT_SENT,
-    httpx.ConnectTimeout: Failure.NOT_SENT,
-    httpx.PoolTimeout: Failure.NOT_SENT,
-    httpx.ProxyError: Failure.NOT_SENT,
-    httpx.UnsupportedProtocol: Failure.BROKEN_RULE,
-    httpx.LocalProtocolError: Failure.BROKEN_RULE,
-    httpx.DecodingError: Failure.BROKEN_RULE,
-    httpx.TooManyRedirects: Failure.BROKEN_RULE,
+    **dict.fromkeys((httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError), Failure.NOT_SENT),
+    **dict.fromkeys((httpx.UnsupportedProtocol, httpx.LocalProtocolError), Failure.BROKEN_RULE),
+    **dict.fromkeys((httpx.DecodingError, httpx.TooManyRedirects), Failure.BROKEN_RULE),
     # RemoteProtocolError also means that the server closed an idle connection while the request was being sent.
-    httpx.RemoteProtocolError: Failure.MAYBE_SENT,
-    httpx.ReadError: Failure.MAYBE_SENT,
-    httpx.ReadTimeout: Failure.MAYBE_SENT,
-    httpx.WriteError: Failure.MAYBE_SENT,
-    httpx.WriteTimeout: Failure.MAYBE_SENT,
-    httpx.CloseError: Failure.MAYBE_SENT,
+    **dict.fromkeys((httpx.RemoteProtocolError, httpx.ReadError, httpx.ReadTimeout), Failure.MAYBE_SENT),
+    **dict.fromkeys((httpx.WriteError, httpx.WriteTimeout, httpx.CloseError), Failure.MAYBE_SENT),
     # After a 101 senro uses the stream of httpcore.
-    httpcore.ConnectError: Failure.NOT_SENT,
-    httpcore.ConnectTimeout: Failure.NOT_SENT,
-    httpcore.PoolTimeout: Failure.NOT_SENT,
-    httpcore.ProxyError: Failure.NOT_SENT,
-    httpcore.ConnectionNotAvailable: Failure.NOT_SENT,
-    httpcore.UnsupportedProtocol: Failure.BROKEN_RULE,
-    httpcore.LocalProtocolError: Failure.BROKEN_RULE,
-    httpcore.RemoteProtocolError: Failure.MAYBE_SENT,
-    httpcore.ReadError: Failure.MAYBE_SENT,
-    httpcore.ReadTimeout: Failure.MAYBE_SENT,
-    httpcore.WriteError: Failure.MAYBE_SENT,
-    httpcore.WriteTimeout: Failure.MAYBE_SENT,
+    **dict.fromkeys((httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout), Failure.NOT_SENT),
+    **dict.fromkeys((httpcore.ProxyError, httpcore.ConnectionNotAvailable), Failure.NOT_SENT),
+    **dict.fromkeys((httpcore.UnsupportedProtocol, httpcore.LocalProtocolError), Failure.BROKEN_RULE),
+    **dict.fromkeys((httpcore.RemoteProtocolError, httpcore.ReadError, httpcore.ReadTimeout), Failure.MAYBE_SENT),
+    **dict.fromkeys((httpcore.WriteError, httpcore.WriteTimeout), Failure.MAYBE_SENT),
     # httpcore does not translate two of anyio's errors; the others are here in case that changes.
-    anyio.BusyResourceError: Failure.MAYBE_SENT,
-    anyio.BrokenResourceError: Failure.MAYBE_SENT,
-    anyio.ClosedResourceError: Failure.MAYBE_SENT,
-    anyio.EndOfStream: Failure.MAYBE_SENT,
+    **dict.fromkeys((anyio.BusyResourceError, anyio.BrokenResourceError), Failure.MAYBE_SENT),
+    **dict.fromkeys((anyio.ClosedResourceError, anyio.EndOfStream), Failure.MAYBE_SENT),
     # httpcore may not translate an error of h2 when a stream is reset.
     h2.exceptions.H2Error: Failure.MAYBE_SENT,
     # The base classes of what later versions may add.
-    httpx.RequestError: Failure.MAYBE_SENT,
-    httpcore.NetworkError: Failure.MAYBE_SENT,
-    httpcore.TimeoutException: Failure.MAYBE_SENT,
-    httpcore.ProtocolError: Failure.MAYBE_SENT,
+    **dict.fromkeys((httpx.RequestError, httpcore.NetworkError), Failure.MAYBE_SENT),
+    **dict.fromkeys((httpcore.TimeoutException, httpcore.ProtocolError), Failure.MAYBE_SENT),
     # A request that takes longer than its bound; errors of sockets and of TLS.
-    TimeoutError: Failure.MAYBE_SENT,
-    OSError: Failure.MAYBE_SENT,
+    **dict.fromkeys((TimeoutError, OSError), Failure.MAYBE_SENT),
 }
 """What each exception means. The row of the nearest base class counts."""
 

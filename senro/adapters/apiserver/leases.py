@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
+from contextlib import suppress
 
 from senro.adapters.apiserver.answers import Reply, excerpt
-from senro.adapters.apiserver.rest import Rest, namespace_and_name
+from senro.adapters.apiserver.rest import Rest, delete_options, namespace_and_name
 from senro.domain.claims.lease import Lease, decode_lease
 from senro.domain.errors import NotFound, ProtocolError
 from senro.domain.kube import api_paths
@@ -45,16 +45,9 @@ class Leases:
     async def delete_lease(self, namespace: str, name: str, *, uid: str, version: str) -> None:
         """See the port."""
         operation = f"delete lease {namespace}/{name}"
-        options = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "preconditions": {"uid": uid, "resourceVersion": version},
-        }
-        target = api_paths.lease(namespace, name)
-        try:
-            await self._rest.send(RequestKind.LEASE_DELETE, operation, target, body=msgspec.json.encode(options))
-        except NotFound:
-            return
+        body = delete_options(preconditions={"uid": uid, "resourceVersion": version})
+        with suppress(NotFound):
+            await self._rest.send(RequestKind.LEASE_DELETE, operation, api_paths.lease(namespace, name), body=body)
 
     async def _write(self, request: RequestKind, operation: str, target: str, manifest: Manifest) -> Lease:
         lease = _lease(operation, await self._rest.store(request, operation, target, manifest))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
 
 from senro.adapters.apiserver.answers import Reply, excerpt
-from senro.adapters.apiserver.rest import Rest, namespace_and_name
+from senro.adapters.apiserver.rest import Rest, delete_options, namespace_and_name
 from senro.domain.errors import Conflict, Forbidden, NotFound, ProtocolError, Unavailable
 from senro.domain.kube import api_paths
 from senro.domain.kube.event import ClusterEvent, decode_events
@@ -72,16 +73,10 @@ class Objects:
     async def delete_pod(self, namespace: str, name: str, *, uid: str, grace_seconds: int | None = None) -> bool:
         """See the port."""
         operation = f"delete pod {namespace}/{name}"
-        options: dict[str, object] = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "preconditions": {"uid": uid},
-        }
-        if grace_seconds is not None:
-            options["gracePeriodSeconds"] = grace_seconds
-        target = api_paths.pod(namespace, name)
+        grace = {} if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
+        body, target = delete_options(preconditions={"uid": uid}, **grace), api_paths.pod(namespace, name)
         try:
-            await self._rest.send(RequestKind.POD_DELETE, operation, target, body=msgspec.json.encode(options))
+            await self._rest.send(RequestKind.POD_DELETE, operation, target, body=body)
         except NotFound as error:
             _check_absence(error, name)
             return True
@@ -125,10 +120,8 @@ class Objects:
     async def delete_secret(self, namespace: str, name: str) -> None:
         """See the port."""
         operation = f"delete secret {namespace}/{name}"
-        try:
+        with suppress(NotFound):
             await self._rest.send(RequestKind.SECRET_DELETE, operation, api_paths.secret(namespace, name))
-        except NotFound:
-            return
 
     async def list_events(self, namespace: str, *, uid: str) -> tuple[ClusterEvent, ...] | None:
         """See the port."""

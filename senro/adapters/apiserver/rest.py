@@ -75,6 +75,11 @@ class Rest:
         )
 
 
+def delete_options(**fields: object) -> bytes:
+    """Returns the body of a DELETE."""
+    return msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", **fields})
+
+
 def namespace_and_name(manifest: Manifest) -> tuple[str, str]:
     """Returns the namespace and the name of the object."""
     metadata = manifest["metadata"]

@@ -42,27 +42,16 @@ def expected_accept(nonce: bytes) -> str:
 
 def check_handshake(operation: str, answer: httpx.Response, nonce: bytes, subprotocol: str) -> None:
     """Raise `ProtocolError` if a 101 violates RFC 6455 section 4.1. Nothing may be written to it then."""
-    headers = answer.headers
+    headers, version = answer.headers, answer.http_version
     upgrade, connection = headers.get("Upgrade", ""), headers.get("Connection", "")
+    accept, chosen, extensions = (headers.get(f"Sec-WebSocket-{name}") for name in ("Accept", "Protocol", "Extensions"))
     expected_and_got = [
-        ("HTTP/1.1 for an upgrade", answer.http_version, answer.http_version == "HTTP/1.1"),
+        ("HTTP/1.1 for an upgrade", version, version == "HTTP/1.1"),
         ("Upgrade: websocket", repr(upgrade), upgrade.lower() == "websocket"),
         ("Connection: Upgrade", repr(connection), "upgrade" in connection.lower().replace(" ", "").split(",")),
-        (
-            "the Sec-WebSocket-Accept of this key",
-            repr(headers.get("Sec-WebSocket-Accept")),
-            headers.get("Sec-WebSocket-Accept") == expected_accept(nonce),
-        ),
-        (
-            f"the subprotocol {subprotocol}",
-            repr(headers.get("Sec-WebSocket-Protocol")),
-            headers.get("Sec-WebSocket-Protocol") == subprotocol,
-        ),
-        (
-            "no WebSocket extension",
-            repr(headers.get("Sec-WebSocket-Extensions")),
-            "Sec-WebSocket-Extensions" not in headers,
-        ),
+        ("the Sec-WebSocket-Accept of this key", repr(accept), accept == expected_accept(nonce)),
+        (f"the subprotocol {subprotocol}", repr(chosen), chosen == subprotocol),
+        ("no WebSocket extension", repr(extensions), extensions is None),
     ]
     for rule, got, kept in expected_and_got:
         if not kept:

@@ -39,11 +39,9 @@ class Compressor(Protocol):
 
     def compress(self, data: bytes | memoryview, /) -> bytes:
         """Returns the compressed bytes that are ready."""
-        ...
 
     def flush(self) -> bytes:
         """Returns the remaining bytes, with the checksum."""
-        ...
 
 
 def make_compressor(coding: Coding) -> Compressor | None:

@@ -68,41 +68,32 @@ class Container(Protocol):
     @property
     def process(self) -> Process:
         """Its process on the host; it ends when the container ends."""
-        ...
 
     @property
     def out_of_memory(self) -> bool:
         """Whether one of its processes was killed for its memory limit, the last or any before it."""
-        ...
 
     def terminate(self) -> None:
         """SIGTERM to PID 1, which may ignore it."""
-        ...
 
     def kill(self) -> None:
         """SIGKILL to everything in it."""
-        ...
 
     def release(self) -> None:
         """End what was started in it since, and give back what is held for it. The process has ended."""
-        ...
 
     @property
     def cgroup(self) -> Path | None:
         """Where the kernel keeps its memory limit; None where it has none, or where no cgroup could be made."""
-        ...
 
     def processes(self) -> list[int]:
         """The host's numbers of its processes."""
-        ...
 
     def holds(self, process: Process, inode: int) -> bool:
         """Whether a process of the container still has the pipe open that a command was given for its output."""
-        ...
 
     def terminal(self) -> tuple[int, int]:
         """A new pseudo terminal of the container: our end's descriptor, and the one to give to `exec`."""
-        ...
 
     def exec(self, argv: Sequence[str], *, stdin: int, stdout: int, stderr: int, terminal: bool = False) -> Process:
         """Start a command in it, with the container's environment and mounts; `ExecError` where that is impossible.
@@ -110,7 +101,6 @@ class Container(Protocol):
         It ends with the container, and not with whoever asked for it. With `terminal` the three descriptors are one
         terminal, which becomes the command's controlling one.
         """
-        ...
 
 
 class Runtime(Protocol):
@@ -119,13 +109,10 @@ class Runtime(Protocol):
     @property
     def mode(self) -> str:
         """`bubblewrap` or `mapped`."""
-        ...
 
     @property
     def reason(self) -> str:
         """Why this way, in a sentence for people."""
-        ...
 
     async def start(self, config: ContainerConfig, *, stdout: int, stderr: int) -> Container:
         """Start a container and return once its command runs; `StartError` where it cannot."""
-        ...
