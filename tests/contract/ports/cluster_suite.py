@@ -106,7 +106,10 @@ class Site:
     async def until_gone(self, pod: Pod) -> None:
         """Read the pod until the answer is 404 or another pod. A watch would wait until the 404s are a proof."""
         with anyio.fail_after(PATIENCE):
-            while (there := await self.cluster.read_pod(self.namespace, pod.name)) and there.uid == pod.uid:
+            while True:
+                found = await self.cluster.read_pod(self.namespace, pod.name)
+                if found is None or found.uid != pod.uid:
+                    return
                 await anyio.sleep(0.05)
 
 
