@@ -489,7 +489,7 @@ def assert_end(end: ExecResult | ClusterError, exchange: Exchange) -> None:
     answer = exchange["response"]
     if answer["status"] == 403 and not body_of(answer):
         assert isinstance(end, ProtocolError)
-        assert "without a word" in str(end)
+        assert "without a body" in str(end)
     elif answer["status"] != 101:
         assert isinstance(end, ApiError)
         said = answer.get("json") or {"message": body_of(answer).decode()}

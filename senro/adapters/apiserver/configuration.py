@@ -225,7 +225,7 @@ def _split_url(where: str, value: str, *schemes: str) -> SplitResult:
     except ValueError:
         raise _Refused(where, "url", "is no URL: check the port, and put an IPv6 address in brackets") from None
     if not host:
-        raise _Refused(where, "url", "names no host")
+        raise _Refused(where, "url", "has no host")
     if any(character <= " " or character == "\x7f" for character in value):
         raise _Refused(where, "url", "has a blank or a control character in it")
     return parts

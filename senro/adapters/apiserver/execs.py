@@ -86,6 +86,6 @@ async def _raise_refusal(operation: str, answer: httpx.Response, subprotocol: st
     data = await read_bounded(operation, answer, REFUSAL_LIMIT)
     if answer.status_code == 403 and not data.strip():
         # A refusal by RBAC has a Status, that of the WebSocket server has no body (recording `exec-basics`).
-        raise ProtocolError(operation, rule=_SERVED_SINCE[subprotocol], got="a refusal (403) without a word")
+        raise ProtocolError(operation, rule=_SERVED_SINCE[subprotocol], got="a 403 without a body")
     check(operation, answer, data)
     raise ProtocolError(operation, rule="101 Switching Protocols", got=f"HTTP status {answer.status_code}")

@@ -51,9 +51,9 @@ class Leases:
 
     async def _write(self, request: RequestKind, operation: str, target: str, manifest: Manifest) -> Lease:
         lease = _lease(operation, await self._rest.store(request, operation, target, manifest))
-        wanted = manifest["spec"]["holderIdentity"]
-        if lease.holder != wanted:
-            raise ProtocolError(operation, rule=f"the holder {wanted}", got=bounded(lease.holder, 200) or "none")
+        holder = manifest["spec"]["holderIdentity"]
+        if lease.holder != holder:
+            raise ProtocolError(operation, rule=f"the holder {holder}", got=bounded(lease.holder, 200) or "none")
         return lease
 
 

@@ -157,4 +157,4 @@ def _decode(operation: str, reply: Reply, shape: type[_T]) -> _T:
     try:
         return decode_object(reply.body, shape)
     except ValueError:
-        raise ProtocolError(operation, rule="an object as JSON", got="something else") from None
+        raise ProtocolError(operation, rule="an object as JSON", got="an answer that cannot be decoded") from None

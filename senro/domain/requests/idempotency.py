@@ -16,24 +16,28 @@ from senro.domain.errors import ApiError, ClusterError, Unreachable
 class RequestKind(Enum):
     """A kind of request. The value is its method, whether it is safe to repeat, and why."""
 
-    VERSION = ("GET", True, "it reads the version, and changes nothing")
-    POD_READ = ("GET", True, "it reads a pod, and changes nothing")
-    POD_CREATE = ("POST", False, "a lost answer may have created it: the 409 is read back, and ours has our nonce")
-    POD_DELETE = ("DELETE", True, "the uid's precondition keeps it to this very pod; one that is gone is deleted")
-    SECRET_CREATE = ("POST", False, "it cannot be read back: a 409 is ours only after an answer that was lost")
+    VERSION = ("GET", True, "it only reads the version")
+    POD_READ = ("GET", True, "it only reads a pod")
+    POD_CREATE = ("POST", False, "an unanswered one may have created the pod, which the caller then finds by its nonce")
+    POD_DELETE = ("DELETE", True, "the precondition limits it to the pod with the uid; a missing pod counts as deleted")
+    SECRET_CREATE = ("POST", False, "an unanswered one may have created the Secret, which the identity cannot read")
     SECRET_OWN = (
         "PATCH",
         False,
-        "it says the same each time; the attempt repeats it, beside the step and with patience",
+        "its result is always the same, but the caller has another bound, and reports the wait",
     )
-    SECRET_DELETE = ("DELETE", True, "its name holds a hash of the nonce; one that is gone is deleted")
-    EVENTS_LIST = ("GET", True, "it reads Events, and changes nothing")
-    LEASE_READ = ("GET", True, "it reads a Lease, and changes nothing")
-    LEASE_CREATE = ("POST", False, "after a lost answer the Lease is read: it says who holds it")
-    LEASE_REPLACE = ("PUT", False, "it fits one resourceVersion: after a lost answer the Lease is read")
-    LEASE_DELETE = ("DELETE", False, "it fits one state: after a lost answer a 409 may be of the lease that came next")
-    LOG = ("GET", False, "it is resumed at the last line that came, by whoever follows it")
-    EXEC = ("GET", False, "its command may have run: a transfer is repeated whole, once the pod was looked at")
+    SECRET_DELETE = ("DELETE", True, "the name has a hash of the nonce; a missing Secret counts as deleted")
+    EVENTS_LIST = ("GET", True, "it only reads Events")
+    LEASE_READ = ("GET", True, "it only reads a Lease")
+    LEASE_CREATE = ("POST", False, "after an unanswered one the caller reads who holds the Lease")
+    LEASE_REPLACE = (
+        "PUT",
+        False,
+        "it is valid for one resourceVersion; after an unanswered one the caller reads the Lease",
+    )
+    LEASE_DELETE = ("DELETE", False, "after an unanswered one a 409 may be about the Lease of the next holder")
+    LOG = ("GET", False, "the caller follows it again from the last line that it got")
+    EXEC = ("GET", False, "its command may have run; the caller looks at the pod and repeats the whole transfer")
 
     @property
     def method(self) -> str:

@@ -96,7 +96,7 @@ async def test_idle_stream_breaks() -> None:
     session = session_over(FakeNetworkStream([server_frame(b"\x01abc")], clock=clock), idle=60, clock=clock)
     await session.send(b"12")
     await session.receive()
-    with pytest.raises(StreamBroken, match="nothing moved for 60 seconds") as caught:
+    with pytest.raises(StreamBroken, match="no data for 60 seconds") as caught:
         await session.receive()
     assert (caught.value.sent, caught.value.received) == (2, 3)
     with pytest.raises(StreamBroken):
@@ -115,7 +115,7 @@ async def test_pong_does_not_restart_the_idle_time() -> None:
             self._pieces = [server_frame(b"senro", opcode=10)]
             return await super().read(max_bytes, timeout)
 
-    with pytest.raises(StreamBroken, match="nothing moved"):
+    with pytest.raises(StreamBroken, match="no data"):
         await session_over(Ponging([], clock=clock), clock=clock).receive()
 
 
@@ -161,7 +161,7 @@ async def test_cancelled_write_breaks_the_stream() -> None:
     with anyio.move_on_after(0.01):
         await session.send(b"x")
     stream.block_writes = False
-    with pytest.raises(StreamBroken, match="given up in the middle"):
+    with pytest.raises(StreamBroken, match="not completed"):
         await session.send(b"y")
     await session.send_close_frame()
     assert stream.written == b""
